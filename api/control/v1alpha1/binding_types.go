@@ -1,0 +1,144 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Binding lists the objects that go to clusters, and the clusters, one by one.
+//
+// It is written by the binding-controller for the BindingPolicy of the same name, which owns it; a user may also write one
+// without a policy. The transport-controller carries out what it says.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=bdg
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="DELIVERED",type=string,JSONPath=`.status.conditions[?(@.type=="Delivered")].status`
+// +kubebuilder:printcolumn:name="APPLIED",type=string,JSONPath=`.status.conditions[?(@.type=="Applied")].status`
+// +kubebuilder:printcolumn:name="REASON",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Applied")].reason`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type Binding struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what goes where.
+	// +optional
+	Spec BindingSpec `json:"spec,omitempty"`
+
+	// status is what the transport-controller observed.
+	// +optional
+	Status BindingStatus `json:"status,omitempty"`
+}
+
+// BindingSpec is what goes where: every object of the workload goes to every destination.
+type BindingSpec struct {
+	// workload lists the objects.
+	// +optional
+	Workload DownsyncObjectClauses `json:"workload,omitempty"`
+
+	// destinations lists the clusters, sorted by clusterId.
+	// +optional
+	// +listType=map
+	// +listMapKey=clusterId
+	Destinations []Destination `json:"destinations,omitempty"`
+}
+
+// Destination is a cluster.
+type Destination struct {
+	// clusterId is the name of the ManagedCluster.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ClusterID string `json:"clusterId"`
+}
+
+// DownsyncObjectClauses lists objects, each sorted by group, version, resource, namespace and name.
+type DownsyncObjectClauses struct {
+	// clusterScope lists the cluster-scoped objects.
+	// +optional
+	// +listType=map
+	// +listMapKey=group
+	// +listMapKey=resource
+	// +listMapKey=name
+	ClusterScope []ClusterScopeDownsyncClause `json:"clusterScope,omitempty"`
+
+	// namespaceScope lists the namespaced objects.
+	// +optional
+	// +listType=map
+	// +listMapKey=group
+	// +listMapKey=resource
+	// +listMapKey=namespace
+	// +listMapKey=name
+	NamespaceScope []NamespaceScopeDownsyncClause `json:"namespaceScope,omitempty"`
+}
+
+// ClusterScopeDownsyncClause is one cluster-scoped object and how it is carried.
+type ClusterScopeDownsyncClause struct {
+	ClusterScopeDownsyncObject `json:",inline"`
+	DownsyncModulation         `json:",inline"`
+}
+
+// NamespaceScopeDownsyncClause is one namespaced object and how it is carried.
+type NamespaceScopeDownsyncClause struct {
+	NamespaceScopeDownsyncObject `json:",inline"`
+	DownsyncModulation           `json:",inline"`
+}
+
+// ClusterScopeDownsyncObject refers to one cluster-scoped object. Group, resource and name identify it; the version is only
+// a way to look at it.
+type ClusterScopeDownsyncObject struct {
+	// group is the API group; "" is the core group.
+	Group string `json:"group"`
+	// version is the API version through which the object is read.
+	Version string `json:"version"`
+	// resource is the lowercase plural.
+	Resource string `json:"resource"`
+	// name is the object's name.
+	Name string `json:"name"`
+	// resourceVersion is a version of the object that the binding-controller saw. It follows edits at most once a second;
+	// the transport does not wait for it.
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// NamespaceScopeDownsyncObject refers to one namespaced object. Group, resource, namespace and name identify it; the version
+// is only a way to look at it.
+type NamespaceScopeDownsyncObject struct {
+	// group is the API group; "" is the core group.
+	Group string `json:"group"`
+	// version is the API version through which the object is read.
+	Version string `json:"version"`
+	// resource is the lowercase plural.
+	Resource string `json:"resource"`
+	// namespace is the object's namespace.
+	Namespace string `json:"namespace"`
+	// name is the object's name.
+	Name string `json:"name"`
+	// resourceVersion is a version of the object that the binding-controller saw. It follows edits at most once a second;
+	// the transport does not wait for it.
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// BindingStatus is what the transport-controller observed.
+type BindingStatus struct {
+	// conditions are Delivered and Applied; see the constants BindingCondition….
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the Binding that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration"`
+
+	// errors are what kept objects from reaching clusters, each with the cluster and the object. Sorted; bounded.
+	// +optional
+	// +listType=atomic
+	Errors []string `json:"errors,omitempty"`
+}
+
+// BindingList is a list of Bindings.
+//
+// +kubebuilder:object:root=true
+type BindingList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Binding `json:"items"`
+}

@@ -1,0 +1,75 @@
+package v1alpha1
+
+// Conditions of BindingPolicy. Owner of all of them: binding-controller.
+const (
+	// BindingPolicyConditionSynced says whether the policy's Binding is what the policy asks for.
+	//
+	// Reasons when True:
+	//   - Synced
+	//
+	// Reasons when False:
+	//   - InvalidSpec: the policy cannot be understood; the Binding stays as it was.
+	//   - NameTaken: a Binding of this name exists that this policy does not own.
+	//   - Deleting: the policy is being deleted and waits until its objects have left the clusters.
+	//
+	// Reasons when Unknown:
+	//   - NotObserved: some kinds of objects, or the inventory of clusters, could not be read since the start of the
+	//     controller; the message lists them. Their entries stay as they were, all others are up to date.
+	BindingPolicyConditionSynced = "Synced"
+
+	// BindingPolicyConditionReady says whether what the policy asks for is in the clusters.
+	//
+	// Reasons when True:
+	//   - Applied: every object was applied by every destination, at its current content.
+	//
+	// Reasons when False:
+	//   - NotSynced: see condition Synced.
+	//   - NotDelivered: some works are not yet, or could not be, written to the mailboxes.
+	//   - NotApplied: some clusters have not yet applied, or could not apply, what was delivered.
+	//   - Errors: see status.errors.
+	BindingPolicyConditionReady = "Ready"
+)
+
+// Conditions of Binding. Owner of all of them: transport-controller.
+const (
+	// BindingConditionDelivered says whether the mailboxes hold what the Binding asks for.
+	//
+	// Reasons when True:
+	//   - Delivered
+	//
+	// Reasons when False:
+	//   - Delivering: writes are under way.
+	//   - Failed: some writes failed, or some objects could not be read; status.errors says which. What was delivered
+	//     before stays.
+	//   - Deleting: the Binding is being deleted; the message names the clusters whose mailboxes still hold works of it.
+	BindingConditionDelivered = "Delivered"
+
+	// BindingConditionApplied says whether the clusters have applied what was delivered.
+	//
+	// Reasons when True:
+	//   - Applied
+	//
+	// Reasons when False:
+	//   - Applying: some clusters have not answered yet; the message names them.
+	//   - Failed: some clusters answered with errors; status.errors holds their texts.
+	//   - NotDelivered: see condition Delivered.
+	BindingConditionApplied = "Applied"
+)
+
+// Reasons of the conditions of BindingPolicy and Binding. Which condition uses which is said at the conditions.
+const (
+	ReasonSynced       = "Synced"
+	ReasonInvalidSpec  = "InvalidSpec"
+	ReasonNameTaken    = "NameTaken"
+	ReasonDeleting     = "Deleting"
+	ReasonNotObserved  = "NotObserved"
+	ReasonNotSynced    = "NotSynced"
+	ReasonNotDelivered = "NotDelivered"
+	ReasonNotApplied   = "NotApplied"
+	ReasonErrors       = "Errors"
+	ReasonDelivered    = "Delivered"
+	ReasonDelivering   = "Delivering"
+	ReasonFailed       = "Failed"
+	ReasonApplied      = "Applied"
+	ReasonApplying     = "Applying"
+)

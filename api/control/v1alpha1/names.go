@@ -1,0 +1,41 @@
+package v1alpha1
+
+// Names that are part of the contract with users and with tools written for KubeStellar.
+const (
+	// BindingPolicyFinalizer keeps a BindingPolicy until its Bindings are gone. Owner: binding-controller.
+	BindingPolicyFinalizer = "bindingpolicy.kubestellar.io/kscontroller"
+	// BindingFinalizer keeps a Binding until every mailbox is free of its works. Owner: transport-controller.
+	BindingFinalizer = "transport.kubestellar.io/object-cleanup"
+
+	// LabelBindingName is put on each work: the name of its Binding, cut to 63 characters (then with a hash at its end). The
+	// whole name is in AnnotationBinding; nothing of ours decides by this label.
+	LabelBindingName = "transport.kubestellar.io/originOwnerReferenceBindingKey"
+	// LabelWDSName is put on each work: the name that the WDS was given. It identifies nothing: LabelWDSUID does.
+	LabelWDSName = "transport.kubestellar.io/originWdsName"
+
+	// LabelSingletonStatus is put on an object of a WDS while its status is the copy of the status in one cluster. It is
+	// not delivered. Owner: binding-controller.
+	LabelSingletonStatus = "managed-by.kubestellar.io/singletonstatus"
+
+	// AnnotationPreserve on a Service, with the value "nodeport", keeps its node ports in the clusters.
+	AnnotationPreserve = "control.kubestellar.io/preserve"
+)
+
+// Names that Starling adds.
+const (
+	// LabelWDSUID is put on works and WorkStatuses: the UID of the kube-system namespace of the WDS that they come from.
+	LabelWDSUID = "starling.io/wds-uid"
+	// LabelBindingUID is put on works: the UID of their Binding.
+	LabelBindingUID = "starling.io/binding-uid"
+	// LabelWave is put on works: "0" for Namespaces and CustomResourceDefinitions, "1" for the rest.
+	LabelWave = "starling.io/wave"
+
+	// AnnotationBinding is put on works: the whole name of their Binding.
+	AnnotationBinding = "starling.io/binding"
+	// AnnotationContentHash is put on works: the hash of their spec as it was written. A spec that hashes otherwise was
+	// edited by somebody else.
+	AnnotationContentHash = "starling.io/content-hash"
+	// AnnotationKinds is put on works: the resource of each kind inside, as "Deployment.apps=deployments,…", sorted. It
+	// lets a restarted transport know the identity of manifests whose API the WDS does not serve at the moment.
+	AnnotationKinds = "starling.io/kinds"
+)

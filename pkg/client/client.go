@@ -1,0 +1,93 @@
+// Package client reads the objects of control.kubestellar.io: typed clients and informers. Writing is package write's.
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+)
+
+// Client reads objects of control.kubestellar.io in one space. It is safe for concurrent use.
+type Client struct {
+	rest  rest.Interface
+	codec runtime.ParameterCodec
+}
+
+// New returns a Client for the space that config leads to.
+func New(config *rest.Config) (*Client, error) {
+	scheme := runtime.NewScheme()
+	if err := controlv1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &controlv1alpha1.GroupVersion
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	restClient, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("build client for %s: %w", controlv1alpha1.GroupVersion, err)
+	}
+	return &Client{rest: restClient, codec: runtime.NewParameterCodec(scheme)}, nil
+}
+
+// BindingPolicies reads BindingPolicies of a WDS.
+func (c *Client) BindingPolicies() *gentype.ClientWithList[*controlv1alpha1.BindingPolicy, *controlv1alpha1.BindingPolicyList] {
+	return gentype.NewClientWithList(controlv1alpha1.BindingPolicies.Resource, c.rest, c.codec, "",
+		func() *controlv1alpha1.BindingPolicy { return &controlv1alpha1.BindingPolicy{} },
+		func() *controlv1alpha1.BindingPolicyList { return &controlv1alpha1.BindingPolicyList{} })
+}
+
+// Bindings reads Bindings of a WDS.
+func (c *Client) Bindings() *gentype.ClientWithList[*controlv1alpha1.Binding, *controlv1alpha1.BindingList] {
+	return gentype.NewClientWithList(controlv1alpha1.Bindings.Resource, c.rest, c.codec, "",
+		func() *controlv1alpha1.Binding { return &controlv1alpha1.Binding{} },
+		func() *controlv1alpha1.BindingList { return &controlv1alpha1.BindingList{} })
+}
+
+// WorkStatuses reads WorkStatuses of an ITS: those of one mailbox namespace, or with "" of all.
+func (c *Client) WorkStatuses(mailbox string) *gentype.ClientWithList[*controlv1alpha1.WorkStatus, *controlv1alpha1.WorkStatusList] {
+	return gentype.NewClientWithList(controlv1alpha1.WorkStatuses.Resource, c.rest, c.codec, mailbox,
+		func() *controlv1alpha1.WorkStatus { return &controlv1alpha1.WorkStatus{} },
+		func() *controlv1alpha1.WorkStatusList { return &controlv1alpha1.WorkStatusList{} })
+}
+
+// lister is what an informer needs of a typed client.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// NewInformer returns an informer over all that the client reads, indexed by namespace, without managedFields, and without
+// periodic resync. It is not started. The objects it holds are shared: copy before you change one.
+//
+// The example object tells the type, as in NewInformer(c.Bindings(), &Binding{}).
+func NewInformer[L runtime.Object](client lister[L], example runtime.Object, indexers cache.Indexers) (cache.SharedIndexInformer, error) {
+	const never time.Duration = 0
+	listWatch := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, options)
+		},
+	}
+	all := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	for name, index := range indexers {
+		all[name] = index
+	}
+	informer := cache.NewSharedIndexInformer(listWatch, example, never, all)
+	if err := informer.SetTransform(cache.TransformStripManagedFields()); err != nil {
+		return nil, err
+	}
+	return informer, nil
+}

@@ -1,0 +1,88 @@
+package space
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// Probe answers whether a component is ready: by a 200 from URL, or, where URL is empty, by
+// accepting a connection at TCP.
+type Probe struct {
+	URL string `json:"url,omitempty"`
+	TCP string `json:"tcp,omitempty"`
+	// CA, Cert and Key are PEM files. Without a CA the certificate of the server is not verified,
+	// as a kubelet does: nothing is sent that is worth stealing.
+	CA   string `json:"ca,omitempty"`
+	Cert string `json:"cert,omitempty"`
+	Key  string `json:"key,omitempty"`
+}
+
+const probeTimeout = 2 * time.Second
+
+// prober runs one Probe again and again over one connection.
+type prober struct {
+	probe  Probe
+	client *http.Client
+}
+
+// newProber reads the files of the probe, which may be made after the component is known.
+func newProber(p Probe) (*prober, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if p.CA == "" {
+		cfg.InsecureSkipVerify = true //nolint:gosec // see Probe
+	} else {
+		pem, err := os.ReadFile(p.CA)
+		if err != nil {
+			return nil, err
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		cfg.RootCAs.AppendCertsFromPEM(pem)
+	}
+	if p.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(p.Cert, p.Key)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return &prober{probe: p, client: &http.Client{
+		Timeout:   probeTimeout,
+		Transport: &http.Transport{TLSClientConfig: cfg, MaxIdleConns: 1},
+	}}, nil
+}
+
+func (p *prober) close() { p.client.CloseIdleConnections() }
+
+// check returns nil when the component is ready.
+func (p *prober) check(ctx context.Context) error {
+	if p.probe.URL == "" {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.probe.TCP)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.probe.URL, http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // lets the connection be used again
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", p.probe.URL, resp.Status)
+	}
+	return nil
+}
