@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -86,8 +87,17 @@ func NewInformer[L runtime.Object](client lister[L], example runtime.Object, ind
 		all[name] = index
 	}
 	informer := cache.NewSharedIndexInformer(listWatch, example, never, all)
-	if err := informer.SetTransform(cache.TransformStripManagedFields()); err != nil {
+	if err := informer.SetTransform(StripManagedFields); err != nil {
 		return nil, err
 	}
 	return informer, nil
+}
+
+// StripManagedFields is a transform of informers: managedFields are often the largest part of an object, and no decision
+// is made by them.
+func StripManagedFields(obj any) (any, error) {
+	if accessor, err := meta.Accessor(obj); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return obj, nil
 }
