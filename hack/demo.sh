@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Shows Starling from nothing: a fleet of real spaces comes up on this machine, objects written in one place arrive in two
+# clusters, and status comes back. It exits with 0 only if all was seen.
+#
+#   KEEP=1          leave the fleet running
+#   DEMO_DIR        where the fleet lies (default .starling-demo)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+now() { date +%s.%N; }
+since() { awk -v from="$1" -v to="$(now)" 'BEGIN {printf "%.1f", to - from}'; }
+
+export STARLING_DIR=${DEMO_DIR:-.starling-demo}
+
+if [[ -t 1 ]]; then bold=$'\e[1m' plain=$'\e[0m'; else bold='' plain=''; fi
+say() { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
+run() {
+	printf '$ %s\n' "$*"
+	"$@"
+}
+kubectl() { bin/starling kubectl -- "$@"; }
+# show runs kubectl and prints it the way one types it.
+show() {
+	printf '$ bin/starling kubectl -- %s\n' "$*"
+	kubectl "$@"
+}
+# both runs the same kubectl command on both clusters at once.
+both() {
+	local pids=() pid
+	for cluster in cluster1 cluster2; do
+		show --context "$cluster" "$@" &
+		pids+=("$!")
+	done
+	for pid in "${pids[@]}"; do wait "$pid"; done
+}
+
+finish() {
+	local code=$?
+	trap - EXIT INT TERM
+	if ((code)); then
+		say "The demo failed. This is how things stand:"
+		bin/starling status || true
+		kubectl --context wds1 get bindingpolicies,bindings -o wide || true
+		kubectl --context its1 get managedclusters,manifestworks -A || true
+		echo "To look closer, run it with KEEP=1; then bin/starling logs COMPONENT."
+	fi
+	if [[ -n ${KEEP:-} ]]; then
+		say "The fleet is kept. To use it, and to remove it:"
+		echo "export STARLING_DIR=$STARLING_DIR"
+		echo "bin/starling kubectl -- --context wds1 get bindingpolicies"
+		echo "bin/starling down --delete"
+	else
+		bin/starling down --delete || code=1
+	fi
+	exit "$code"
+}
+
+if [[ -e $STARLING_DIR ]]; then
+	echo "$STARLING_DIR is there already: remove it with bin/starling down --delete --dir $STARLING_DIR" >&2
+	exit 1
+fi
+start=$(now)
+say "Build"
+run make --no-print-directory build
+begin=$(now)
+
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+say "A fleet: one space to write to (wds1), an OCM hub (its1), and two clusters"
+echo "$ export STARLING_DIR=$STARLING_DIR"
+run bin/starling up --wecs 2 --nodes
+ready=$(since "$begin")
+
+say "Both clusters have joined. Labels say what they are"
+show --context its1 get managedclusters
+show --context its1 label managedclusters cluster1 cluster2 site=edge
+show --context its1 label managedclusters cluster1 name=cluster1
+
+say "A policy: what goes where"
+run cat docs/examples/nginx/policy.yaml
+show --context wds1 apply -f docs/examples/nginx/policy.yaml
+
+say "Plain objects, written once"
+show --context wds1 apply -f docs/examples/nginx/workload.yaml
+both wait --for=create namespace/nginx-demo --timeout=60s
+first=$(since "$begin") first_with_build=$(since "$start")
+
+say "They arrive in both clusters, and the Deployment runs there"
+both --namespace nginx-demo wait --for=create configmap/site deployment/nginx --timeout=60s
+both --namespace nginx-demo wait --for=condition=Available deployment/nginx --timeout=60s
+for cluster in cluster1 cluster2; do
+	show --context "$cluster" --namespace nginx-demo get configmap/site deployment/nginx
+done
+
+say "A second policy brings the Deployment's status back from cluster1"
+run cat docs/examples/nginx/status-back.yaml
+show --context wds1 apply -f docs/examples/nginx/status-back.yaml
+show --context wds1 --namespace nginx-demo wait --for='jsonpath={.status.availableReplicas}=2' deployment/nginx --timeout=60s
+show --context wds1 --namespace nginx-demo get deployment/nginx
+show --context wds1 get bindingpolicies
+
+say "Figures"
+printf 'fleet ready after            %6s s\n' "$ready"
+printf 'first object in both after   %6s s   (%s s with the build)\n' "$first" "$first_with_build"
+printf 'resident memory of the fleet %6s MiB\n' "$(bin/starling status -o json | awk '/"rss":/ {gsub(/[^0-9]/, ""); print int($0 / 1048576)}' | sort -n | tail -1)"
