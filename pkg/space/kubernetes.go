@@ -2,7 +2,7 @@ package space
 
 import (
 	"fmt"
-	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -147,9 +147,9 @@ func (f *Fleet) controllerManager(space string) (Component, error) {
 	}
 	controllers := apiControllers
 	if f.state.WEC(space) != nil {
-		controllers = append(append([]string{}, controllers...), workloadControllers...)
+		controllers = slices.Concat(controllers, workloadControllers)
 		if f.state.Nodes {
-			controllers = append(controllers, nodeControllers...)
+			controllers = slices.Concat(controllers, nodeControllers)
 		}
 	}
 	p := f.pki(space)
@@ -198,13 +198,15 @@ func (f *Fleet) writeKubernetesKubeconfigs(space string) error {
 // ensureFiles makes the certificates and kubeconfigs of all spaces.
 func (f *Fleet) ensureFiles() error {
 	spaces := f.state.Spaces()
+	for _, name := range f.wanted() {
+		if _, err := f.state.port(name); err != nil {
+			return err
+		}
+	}
 	if err := f.ensureEtcdPKI(spaces); err != nil {
 		return fmt.Errorf("make the certificates of etcd: %w", err)
 	}
 	for _, s := range spaces {
-		if _, err := f.apiServer(s); err != nil { // chooses the port
-			return err
-		}
 		if err := f.ensureSpacePKI(s); err != nil {
 			return fmt.Errorf("make the certificates of %s: %w", s, err)
 		}
@@ -214,6 +216,3 @@ func (f *Fleet) ensureFiles() error {
 	}
 	return f.writeKubeconfig()
 }
-
-// Binary returns the path of a file below the directory of the fleet's programs.
-func (c *Config) binary(name string) string { return filepath.Join(c.BinDir, name) }

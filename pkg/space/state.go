@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 )
@@ -95,4 +96,15 @@ func (s *State) save(l Layout) error {
 		return fmt.Errorf("write %s: %w", l.FleetFile(), err)
 	}
 	return nil
+}
+
+// clone returns a deep copy.
+func (s *State) clone() *State {
+	c := *s
+	c.ITS, c.WDS, c.WECs = slices.Clone(s.ITS), slices.Clone(s.WDS), slices.Clone(s.WECs)
+	for i := range c.WECs {
+		c.WECs[i].Labels = maps.Clone(c.WECs[i].Labels)
+	}
+	c.Ports = maps.Clone(s.Ports)
+	return &c
 }

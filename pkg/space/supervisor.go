@@ -138,12 +138,13 @@ func (s *Supervisor) markDirty() {
 // maxLog is the size from which a log is cut; the part before stays in one file beside it.
 const maxLog = 32 << 20
 
+const logCheck = 30 * time.Second
+
 // housekeeping writes down the processes whenever they change, so that a later command can end
 // what a killed supervisor left, and keeps the logs bounded.
 func (s *Supervisor) housekeeping(ctx context.Context) {
 	log := klog.FromContext(ctx)
-	logs := s.clock.NewTicker(30 * time.Second)
-	defer logs.Stop()
+	logs := s.clock.After(logCheck)
 	for {
 		select {
 		case <-ctx.Done():
@@ -152,7 +153,8 @@ func (s *Supervisor) housekeeping(ctx context.Context) {
 			if err := s.writeComponents(); err != nil {
 				log.Error(err, "Write the list of components")
 			}
-		case <-logs.C():
+		case <-logs:
+			logs = s.clock.After(logCheck)
 			for _, c := range s.Status() {
 				if err := cutLog(s.layout.Log(c.Component.Name)); err != nil {
 					log.Error(err, "Cut a log", "component", c.Component.Name)

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newKubeconfigCommand(g *global) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kubeconfig",
+		Short: "Print the path of the kubeconfig",
+		Example: `  export KUBECONFIG=$(starling kubeconfig)
+  kubectl --context its1 get managedclusters`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			fleet, err := g.fleet(nil)
+			if err != nil {
+				return err
+			}
+			if _, err := fleet.Load(); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), fleet.Layout().Kubeconfig())
+			return err
+		},
+	}
+	return cmd
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
+)
+
+func newKubectlCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:   "kubectl -- ARGS",
+		Short: "Run kubectl on the fleet",
+		Long: `Run kubectl, which is part of this program, with the kubeconfig of the fleet. Choose the space with
+--context; the first workload definition space is the default.`,
+		Example: `  starling kubectl -- --context wds1 create namespace demo
+  starling kubectl -- --context its1 get managedclusters`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			fleet, err := g.fleet(os.Stderr)
+			if err != nil {
+				return err
+			}
+			if _, err := fleet.Load(); err != nil {
+				return err
+			}
+			if err := os.Setenv("KUBECONFIG", fleet.Layout().Kubeconfig()); err != nil {
+				return err
+			}
+			return runKubectl(args)
+		},
+	}
+}
+
+// runKubectl runs kubectl in this process. Most of its errors end the process with kubectl's own
+// message and exit code.
+func runKubectl(args []string) error {
+	os.Args = append([]string{"kubectl"}, args...)
+	cmd := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
+		PluginHandler: kubectl.NewDefaultPluginHandler([]string{"kubectl"}),
+		Arguments:     os.Args,
+		IOStreams:     genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
+	})
+	cmd.SetArgs(args)
+	if err := cmd.Execute(); err != nil {
+		util.CheckErr(err)
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	kubeversion "k8s.io/component-base/version"
+
+	"github.com/starlinghq/starling/pkg/version"
+)
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions",
+		Args:  noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(c.OutOrStdout(), "starling %s (Kubernetes %s)\n", version.Get(), kubeversion.Get().GitVersion)
+			return err
+		},
+	}
+}
+
+// noArgs refuses arguments, as an error of the command line.
+func noArgs(c *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(c, args); err != nil {
+		return usage(err)
+	}
+	return nil
+}
