@@ -58,6 +58,7 @@ func runEtcd(ctx context.Context, o *etcdFlags) error {
 	}
 	cfg.UnsafeNoFsync = o.noFsync
 	cfg.LogLevel = "warn"
+	cfg.WarningUnaryRequestDuration = time.Second
 	// The API servers compact by themselves, every five minutes. Fewer entries kept for slow
 	// followers, of which there are none, save memory.
 	cfg.SnapshotCatchUpEntries = 100
