@@ -1,0 +1,166 @@
+package dynwatch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorder is a Handler that notes its calls.
+type recorder struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (r *recorder) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	calls := r.calls
+	r.calls = nil
+	return calls
+}
+
+func (r *recorder) OnChange(resource Resource, before, after metav1.Object) {
+	switch {
+	case before == nil:
+		r.note("%s added %s", resource.Resource, after.GetName())
+	case after == nil:
+		r.note("%s deleted %s", resource.Resource, before.GetName())
+	default:
+		r.note("%s changed %s", resource.Resource, after.GetName())
+	}
+}
+func (r *recorder) OnSynced(resource Resource)  { r.note("%s synced", resource.Resource) }
+func (r *recorder) OnStopped(resource Resource) { r.note("%s stopped", resource.Resource) }
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+}
+
+// space serves objects by resource and version.
+type space map[schema.GroupVersionResource]*fcache.FakeControllerSource
+
+func (s space) informer(r Resource) cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(s[r.GroupVersionResource], &corev1.ConfigMap{}, 0, cache.Indexers{})
+}
+
+func TestSetFollowsItsSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := resource("", "v1", "as", "A"), resource("", "v1", "bs", "B")
+		served := space{a.GroupVersionResource: fcache.NewFakeControllerSource(), b.GroupVersionResource: fcache.NewFakeControllerSource()}
+		served[a.GroupVersionResource].Add(configMap("one"))
+		wanted, handler := NewWanted(), &recorder{}
+		set := newSet(t, wanted, served, handler)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var running sync.WaitGroup
+		running.Go(func() { _ = set.Run(ctx) })
+
+		wanted.Set(byGroupResource(a))
+		settle(t)
+		expect(t, "start", handler, "as added one", "as synced")
+		if _, ok := set.Get(objref.Ref{Resource: "as", Namespace: "ns", Name: "one"}); !ok {
+			t.Error("Get: an object of a watched resource is not known")
+		}
+
+		served[a.GroupVersionResource].Modify(configMap("one"))
+		wanted.Set(byGroupResource(a, b))
+		settle(t)
+		expect(t, "another resource", handler, "as changed one", "bs synced")
+
+		served[a.GroupVersionResource].Delete(configMap("one"))
+		settle(t)
+		expect(t, "delete", handler, "as deleted one")
+
+		wanted.Set(byGroupResource(b))
+		settle(t)
+		expect(t, "resource dropped", handler, "as stopped")
+		if set.Synced(a.GroupResource()) {
+			t.Error("Synced: true for a resource that is not watched")
+		}
+
+		cancel()
+		running.Wait()
+		served.shutdown()
+		expect(t, "end: nothing is known to be gone", handler)
+	})
+}
+
+func TestSetKeepsObjectsOverAChangeOfVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v1, v2 := resource("example.com", "v1", "widgets", "Widget"), resource("example.com", "v2", "widgets", "Widget")
+		served := space{v1.GroupVersionResource: fcache.NewFakeControllerSource(), v2.GroupVersionResource: fcache.NewFakeControllerSource()}
+		served[v1.GroupVersionResource].Add(configMap("stays"))
+		served[v1.GroupVersionResource].Add(configMap("goes"))
+		served[v2.GroupVersionResource].Add(configMap("stays"))
+		wanted, handler := NewWanted(), &recorder{}
+		set := newSet(t, wanted, served, handler)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = set.Run(ctx) })
+		wanted.Set(byGroupResource(v1))
+		settle(t)
+		handler.take()
+
+		wanted.Set(byGroupResource(v2))
+		settle(t)
+		expect(t, "another version", handler, "widgets added stays", "widgets deleted goes", "widgets synced")
+		cancel()
+		running.Wait()
+		served.shutdown()
+	})
+}
+
+// shutdown ends the goroutines of the sources.
+func (s space) shutdown() {
+	for _, source := range s {
+		source.Shutdown()
+	}
+}
+
+func newSet(t *testing.T, source Source, served space, handler Handler) *Set {
+	t.Helper()
+	set, err := New(Config{Source: source, Informer: served.informer, Handler: handler})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// settle lets the time of the bubble pass until a started watch was asked whether it has synced.
+func settle(t *testing.T) {
+	t.Helper()
+	for range 3 {
+		synctest.Wait()
+		<-time.After(2 * syncPoll) // the clock of the bubble
+	}
+	synctest.Wait()
+}
+
+func expect(t *testing.T, step string, handler *recorder, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, handler.take()); diff != "" {
+		t.Errorf("%s: calls (-want +got):\n%s", step, diff)
+	}
+}
