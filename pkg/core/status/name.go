@@ -1,0 +1,33 @@
+package status
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// ReportName returns the name of the WorkStatus of an object in each mailbox: a part that can be read, and a hash of the
+// whole identity. So objects whose names are long, or hold characters that a name of WorkStatus must not (RBAC's colons),
+// have one, and no two share it.
+func ReportName(ref objref.Ref) string {
+	const readable = 42 // with the hash 63, so that the name may also be a label's value
+	var b strings.Builder
+	for _, r := range strings.ToLower(ref.Resource + "-" + ref.Name) {
+		if b.Len() == readable {
+			break
+		}
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			b.WriteRune(r)
+		default:
+			b.WriteByte('-')
+		}
+	}
+	// Names of groups, resources, namespaces and objects hold no NUL.
+	sum := sha256.Sum256([]byte(strings.Join([]string{ref.Group, ref.Resource, ref.Namespace, ref.Name}, "\x00")))
+	const hashed = 12 // bytes: 96 bits, 20 characters
+	hash := strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:hashed]))
+	return strings.Trim(b.String(), "-") + "-" + hash
+}
