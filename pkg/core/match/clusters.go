@@ -1,0 +1,107 @@
+package match
+
+import (
+	"maps"
+	"slices"
+)
+
+// SetCluster takes over a cluster that the hub has accepted, or new labels of it. The labels are retained and must not
+// change. Its cost is that of the policies that mention a label that changed, and for a new cluster that of all policies.
+func (x *Index) SetCluster(name string, labels map[string]string) Changes {
+	return x.change(func(c *changing) {
+		before, known := x.clusters[name]
+		x.clusters[name] = labels
+		if !known {
+			for _, p := range x.policies {
+				if p.compiled != nil {
+					x.selectCluster(c, p, name, p.compiled.SelectsCluster(labels))
+				}
+			}
+			return
+		}
+		for key := range changedKeys(before, labels) {
+			for p := range x.mentions[key] {
+				x.selectCluster(c, p, name, p.compiled.SelectsCluster(labels))
+			}
+		}
+	})
+}
+
+// DeleteCluster forgets a cluster that is gone or not accepted any more.
+func (x *Index) DeleteCluster(name string) Changes {
+	return x.change(func(c *changing) {
+		if _, known := x.clusters[name]; !known {
+			return
+		}
+		delete(x.clusters, name)
+		for _, p := range x.policies {
+			if p.compiled != nil { // a held policy keeps the clusters of its Binding
+				x.selectCluster(c, p, name, false)
+			}
+		}
+	})
+}
+
+func changedKeys(a, b map[string]string) map[string]struct{} {
+	changed := map[string]struct{}{}
+	for key, value := range a {
+		if other, ok := b[key]; !ok || other != value {
+			changed[key] = struct{}{}
+		}
+	}
+	for key := range b {
+		if _, ok := a[key]; !ok {
+			changed[key] = struct{}{}
+		}
+	}
+	return changed
+}
+
+// selectClusters finds the clusters that the policy, as it is now, selects.
+func (x *Index) selectClusters(c *changing, p *policy) {
+	for key, policies := range x.mentions {
+		if delete(policies, p); len(policies) == 0 {
+			delete(x.mentions, key)
+		}
+	}
+	if p.compiled == nil {
+		for name := range p.clusters {
+			x.selectCluster(c, p, name, false)
+		}
+		return
+	}
+	for key := range p.compiled.clusterKeys {
+		if x.mentions[key] == nil {
+			x.mentions[key] = map[*policy]struct{}{}
+		}
+		x.mentions[key][p] = struct{}{}
+	}
+	for name := range p.clusters { // those of a held policy need not exist
+		if _, known := x.clusters[name]; !known {
+			x.selectCluster(c, p, name, false)
+		}
+	}
+	for name, labels := range x.clusters {
+		x.selectCluster(c, p, name, p.compiled.SelectsCluster(labels))
+	}
+}
+
+func (x *Index) selectCluster(c *changing, p *policy, name string, selected bool) {
+	if _, before := p.clusters[name]; before == selected {
+		return
+	}
+	if selected {
+		p.clusters[name] = struct{}{}
+	} else {
+		delete(p.clusters, name)
+	}
+	c.destinations(p)
+}
+
+// destinations returns the clusters that the policy selects, sorted. Shared: do not change it.
+func (p *policy) destinations() []string {
+	if p.sorted == nil {
+		p.sorted = slices.Sorted(maps.Keys(p.clusters))
+	}
+	return p.sorted
+}

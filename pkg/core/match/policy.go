@@ -1,0 +1,242 @@
+package match
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+)
+
+// wildcard is the entry of a list that stands for everything.
+const wildcard = "*"
+
+// Policy is a BindingPolicy, understood. It does not change.
+type Policy struct {
+	spec     *controlv1alpha1.BindingPolicySpec
+	clauses  []clause
+	clusters []labels.Selector
+	// clusterKeys are the label keys that the cluster selectors mention.
+	clusterKeys map[string]struct{}
+	// requests tells whether a clause asks for a status.
+	requests bool
+}
+
+// clause is a compiled DownsyncPolicyClause. A nil test passes always.
+type clause struct {
+	group              *string
+	resources          map[string]struct{}
+	names              map[string]struct{}
+	namespaces         map[string]struct{}
+	namespaceSelectors []labels.Selector
+	objectSelectors    []labels.Selector
+	modulation         *controlv1alpha1.DownsyncModulation
+}
+
+// Compile understands the spec, or says what is wrong with it: each error begins with the path of its field, as in
+// "spec.downsync[2].objectSelectors[0].matchLabels: …", and they are sorted. With an error there is no Policy. The spec is
+// retained and must not change.
+func Compile(spec *controlv1alpha1.BindingPolicySpec) (*Policy, []string) {
+	p := &Policy{spec: spec, clauses: make([]clause, 0, len(spec.Downsync)), clusterKeys: map[string]struct{}{}}
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	for i := range spec.ClusterSelectors {
+		selector, found := compileSelector(&spec.ClusterSelectors[i], path.Child("clusterSelectors").Index(i))
+		errs = append(errs, found...)
+		if len(found) > 0 {
+			continue
+		}
+		p.clusters = append(p.clusters, selector)
+		requirements, _ := selector.Requirements()
+		for _, requirement := range requirements {
+			p.clusterKeys[requirement.Key()] = struct{}{}
+		}
+	}
+	for i := range spec.Downsync {
+		c, found := compileClause(&spec.Downsync[i], path.Child("downsync").Index(i))
+		errs = append(errs, found...)
+		p.clauses = append(p.clauses, c)
+		p.requests = p.requests || wantsStatus(c.modulation)
+	}
+	if len(errs) == 0 {
+		return p, nil
+	}
+	texts := make([]string, 0, len(errs))
+	for _, err := range errs {
+		texts = append(texts, err.Error())
+	}
+	slices.Sort(texts)
+	return nil, slices.Compact(texts)
+}
+
+func compileClause(in *controlv1alpha1.DownsyncPolicyClause, path *field.Path) (clause, field.ErrorList) {
+	if in.APIGroup == nil && len(in.Resources) == 0 && len(in.Namespaces) == 0 && len(in.NamespaceSelectors) == 0 &&
+		len(in.ObjectSelectors) == 0 && len(in.ObjectNames) == 0 {
+		return clause{}, field.ErrorList{field.Required(path, `a clause must have at least one of apiGroup, resources, `+
+			`namespaces, namespaceSelectors, objectSelectors, objectNames; to select every object say objectNames: ["*"]`)}
+	}
+	c := clause{
+		group:      in.APIGroup,
+		resources:  compileNames(in.Resources),
+		names:      compileNames(in.ObjectNames),
+		namespaces: compileNames(in.Namespaces),
+		modulation: mergeModulation(nil, &in.DownsyncModulation),
+	}
+	var errs, found field.ErrorList
+	c.namespaceSelectors, errs = compileSelectors(in.NamespaceSelectors, path.Child("namespaceSelectors"))
+	c.objectSelectors, found = compileSelectors(in.ObjectSelectors, path.Child("objectSelectors"))
+	return c, append(errs, found...)
+}
+
+// compileNames returns nil if every name passes.
+func compileNames(names []string) map[string]struct{} {
+	if len(names) == 0 || slices.Contains(names, wildcard) {
+		return nil
+	}
+	set := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		set[name] = struct{}{}
+	}
+	return set
+}
+
+// compileSelectors returns nil if all labels, and the lack of a labelled thing, pass: for an empty list, or one with an
+// empty selector.
+func compileSelectors(in []metav1.LabelSelector, path *field.Path) ([]labels.Selector, field.ErrorList) {
+	var errs field.ErrorList
+	selectors := make([]labels.Selector, 0, len(in))
+	all := len(in) == 0
+	for i := range in {
+		selector, found := compileSelector(&in[i], path.Index(i))
+		errs = append(errs, found...)
+		if len(found) > 0 {
+			continue
+		}
+		all = all || selector.Empty()
+		selectors = append(selectors, selector)
+	}
+	if all {
+		return nil, errs
+	}
+	return selectors, errs
+}
+
+func compileSelector(in *metav1.LabelSelector, path *field.Path) (labels.Selector, field.ErrorList) {
+	errs := validation.ValidateLabelSelector(in, validation.LabelSelectorValidationOptions{}, path)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	selector, err := metav1.LabelSelectorAsSelector(in)
+	if err != nil {
+		return nil, field.ErrorList{field.Invalid(path, metav1.FormatLabelSelector(in), err.Error())}
+	}
+	return selector, nil
+}
+
+// Reaches tells whether objects of that resource could pass a clause.
+func (p *Policy) Reaches(gr schema.GroupResource) bool {
+	return slices.ContainsFunc(p.clauses, func(c clause) bool { return c.reaches(gr.Group, gr.Resource) })
+}
+
+// ReachesGroup tells whether a clause could select objects of that group beyond what it says of resources of other groups:
+// it names the group, or neither group nor resource.
+func (p *Policy) ReachesGroup(group string) bool {
+	return slices.ContainsFunc(p.clauses, func(c clause) bool {
+		return c.group != nil && *c.group == group || c.group == nil && c.resources == nil
+	})
+}
+
+// SelectsCluster tells whether a cluster with these labels is a destination.
+func (p *Policy) SelectsCluster(clusterLabels map[string]string) bool {
+	return matchesAny(p.clusters, clusterLabels)
+}
+
+func (c *clause) reaches(group, resource string) bool {
+	return (c.group == nil || *c.group == group) && contains(c.resources, resource)
+}
+
+// passes tells whether the object passes all tests. namespaceLabels are those of its Namespace, nil if that is not known.
+func (c *clause) passes(o *object, namespaceLabels map[string]string, namespaceKnown bool) bool {
+	if !c.reaches(o.resource.Group, o.resource.Resource.Resource) || !contains(c.names, o.name) {
+		return false
+	}
+	if o.namespace == "" {
+		if c.namespaces != nil || c.namespaceSelectors != nil {
+			return false
+		}
+	} else if !contains(c.namespaces, o.namespace) {
+		return false
+	}
+	if c.objectSelectors != nil && !matchesAny(c.objectSelectors, o.labels) {
+		return false
+	}
+	return c.namespaceSelectors == nil || namespaceKnown && matchesAny(c.namespaceSelectors, namespaceLabels)
+}
+
+func contains(set map[string]struct{}, name string) bool {
+	if set == nil {
+		return true
+	}
+	_, ok := set[name]
+	return ok
+}
+
+func matchesAny(selectors []labels.Selector, of map[string]string) bool {
+	for _, selector := range selectors {
+		if selector.Matches(labels.Set(of)) {
+			return true
+		}
+	}
+	return false
+}
+
+// wantsStatus tells whether the modulation asks for a status. nil asks for nothing.
+func wantsStatus(m *controlv1alpha1.DownsyncModulation) bool {
+	return m != nil && (m.WantSingletonReportedState || m.WantMultiWECReportedState)
+}
+
+// mergeModulation returns what two clauses that select one object say together: booleans ORed, collectors united, sorted.
+// The first may be nil. Neither is changed; the result may be either.
+func mergeModulation(a, b *controlv1alpha1.DownsyncModulation) *controlv1alpha1.DownsyncModulation {
+	if a == nil {
+		if isSet(b.StatusCollectors) {
+			return b
+		}
+		a = &controlv1alpha1.DownsyncModulation{}
+	}
+	if equalModulation(a, b) {
+		return a
+	}
+	merged := &controlv1alpha1.DownsyncModulation{
+		CreateOnly:                 a.CreateOnly || b.CreateOnly,
+		WantSingletonReportedState: a.WantSingletonReportedState || b.WantSingletonReportedState,
+		WantMultiWECReportedState:  a.WantMultiWECReportedState || b.WantMultiWECReportedState,
+	}
+	if len(a.StatusCollectors)+len(b.StatusCollectors) > 0 {
+		merged.StatusCollectors = slices.Concat(a.StatusCollectors, b.StatusCollectors)
+		slices.Sort(merged.StatusCollectors)
+		merged.StatusCollectors = slices.Compact(merged.StatusCollectors)
+	}
+	return merged
+}
+
+// isSet tells whether the names are sorted and none comes twice.
+func isSet(names []string) bool {
+	for i := 1; i < len(names); i++ {
+		if names[i-1] >= names[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func equalModulation(a, b *controlv1alpha1.DownsyncModulation) bool {
+	return a == b || a.CreateOnly == b.CreateOnly &&
+		a.WantSingletonReportedState == b.WantSingletonReportedState &&
+		a.WantMultiWECReportedState == b.WantMultiWECReportedState &&
+		slices.Equal(a.StatusCollectors, b.StatusCollectors)
+}

@@ -1,0 +1,84 @@
+package match
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// What is never workload, whatever a policy says, is what an API server or its controllers make by themselves, and what
+// Starling and its packages are made of: each cluster has its own. docs/design/0003-binding.md has the reasons.
+
+// neverGroups are API groups of which nothing is workload.
+var neverGroups = []string{
+	// Made by the API server, or of a meaning in one cluster only.
+	"apiregistration.k8s.io",
+	"coordination.k8s.io",
+	"discovery.k8s.io",
+	"events.k8s.io",
+	"flowcontrol.apiserver.k8s.io",
+	"internal.apiserver.k8s.io",
+	// Ours, and those of packages.
+	"config.porch.kpt.dev",
+	"control.kubestellar.io",
+	"pkg.crossplane.io",
+	"porch.kpt.dev",
+	"starling.io",
+}
+
+// neverResources are resources, of other groups, of which nothing is workload.
+var neverResources = []schema.GroupResource{
+	{Resource: "endpoints"},
+	{Resource: "events"},
+	{Resource: "nodes"},
+	{Group: "networking.k8s.io", Resource: "ipaddresses"}, // the API server makes one for each Service
+	{Group: "storage.k8s.io", Resource: "csinodes"},
+	{Group: "storage.k8s.io", Resource: "csistoragecapacities"},
+}
+
+// neverNamespaces are Namespaces that, with all in them, belong to the space itself.
+var neverNamespaces = []string{"kube-node-lease", "kube-public", "kube-system", "starling-system"}
+
+// NeverResource tells whether nothing of that resource is ever workload. Such resources need not be watched.
+func NeverResource(gr schema.GroupResource) bool {
+	return neverGroup(gr.Group) || slices.Contains(neverResources, gr)
+}
+
+func neverGroup(group string) bool {
+	return slices.Contains(neverGroups, group) || strings.HasSuffix(group, ".starling.io")
+}
+
+// NeverObject tells whether the object of that resource is never workload.
+func NeverObject(gr schema.GroupResource, obj metav1.Object) bool {
+	if NeverResource(gr) || slices.Contains(neverNamespaces, obj.GetNamespace()) {
+		return true
+	}
+	name := obj.GetName()
+	if obj.GetNamespace() == "" && obj.GetLabels()["app.kubernetes.io/part-of"] == "starling" {
+		return true // what our charts install; their namespaced objects are in starling-system
+	}
+	switch gr {
+	case schema.GroupResource{Resource: "configmaps"}:
+		return name == "kube-root-ca.crt"
+	case schema.GroupResource{Resource: "secrets"}:
+		// Metadata do not tell the type; every token Secret carries this annotation.
+		_, token := obj.GetAnnotations()["kubernetes.io/service-account.name"]
+		return token
+	case schema.GroupResource{Resource: "serviceaccounts"}:
+		return name == "default"
+	case schema.GroupResource{Resource: "services"}:
+		return obj.GetNamespace() == metav1.NamespaceDefault && name == "kubernetes"
+	case schema.GroupResource{Resource: "namespaces"}:
+		return slices.Contains(neverNamespaces, name)
+	case schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}:
+		return name == "kubernetes"
+	case schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}:
+		return strings.HasPrefix(name, "system-")
+	case schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}:
+		_, group, _ := strings.Cut(name, ".")
+		return neverGroup(group)
+	}
+	return gr.Group == "rbac.authorization.k8s.io" && obj.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
+}
