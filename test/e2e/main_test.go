@@ -1,0 +1,16 @@
+// Package e2e tells a few users' stories on a whole fleet with real OCM: what they write in a workload definition space, and
+// what they then find in the clusters.
+//
+// The stories share one fleet of two clusters. Each uses a namespace, labels and policies of its own, named after the test;
+// those that take components down leave the fleet as they found it.
+package e2e
+
+import (
+	"testing"
+
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+func TestMain(m *testing.M) {
+	testenv.Main(m, testenv.Options{WECs: 2, OCM: true, Controllers: true, Nodes: true})
+}

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+func TestStatusComesBack(t *testing.T) {
+	s := tell(t, testenv.Shared(t))
+	s.namespace()
+	s.create("wds1", deployments, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: server, namespace: $NAME, labels: {story: $NAME}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: server}}
+  template:
+    metadata: {labels: {app: server}}
+    spec: {containers: [{name: server, image: "example.com/server:1"}]}`)
+	s.create("wds1", controlv1alpha1.BindingPolicies, `
+apiVersion: control.kubestellar.io/v1alpha1
+kind: BindingPolicy
+metadata: {name: $NAME}
+spec:
+  clusterSelectors: [{matchLabels: {name: cluster1}}]
+  downsync:
+  - objectSelectors: [{matchLabels: {story: $NAME}}]
+    wantSingletonReportedState: true`)
+
+	available := func(want int64) {
+		t.Helper()
+		testenv.Eventually(t, arrival, func() (bool, string) {
+			obj, err := s.get("wds1", deployments, s.name, "server")
+			if err != nil {
+				return false, err.Error()
+			}
+			got, _, err := unstructured.NestedInt64(obj.Object, "status", "availableReplicas")
+			return err == nil && got == want, fmt.Sprintf("availableReplicas in the WDS is %d, want %d (%v)", got, want, err)
+		})
+	}
+	available(2)
+	obj, err := s.get("wds1", deployments, s.name, "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := obj.GetLabels()[controlv1alpha1.LabelSingletonStatus]; got != "true" {
+		t.Errorf("label %s is %q, want true", controlv1alpha1.LabelSingletonStatus, got)
+	}
+	s.isReady()
+
+	s.Log("the status follows, and what comes back causes no new delivery")
+	s.patch("wds1", deployments, s.name, "server", `{"spec":{"replicas":3}}`)
+	available(3)
+	delivered, err := s.get("cluster1", deployments, s.name, "server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, there := delivered.GetLabels()[controlv1alpha1.LabelSingletonStatus]; there {
+		t.Errorf("the cluster got our label %s", controlv1alpha1.LabelSingletonStatus)
+	}
+
+	s.Log("it is cleared when no longer wanted")
+	s.remove("wds1", controlv1alpha1.BindingPolicies, "", s.name)
+	available(0)
+}
