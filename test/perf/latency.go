@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+type options struct {
+	kubeconfig, wds, its, wec, output string
+	edits                             int
+}
+
+// stages are the parts of an edit's way; each begins where the one before ends.
+var stages = []struct{ name, meaning string }{
+	{"packaging", "accepted by the WDS -> work changed in the mailbox"},
+	{"delivery", "work changed -> object changed in the WEC"},
+	{"activation", "object changed -> its controller says so in its status"},
+	{"report", "status changed in the WEC -> WorkStatus in the mailbox"},
+	{"finalization", "WorkStatus -> status of the object in the WDS"},
+}
+
+const (
+	toWEC  = "WDS to WEC"
+	whole  = "WDS to WEC and back"
+	ocm    = "OCM alone: work to WEC"
+	margin = 30 * time.Second
+)
+
+func (o *options) run(ctx context.Context) (err error) {
+	if o.output != "table" && o.output != "bench" {
+		return fmt.Errorf("--output %q: table or bench", o.output)
+	}
+	if o.edits < 1 {
+		return fmt.Errorf("--edits %d: at least 1", o.edits)
+	}
+	if o.kubeconfig == "" {
+		kubeconfig, remove, err := ownFleet(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, remove()) }()
+		o.kubeconfig = kubeconfig
+	}
+	course, err := newCourse(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, course.clear(context.WithoutCancel(ctx))) }()
+	if err := course.prepare(ctx); err != nil {
+		return err
+	}
+
+	results := map[string][]time.Duration{}
+	for i := range o.edits {
+		// OCM alone in turn with the whole way: what else the machine does meets both alike.
+		bare, err := course.editWork(ctx, int64(i+2))
+		if err != nil {
+			return fmt.Errorf("edit %d of the work: %w", i, err)
+		}
+		results[ocm] = append(results[ocm], bare)
+		times, err := course.editObject(ctx, int64(i+2))
+		if err != nil {
+			return fmt.Errorf("edit %d of the object: %w", i, err)
+		}
+		for j, stage := range stages {
+			// Events of different API servers reach us by different ways: a later one may be seen first.
+			results[stage.name] = append(results[stage.name], max(0, times[j+1].Sub(times[j])))
+		}
+		results[toWEC] = append(results[toWEC], times[2].Sub(times[0]))
+		results[whole] = append(results[whole], times[5].Sub(times[0]))
+	}
+	return o.print(results)
+}
+
+func (o *options) print(results map[string][]time.Duration) error {
+	if o.output == "bench" {
+		fmt.Printf("goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
+		for name, values := range results {
+			for _, value := range values {
+				fmt.Printf("BenchmarkLatency/%s 1 %d ns/op\n", strings.ReplaceAll(name, " ", "_"), value.Nanoseconds())
+			}
+		}
+		return nil
+	}
+	fmt.Printf("%d edits of a Deployment, one after the other, on an idle fleet; %d CPUs, %s\n\n", o.edits, runtime.NumCPU(), runtime.GOARCH)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "ms\tp50\tp90\tp99\tmax\t")
+	row := func(name string) {
+		values := slices.Sorted(slices.Values(results[name]))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", name, ms(quantile(values, 50)), ms(quantile(values, 90)), ms(quantile(values, 99)), ms(values[len(values)-1]))
+	}
+	for _, stage := range stages {
+		row(stage.name)
+	}
+	row(toWEC)
+	row(whole)
+	row(ocm)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	ours, bare := slices.Sorted(slices.Values(results[toWEC])), slices.Sorted(slices.Values(results[ocm]))
+	fmt.Printf("\nWDS to WEC takes %.2f times what OCM alone takes (p50), %s ms more.\n\n",
+		float64(quantile(ours, 50))/float64(quantile(bare, 50)), ms(quantile(ours, 50)-quantile(bare, 50)))
+	for _, stage := range stages {
+		fmt.Printf("%-13s %s\n", stage.name, stage.meaning)
+	}
+	return nil
+}
+
+// quantile returns the p-th percentile of sorted values, by nearest rank.
+func quantile(sorted []time.Duration, p int) time.Duration {
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }
+
+// number returns an integer field of an object, -1 if it is not there.
+func number(obj *unstructured.Unstructured, fields ...string) int64 {
+	value, found, err := unstructured.NestedInt64(obj.Object, fields...)
+	if err != nil || !found {
+		return -1
+	}
+	return value
+}
