@@ -16,6 +16,9 @@ const (
 	// LabelSingletonStatus is put on an object of a WDS while its status is the copy of the status in one cluster. It is
 	// not delivered. Owner: binding-controller.
 	LabelSingletonStatus = "managed-by.kubestellar.io/singletonstatus"
+	// LabelMultiWECStatus is put on an object of a WDS while its status is made of those in several clusters. It is not
+	// delivered. Owner: binding-controller.
+	LabelMultiWECStatus = "managed-by.kubestellar.io/multiwecstatus"
 
 	// AnnotationPreserve on a Service, with the value "nodeport", keeps its node ports in the clusters.
 	AnnotationPreserve = "control.kubestellar.io/preserve"
