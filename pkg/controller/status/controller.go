@@ -1,0 +1,225 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/logging"
+	"github.com/starlinghq/starling/pkg/write"
+)
+
+// Name of the controller, in logs and metrics.
+const Name = "status"
+
+// Requests tells what the policies ask for the status of objects. *match.Index is one. It does not block.
+type Requests interface {
+	Requests(ref objref.Ref) match.Requests
+}
+
+// Objects tells what the WDS holds, by metadata. *dynwatch.Set is one. It does not block.
+type Objects interface {
+	Get(ref objref.Ref) (metav1.Object, bool)
+	Resource(gr schema.GroupResource) (dynwatch.Resource, bool)
+	Synced(gr schema.GroupResource) bool
+}
+
+// Writer writes to the WDS. *write.Writer is one.
+type Writer interface {
+	Patch(ctx context.Context, t write.Target, kind types.PatchType, patch []byte, reason string) (*metav1.PartialObjectMetadata, error)
+}
+
+// Config is what a Controller is made of. All fields are required.
+type Config struct {
+	// WDSUID identifies the WDS: only WorkStatuses that carry it count.
+	WDSUID types.UID
+	// Inventories are clients of the ITSes, by name.
+	Inventories map[string]*client.Client
+	// Requests tells what is asked for.
+	Requests Requests
+	// Objects tells what objects there are.
+	Objects Objects
+	// Client reads single objects of the WDS.
+	Client dynamic.Interface
+	// Writer writes to the WDS.
+	Writer Writer
+	// Clock is the real one but in tests.
+	Clock clock.WithTicker
+}
+
+// Controller returns status. It is told of changes through OnRequests and OnKnown (match.Observer) and through OnChange,
+// OnSynced and OnStopped (dynwatch.Handler); both may call it before and while it runs.
+type Controller struct {
+	config  Config
+	reports *reports
+	queue   workqueue.TypedRateLimitingInterface[objref.Ref]
+
+	mu sync.Mutex
+	// held is what objects hold that were looked at, since then.
+	held map[objref.Ref]held
+	// waiting are objects of which something was not known when they were looked at last.
+	waiting map[objref.Ref]struct{}
+	// since tells when the oldest report came in that was not returned yet.
+	since map[objref.Ref]time.Time
+}
+
+var (
+	_ match.Observer   = &Controller{}
+	_ dynwatch.Handler = &Controller{}
+)
+
+// New returns a Controller that does nothing until Run.
+func New(config Config) (*Controller, error) {
+	if config.WDSUID == "" || len(config.Inventories) == 0 || config.Requests == nil || config.Objects == nil ||
+		config.Client == nil || config.Writer == nil || config.Clock == nil {
+		return nil, errors.New("status: all fields of Config are required")
+	}
+	c := &Controller{
+		config: config,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[objref.Ref](5*time.Millisecond, time.Minute),
+			workqueue.TypedRateLimitingQueueConfig[objref.Ref]{Name: Name, Clock: config.Clock}),
+		held:    map[objref.Ref]held{},
+		waiting: map[objref.Ref]struct{}{},
+		since:   map[objref.Ref]time.Time{},
+	}
+	var err error
+	c.reports, err = newReports(config.Inventories, config.WDSUID, c.reported)
+	return c, err
+}
+
+// Run works until the context ends, and waits for its workers. It starts at once: what is not known yet is left alone.
+func (c *Controller) Run(ctx context.Context, workers int) error {
+	logger := klog.FromContext(ctx).WithValues(logging.Controller, Name)
+	ctx = klog.NewContext(ctx, logger)
+	logger.Info("Starting", "workers", workers)
+	defer logger.Info("Ended")
+
+	var running sync.WaitGroup
+	running.Go(func() { c.reports.run(ctx, func() { c.wake(schema.GroupResource{}) }) })
+	for range workers {
+		running.Go(func() {
+			for c.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	c.queue.ShutDown()
+	running.Wait()
+	return nil
+}
+
+// Ready tells which inventories were not read yet, nil if none.
+func (c *Controller) Ready() error {
+	if missing := c.reports.unsynced(); len(missing) > 0 {
+		return fmt.Errorf("WorkStatuses of %s not read yet", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// OnRequests implements match.Observer.
+func (c *Controller) OnRequests(refs []objref.Ref) {
+	for _, ref := range refs {
+		c.queue.Add(ref)
+	}
+}
+
+// OnKnown implements match.Observer.
+func (c *Controller) OnKnown(gr schema.GroupResource) { c.wake(gr) }
+
+// OnChange implements dynwatch.Handler. Objects that have no returned status, and are to have none, cost nothing here.
+func (c *Controller) OnChange(resource dynwatch.Resource, before, after metav1.Object) {
+	obj := after
+	if obj == nil {
+		obj = before
+	}
+	ref := objref.New(resource.GroupResource(), obj.GetNamespace(), obj.GetName())
+	if labelled(before) || labelled(after) || c.holds(ref) {
+		c.queue.Add(ref)
+	}
+}
+
+// OnSynced implements dynwatch.Handler.
+func (c *Controller) OnSynced(resource dynwatch.Resource) { c.wake(resource.GroupResource()) }
+
+// OnStopped implements dynwatch.Handler.
+func (c *Controller) OnStopped(resource dynwatch.Resource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	gone := func(ref objref.Ref) bool { return ref.GroupResource() == resource.GroupResource() }
+	maps.DeleteFunc(c.held, func(ref objref.Ref, _ held) bool { return gone(ref) })
+	maps.DeleteFunc(c.waiting, func(ref objref.Ref, _ struct{}) bool { return gone(ref) })
+	maps.DeleteFunc(c.since, func(ref objref.Ref, _ time.Time) bool { return gone(ref) })
+}
+
+// reported is told of each change of what the clusters say.
+func (c *Controller) reported(ref objref.Ref) {
+	c.mu.Lock()
+	if _, ok := c.since[ref]; !ok {
+		c.since[ref] = c.config.Clock.Now()
+	}
+	c.mu.Unlock()
+	c.queue.Add(ref)
+}
+
+// wake looks again at the objects of that resource, or with none of all, of which something was not known.
+func (c *Controller) wake(gr schema.GroupResource) {
+	c.mu.Lock()
+	refs := slices.Collect(maps.Keys(c.waiting))
+	c.mu.Unlock()
+	for _, ref := range refs {
+		if gr.Empty() || ref.GroupResource() == gr {
+			c.queue.Add(ref)
+		}
+	}
+}
+
+func (c *Controller) next(ctx context.Context) bool {
+	ref, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(ref)
+	err := c.sync(ctx, ref)
+	switch {
+	case err == nil:
+		c.queue.Forget(ref)
+	case ctx.Err() != nil:
+		return false
+	case apierrors.IsConflict(err):
+		// Somebody was faster. What the object holds is read before the next attempt.
+		klog.FromContext(ctx).V(4).Info("Conflict", logging.Object, ref.String())
+		c.queue.AddRateLimited(ref)
+	default:
+		klog.FromContext(ctx).Error(err, "Cannot return status", logging.Object, ref.String())
+		c.queue.AddRateLimited(ref)
+	}
+	return true
+}
+
+func labelled(obj metav1.Object) bool {
+	if obj == nil {
+		return false
+	}
+	_, ok := obj.GetLabels()[controlv1alpha1.LabelSingletonStatus]
+	return ok
+}
