@@ -1,0 +1,101 @@
+// Package runner tests leader election against a real API server.
+package runner
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}}) }
+
+// TestOneLeads runs two replicas: one acts, and the other takes over only when the work of the first has ended, not when it
+// was told to end.
+func TestOneLeads(t *testing.T) {
+	config := testenv.Shared(t).Config(t, "wds1")
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: runner.Namespace}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var working, together atomic.Int32
+	var running sync.WaitGroup
+	defer running.Wait()
+	// A replica works until finish is closed, whatever its context says.
+	replica := func(ctx context.Context, started chan<- struct{}, finish <-chan struct{}) {
+		running.Go(func() {
+			err := runner.Run(ctx, runner.NewOptions(), runner.Program{
+				Name:       "leader-test",
+				LeaseSpace: config,
+				Ready:      func() error { return nil },
+				Run: func(ctx context.Context) error {
+					if working.Add(1) > 1 {
+						together.Store(1)
+					}
+					defer working.Add(-1)
+					close(started)
+					<-ctx.Done()
+					<-finish
+					return nil
+				},
+			})
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+
+	firstCtx, stopFirst := context.WithCancel(t.Context())
+	defer stopFirst()
+	firstStarted, firstFinish := make(chan struct{}), make(chan struct{})
+	replica(firstCtx, firstStarted, firstFinish)
+	<-firstStarted
+
+	secondCtx, stopSecond := context.WithCancel(t.Context())
+	defer stopSecond()
+	secondStarted, secondFinish := make(chan struct{}), make(chan struct{})
+	close(secondFinish)
+	replica(secondCtx, secondStarted, secondFinish)
+
+	stopFirst()
+	stopped := time.Now()
+	// While the first winds up it goes on renewing its lease, which the second would have taken by now otherwise.
+	testenv.Eventually(t, 30*time.Second, func() (bool, string) {
+		renewed := leaseRenewed(t, client)
+		return renewed.After(stopped.Add(time.Second)), fmt.Sprintf("lease was last renewed at %s", renewed)
+	})
+	select {
+	case <-secondStarted:
+		t.Error("the second replica leads while the first still works")
+	default:
+	}
+	close(firstFinish)
+	<-secondStarted
+	stopSecond()
+	if together.Load() != 0 {
+		t.Error("two replicas worked at the same time")
+	}
+}
+
+func leaseRenewed(t *testing.T, client kubernetes.Interface) time.Time {
+	t.Helper()
+	lease, err := client.CoordinationV1().Leases(runner.Namespace).Get(t.Context(), "leader-test", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease.Spec.RenewTime.Time
+}
