@@ -30,27 +30,39 @@ const (
 	anchorKinds
 )
 
-// ways returns the ways to find the clause. Each is complete by itself: an object that passes has at least one of its
-// anchors. There is at least one way.
-func (c *clause) ways() [][]anchor {
-	var ways [][]anchor
-	add := func(way []anchor) {
-		if way != nil {
-			ways = append(ways, way)
+// way returns anchors such that every object that passes the clause has at least one of them. Of the possible ways it takes
+// the one whose anchors cost least together, and among equals the one that promises to stay so.
+func (c *clause) way(cost func(anchor) int) []anchor {
+	var best []anchor
+	least := -1
+	offer := func(way []anchor) {
+		if way == nil {
+			return
+		}
+		if sum := sumCost(way, cost); least < 0 || sum < least {
+			least, best = sum, way
 		}
 	}
-	add(setWay(byName, c.names))
-	add(setWay(byNamespace, c.namespaces))
-	add(selectorsWay(byLabel, byLabelKey, c.objectSelectors))
-	add(selectorsWay(byNamespaceLabel, byNamespaceLabelKey, c.namespaceSelectors))
-	add(setWay(byResource, c.resources))
+	offer(setWay(byName, c.names))
+	offer(setWay(byNamespace, c.namespaces))
+	offer(selectorsWay(byLabel, byLabelKey, c.objectSelectors, cost))
+	offer(selectorsWay(byNamespaceLabel, byNamespaceLabelKey, c.namespaceSelectors, cost))
+	offer(setWay(byResource, c.resources))
 	if c.group != nil {
-		add([]anchor{{kind: byGroup, key: *c.group}})
+		offer([]anchor{{kind: byGroup, key: *c.group}})
 	}
-	if ways == nil {
-		add([]anchor{{kind: byNothing}})
+	if best == nil {
+		return []anchor{{kind: byNothing}}
 	}
-	return ways
+	return best
+}
+
+func sumCost(way []anchor, cost func(anchor) int) int {
+	sum := 0
+	for _, a := range way {
+		sum += cost(a)
+	}
+	return sum
 }
 
 func setWay(kind anchorKind, set map[string]struct{}) []anchor {
@@ -64,39 +76,34 @@ func setWay(kind anchorKind, set map[string]struct{}) []anchor {
 	return way
 }
 
-// selectorsWay returns nil if one of the selectors asks for no label to be there.
-func selectorsWay(pair, key anchorKind, selectors []labels.Selector) []anchor {
+// selectorsWay returns for each selector the cheapest requirement that asks for a label to be there; nil if there is a
+// selector without.
+func selectorsWay(pair, key anchorKind, selectors []labels.Selector, cost func(anchor) int) []anchor {
 	var way []anchor
 	for _, selector := range selectors {
-		required := selectorAnchors(pair, key, selector)
-		if required == nil {
+		requirements, _ := selector.Requirements()
+		var best []anchor
+		least := -1
+		for _, requirement := range requirements {
+			var found []anchor
+			switch requirement.Operator() {
+			case selection.In, selection.Equals, selection.DoubleEquals:
+				for _, value := range requirement.ValuesUnsorted() {
+					found = append(found, anchor{kind: pair, key: requirement.Key(), value: value})
+				}
+			case selection.Exists:
+				found = []anchor{{kind: key, key: requirement.Key()}}
+			default: // the others pass without the label
+				continue
+			}
+			if sum := sumCost(found, cost); least < 0 || sum < least {
+				least, best = sum, found
+			}
+		}
+		if best == nil {
 			return nil
 		}
-		way = append(way, required...)
+		way = append(way, best...)
 	}
 	return way
-}
-
-// selectorAnchors returns the anchors for the requirement of the selector that asks for the fewest pairs.
-func selectorAnchors(pair, key anchorKind, selector labels.Selector) []anchor {
-	requirements, _ := selector.Requirements()
-	var best []anchor
-	for _, requirement := range requirements {
-		switch requirement.Operator() {
-		case selection.In, selection.Equals, selection.DoubleEquals:
-			values := requirement.ValuesUnsorted()
-			if best == nil || best[0].kind == key || len(values) < len(best) {
-				best = make([]anchor, 0, len(values))
-				for _, value := range values {
-					best = append(best, anchor{kind: pair, key: requirement.Key(), value: value})
-				}
-			}
-		case selection.Exists, selection.GreaterThan, selection.LessThan:
-			if best == nil {
-				best = []anchor{{kind: key, key: requirement.Key()}}
-			}
-		default: // the others pass without the label
-		}
-	}
-	return best
 }

@@ -12,7 +12,7 @@ type entry struct {
 }
 
 // finder leads from the properties of an object to the clauses that it could pass. Each clause hangs on the anchors of one
-// of its ways, so that an object which passes meets it at least once.
+// way to it, so that an object which passes meets it at least once.
 type finder struct {
 	entries map[anchor][]*entry
 	// count tells how many anchors of each kind are in use: kinds without need no look.
@@ -29,16 +29,7 @@ func (f *finder) add(p *policy) {
 	for i := range p.compiled.clauses {
 		c := &p.compiled.clauses[i]
 		e := &entry{policy: p, clause: c}
-		least := -1
-		for _, way := range c.ways() {
-			others := 0
-			for _, a := range way {
-				others = max(others, len(f.entries[a]))
-			}
-			if least < 0 || others < least {
-				least, e.anchors = others, way
-			}
-		}
+		e.anchors = c.way(func(a anchor) int { return len(f.entries[a]) })
 		for _, a := range e.anchors {
 			f.entries[a] = append(f.entries[a], e)
 			f.count[a.kind]++

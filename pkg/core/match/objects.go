@@ -261,23 +261,16 @@ func (c *catalog) removeLabels(o *object, labels map[string]string) {
 // reach returns the objects that could pass the clause, found in the way that leads to the fewest. An object may come
 // more than once.
 func (c *catalog) reach(of *clause) iter.Seq[*object] {
-	var best []iter.Seq[*object]
-	least := -1
-	for _, way := range of.ways() {
-		count := 0
-		sets := make([]iter.Seq[*object], 0, len(way))
-		for _, a := range way {
-			n, set := c.find(a)
-			count += n
-			if n > 0 {
-				sets = append(sets, set)
-			}
-		}
-		if least < 0 || count < least {
-			least, best = count, sets
-		}
+	way := of.way(func(a anchor) int {
+		count, _ := c.find(a)
+		return count
+	})
+	sets := make([]iter.Seq[*object], 0, len(way))
+	for _, a := range way {
+		_, set := c.find(a)
+		sets = append(sets, set)
 	}
-	return concat(best)
+	return concat(sets)
 }
 
 // find returns the objects that have the anchor, and how many they are.

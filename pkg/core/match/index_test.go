@@ -1,0 +1,483 @@
+package match
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// world is everything that an Index is told of, by name, so that another can be told the same.
+type world struct {
+	policies   map[string]*policySpec
+	held       map[string]*controlv1alpha1.BindingSpec
+	objects    map[objref.Ref]*metav1.ObjectMeta
+	namespaces map[string]map[string]string
+	clusters   map[string]map[string]string
+}
+
+func newWorld() *world {
+	return &world{map[string]*policySpec{}, map[string]*controlv1alpha1.BindingSpec{}, map[objref.Ref]*metav1.ObjectMeta{},
+		map[string]map[string]string{}, map[string]map[string]string{}}
+}
+
+var someResources = map[schema.GroupResource]Resource{}
+
+func init() {
+	for _, r := range []Resource{configMaps, deployments, clusterRoles} {
+		someResources[r.GroupResource()] = r
+	}
+}
+
+// rebuild tells a new Index all of the world, in any order.
+func (w *world) rebuild(t *testing.T, rnd *rand.Rand) *Index {
+	index := NewIndex()
+	var tell []func()
+	for name, spec := range w.policies {
+		tell = append(tell, func() { index.SetPolicy(name, mustCompile(t, spec)) })
+	}
+	for name, binding := range w.held {
+		tell = append(tell, func() { index.HoldPolicy(name, binding) })
+	}
+	for ref, meta := range w.objects {
+		tell = append(tell, func() { index.SetObject(someResources[ref.GroupResource()], meta) })
+	}
+	for name, labels := range w.namespaces {
+		tell = append(tell, func() { index.SetNamespace(name, labels) })
+	}
+	for name, labels := range w.clusters {
+		tell = append(tell, func() { index.SetCluster(name, labels) })
+	}
+	rnd.Shuffle(len(tell), func(i, j int) { tell[i], tell[j] = tell[j], tell[i] })
+	for _, f := range tell {
+		f()
+	}
+	return index
+}
+
+// naive says what a policy selects by testing everything.
+func (w *world) naive(t *testing.T, spec *policySpec) (matches map[objref.Ref]*modulation, clusters []string) {
+	compiled := mustCompile(t, spec)
+	matches = map[objref.Ref]*modulation{}
+	for ref, meta := range w.objects {
+		o := &object{resource: &resource{Resource: someResources[ref.GroupResource()]}, namespace: ref.Namespace, name: ref.Name, labels: meta.Labels}
+		labels, known := w.namespaces[ref.Namespace]
+		for i := range compiled.clauses {
+			if compiled.clauses[i].passes(o, labels, known) {
+				matches[ref] = mergeModulation(matches[ref], compiled.clauses[i].modulation)
+			}
+		}
+	}
+	for name, labels := range w.clusters {
+		if compiled.SelectsCluster(labels) {
+			clusters = append(clusters, name)
+		}
+	}
+	slices.Sort(clusters)
+	return matches, clusters
+}
+
+// observed notes what an Observer is told.
+type observed struct{ refs map[objref.Ref]bool }
+
+func (o *observed) OnRequests(refs []objref.Ref) {
+	for _, ref := range refs {
+		o.refs[ref] = true
+	}
+}
+func (*observed) OnKnown(schema.GroupResource) {}
+
+func pick[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }
+
+func randomLabels(rnd *rand.Rand) map[string]string {
+	labels := map[string]string{}
+	for _, key := range []string{"app", "tier", "team"} {
+		if rnd.IntN(2) == 0 {
+			labels[key] = pick(rnd, "a", "b", "c")
+		}
+	}
+	return labels
+}
+
+func randomSelectors(rnd *rand.Rand) []metav1.LabelSelector {
+	var selectors []metav1.LabelSelector
+	for range rnd.IntN(3) {
+		key := pick(rnd, "app", "tier", "team")
+		selectors = append(selectors, pick(rnd,
+			selector(key, pick(rnd, "a", "b")),
+			selector(key, "a", "app", "b"),
+			expression(key, metav1.LabelSelectorOpIn, "a", "c"),
+			expression(key, metav1.LabelSelectorOpNotIn, "a"),
+			expression(key, metav1.LabelSelectorOpExists),
+			expression(key, metav1.LabelSelectorOpDoesNotExist),
+			metav1.LabelSelector{},
+		))
+	}
+	return selectors
+}
+
+func randomNames(rnd *rand.Rand, from ...string) []string {
+	var names []string
+	for range rnd.IntN(3) {
+		names = append(names, pick(rnd, from...))
+	}
+	return names
+}
+
+func randomSpec(rnd *rand.Rand) *policySpec {
+	spec := &policySpec{ClusterSelectors: randomSelectors(rnd)}
+	for range rnd.IntN(4) {
+		c := clauseSpec{
+			DownsyncObjectTest: objectTest{
+				APIGroup:           pick(rnd, nil, nil, new(string), &[]string{"apps"}[0]),
+				Resources:          randomNames(rnd, "configmaps", "deployments", "clusterroles", "*"),
+				Namespaces:         randomNames(rnd, "n0", "n1", "n2", "*"),
+				NamespaceSelectors: randomSelectors(rnd),
+				ObjectSelectors:    randomSelectors(rnd),
+				ObjectNames:        randomNames(rnd, "o0", "o1", "o2", "*"),
+			},
+			DownsyncModulation: modulation{
+				CreateOnly:                 rnd.IntN(4) == 0,
+				WantSingletonReportedState: rnd.IntN(3) == 0,
+				WantMultiWECReportedState:  rnd.IntN(3) == 0,
+				StatusCollectors:           randomNames(rnd, "s", "t"),
+			},
+		}
+		if _, errs := Compile(&policySpec{Downsync: []clauseSpec{c}}); len(errs) == 0 {
+			spec.Downsync = append(spec.Downsync, c)
+		}
+	}
+	return spec
+}
+
+func randomRef(rnd *rand.Rand) objref.Ref {
+	r := pick(rnd, configMaps, deployments, clusterRoles)
+	namespace := pick(rnd, "n0", "n1", "n2")
+	if r == clusterRoles {
+		namespace = ""
+	}
+	return objref.New(r.GroupResource(), namespace, pick(rnd, "o0", "o1", "o2", "o3"))
+}
+
+// step makes one random change of the world and tells the Index of it.
+func (w *world) step(t *testing.T, rnd *rand.Rand, index *Index, version int) (string, Changes) {
+	switch rnd.IntN(12) {
+	case 0, 1:
+		name, spec := pick(rnd, "p0", "p1", "p2", "p3"), randomSpec(rnd)
+		delete(w.held, name)
+		w.policies[name] = spec
+		return "set " + name, index.SetPolicy(name, mustCompile(t, spec))
+	case 2:
+		name := pick(rnd, "p0", "p1", "p2", "p3")
+		delete(w.policies, name)
+		delete(w.held, name)
+		return "delete " + name, index.DeletePolicy(name)
+	case 3:
+		name, ref := pick(rnd, "p0", "p1", "p2", "p3"), randomRef(rnd)
+		if ref.Namespace == "" {
+			ref.Namespace = "n0"
+		}
+		binding := &controlv1alpha1.BindingSpec{Destinations: []controlv1alpha1.Destination{{ClusterID: pick(rnd, "c0", "c1", "gone")}}}
+		binding.Workload.NamespaceScope = []controlv1alpha1.NamespaceScopeDownsyncClause{{
+			NamespaceScopeDownsyncObject: controlv1alpha1.NamespaceScopeDownsyncObject{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name},
+			DownsyncModulation:           modulation{WantSingletonReportedState: true},
+		}}
+		delete(w.policies, name)
+		w.held[name] = binding
+		return "hold " + name, index.HoldPolicy(name, binding)
+	case 4:
+		ref := randomRef(rnd)
+		delete(w.objects, ref)
+		return "delete " + ref.String(), index.DeleteObject(ref)
+	case 5:
+		name, labels := pick(rnd, "n0", "n1", "n2"), randomLabels(rnd)
+		w.namespaces[name] = labels
+		return "set namespace " + name, index.SetNamespace(name, labels)
+	case 6:
+		name := pick(rnd, "n0", "n1", "n2")
+		delete(w.namespaces, name)
+		return "delete namespace " + name, index.DeleteNamespace(name)
+	case 7:
+		name, labels := pick(rnd, "c0", "c1", "c2"), randomLabels(rnd)
+		w.clusters[name] = labels
+		return "set cluster " + name, index.SetCluster(name, labels)
+	case 8:
+		name := pick(rnd, "c0", "c1", "c2")
+		delete(w.clusters, name)
+		return "delete cluster " + name, index.DeleteCluster(name)
+	case 9:
+		if rnd.IntN(4) > 0 {
+			return "nothing", nil
+		}
+		gr := pick(rnd, slices.Collect(maps.Keys(someResources))...)
+		maps.DeleteFunc(w.objects, func(ref objref.Ref, _ *metav1.ObjectMeta) bool { return ref.GroupResource() == gr })
+		return "delete resource " + gr.String(), index.DeleteResource(gr)
+	default:
+		ref := randomRef(rnd)
+		meta := &metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, Labels: randomLabels(rnd), ResourceVersion: fmt.Sprint(version)}
+		w.objects[ref] = meta
+		return "set " + ref.String(), index.SetObject(someResources[ref.GroupResource()], meta)
+	}
+}
+
+var ignoreHistory = cmpopts.IgnoreFields(Snapshot{}, "Revision")
+
+// TestIncrementalIsRebuilt: whatever happened in whatever order, the Index says what one says that is told of the outcome
+// alone, and what testing everything says; and it tells of exactly the policies and objects whose answers changed.
+func TestIncrementalIsRebuilt(t *testing.T) {
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		w, index, observer := newWorld(), NewIndex(), &observed{}
+		index.Observe(observer)
+		for step := range 150 {
+			heldBefore := maps.Clone(w.held)
+			before, requestsBefore := results(w, index)
+			observer.refs = map[objref.Ref]bool{}
+			what, changes := w.step(t, rnd, index, step+1)
+			after, requestsAfter := results(w, index)
+
+			where := fmt.Sprintf("seed %d step %d: %s", seed, step, what)
+			for name := range after {
+				if w.held[name] != nil || heldBefore[name] != nil {
+					continue // there is no Snapshot to compare with
+				}
+				moved := !slices.Equal(before[name].Clusters, after[name].Clusters) ||
+					!reflect.DeepEqual(withoutVersions(before[name]), withoutVersions(after[name]))
+				if moved != changes[name].Set() {
+					t.Errorf("%s: policy %s changed: %t, but told %q", where, name, moved, changes[name])
+				}
+			}
+			for ref, answer := range requestsAfter {
+				if !sameRequests(requestsBefore[ref], answer) && !observer.refs[ref] {
+					t.Errorf("%s: the requests of %s changed and nobody was told", where, ref)
+				}
+			}
+			if step%10 != 9 {
+				continue
+			}
+			rebuilt := w.rebuild(t, rnd)
+			want, wantRequests := results(w, rebuilt)
+			if diff := cmp.Diff(want, after, ignoreHistory, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Match{}, "Exact")); diff != "" {
+				t.Fatalf("%s: snapshots (-rebuilt +incremental):\n%s", where, diff)
+			}
+			if diff := cmp.Diff(wantRequests, requestsAfter, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("%s: requests (-rebuilt +incremental):\n%s", where, diff)
+			}
+			for name, spec := range w.policies {
+				matches, clusters := w.naive(t, spec)
+				got := map[objref.Ref]*modulation{}
+				for _, m := range after[name].Matches {
+					got[m.Ref] = m.Modulation
+				}
+				if diff := cmp.Diff(matches, got, cmpopts.EquateEmpty()) + cmp.Diff(clusters, after[name].Clusters, cmpopts.EquateEmpty()); diff != "" {
+					t.Fatalf("%s: policy %s (-naive +incremental):\n%s", where, name, diff)
+				}
+			}
+		}
+		empty(t, w, index)
+	}
+}
+
+func results(w *world, index *Index) (map[string]Snapshot, map[objref.Ref]Requests) {
+	snapshots := map[string]Snapshot{}
+	for _, name := range []string{"p0", "p1", "p2", "p3"} {
+		snapshots[name], _ = index.Snapshot(name)
+	}
+	requests := map[objref.Ref]Requests{}
+	for gr, r := range someResources {
+		for _, namespace := range []string{"", "n0", "n1", "n2"} {
+			for _, name := range []string{"o0", "o1", "o2", "o3"} {
+				if (namespace == "") == (r == clusterRoles) {
+					ref := objref.New(gr, namespace, name)
+					requests[ref] = index.Requests(ref)
+				}
+			}
+		}
+	}
+	return snapshots, requests
+}
+
+func sameRequests(a, b Requests) bool {
+	return a.Singleton == b.Singleton && slices.Equal(a.SingletonClusters, b.SingletonClusters) &&
+		a.MultiWEC == b.MultiWEC && slices.Equal(a.MultiWECClusters, b.MultiWECClusters)
+}
+
+func withoutVersions(s Snapshot) []Match {
+	matches := append([]Match{}, s.Matches...)
+	for i := range matches {
+		matches[i].ResourceVersion, matches[i].Exact = "", false
+	}
+	return matches
+}
+
+// empty deletes everything and expects that nothing is left behind.
+func empty(t *testing.T, w *world, index *Index) {
+	t.Helper()
+	for _, name := range []string{"p0", "p1", "p2", "p3"} {
+		index.DeletePolicy(name)
+	}
+	for ref := range w.objects {
+		index.DeleteObject(ref)
+	}
+	c := index.catalog
+	if len(index.finder.entries)+len(index.held)+len(index.mentions)+len(index.policies)+len(c.byName)+len(c.byNamespace)+len(c.byLabel) != 0 ||
+		index.finder.count != [anchorKinds]int{} || index.finder.selectors != 0 {
+		t.Errorf("left behind: %+v", index)
+	}
+}
+
+func TestContentVersion(t *testing.T) {
+	ref := objref.Ref{Group: "apps", Resource: "deployments", Namespace: "n", Name: "d"}
+	state := func(version string, generation int64, labels, annotations map[string]string) *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{
+			Namespace: "n", Name: "d", UID: "u", ResourceVersion: version, Generation: generation,
+			Labels: labels, Annotations: annotations,
+		}
+	}
+	app := map[string]string{"app": "a"}
+	cases := map[string]struct {
+		reason      string
+		then        *metav1.ObjectMeta
+		afterStart  bool
+		wantVersion string
+		wantExact   bool
+	}{
+		"Status":      {"a status write moves neither", state("2", 1, app, nil), false, "1", false},
+		"Spec":        {"a new generation", state("2", 2, app, nil), false, "2", true},
+		"Labels":      {"another label", state("2", 1, map[string]string{"app": "b"}, nil), false, "2", true},
+		"StatusLabel": {"our own mark", state("2", 1, map[string]string{"app": "a", controlv1alpha1.LabelSingletonStatus: "true"}, nil), false, "1", false},
+		"Annotations": {"another annotation", state("2", 1, app, map[string]string{"a": "b"}), false, "2", true},
+		"Recreated":   {"another object of that name", &metav1.ObjectMeta{Namespace: "n", Name: "d", UID: "v", ResourceVersion: "2", Generation: 1, Labels: app}, false, "2", true},
+		"New":         {"seen after the start: its first version is its content's", state("2", 1, app, nil), true, "1", true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			index := NewIndex()
+			index.SetPolicy("p", mustCompile(t, downsync(objectTest{ObjectNames: []string{"*"}})))
+			if tc.afterStart {
+				index.SetKnown(deployments)
+			}
+			index.SetObject(deployments, state("1", 1, app, nil))
+			changes := index.SetObject(deployments, tc.then)
+			if told := changes["p"]&ChangedVersions != 0; told != (tc.wantVersion == "2") {
+				t.Errorf("%s: told %q", tc.reason, changes["p"])
+			}
+			snapshot, _ := index.Snapshot("p")
+			if got := snapshot.Matches[0]; got.ResourceVersion != tc.wantVersion || got.Exact != tc.wantExact {
+				t.Errorf("%s: version %s exact %t, want %s %t", tc.reason, got.ResourceVersion, got.Exact, tc.wantVersion, tc.wantExact)
+			}
+		})
+	}
+	t.Run("NoGeneration", func(t *testing.T) {
+		index := NewIndex()
+		index.SetPolicy("p", mustCompile(t, downsync(objectTest{ObjectNames: []string{"*"}})))
+		index.SetObject(deployments, state("1", 0, nil, nil))
+		index.SetObject(deployments, state("2", 0, nil, nil))
+		snapshot, _ := index.Snapshot("p")
+		if got := snapshot.Matches[0]; got.Ref != ref || got.ResourceVersion != "2" || !got.Exact {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestRequestsAndMiscounts(t *testing.T) {
+	index := NewIndex()
+	singleton := func(site string) *Policy {
+		return mustCompile(t, &policySpec{
+			ClusterSelectors: []metav1.LabelSelector{selector("site", site)},
+			Downsync:         []clauseSpec{clauseOf(objectTest{ObjectNames: []string{"web"}}, modulation{WantSingletonReportedState: true})},
+		})
+	}
+	ref := objref.Ref{Group: "apps", Resource: "deployments", Namespace: "shop", Name: "web"}
+	index.SetObject(deployments, &metav1.ObjectMeta{Namespace: "shop", Name: "web"})
+	index.SetCluster("c1", map[string]string{"site": "a"})
+	index.SetPolicy("pa", singleton("a"))
+	index.SetPolicy("all", mustCompile(t, downsync(objectTest{ObjectNames: []string{"*"}})))
+
+	if diff := cmp.Diff(Requests{Singleton: true, SingletonClusters: []string{"c1"}}, index.Requests(ref)); diff != "" {
+		t.Errorf("one cluster (-want +got):\n%s", diff)
+	}
+	if got := index.Miscounts("all", 4); got != nil {
+		t.Errorf("one cluster: miscounts %v", got)
+	}
+
+	changes := index.SetCluster("c0", map[string]string{"site": "b"})
+	if len(changes) != 0 {
+		t.Errorf("a cluster that no policy selects: %v", changes)
+	}
+	changes = index.SetPolicy("pb", singleton("b"))
+	want := Changes{"pb": ChangedWorkload | ChangedDestinations | ChangedRequests, "pa": ChangedRequests, "all": ChangedRequests}
+	if diff := cmp.Diff(want, changes); diff != "" {
+		t.Errorf("a second policy asks (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"c0", "c1"}, index.Requests(ref).SingletonClusters); diff != "" {
+		t.Errorf("clusters of both (-want +got):\n%s", diff)
+	}
+	miscounts := []Miscount{{ref, schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, 2}}
+	if diff := cmp.Diff(miscounts, index.Miscounts("all", 4)); diff != "" {
+		t.Errorf("miscounts (-want +got):\n%s", diff)
+	}
+
+	for _, known := range []func(){
+		func() { index.SetKnown(deployments) }, func() { index.SetKnown(namespaceRes) }, index.SetPoliciesKnown, index.SetClustersKnown,
+	} {
+		if index.Requests(ref).Known {
+			t.Error("known too early")
+		}
+		known()
+	}
+	if !index.Requests(ref).Known {
+		t.Error("not known after all was read")
+	}
+}
+
+// TestEventsReachFew counts tests: an event must not look at what it cannot reach.
+func TestEventsReachFew(t *testing.T) {
+	index := NewIndex()
+	const policies, objects = 200, 1000
+	for i := range policies {
+		index.SetPolicy(fmt.Sprint("p", i), mustCompile(t, downsync(
+			objectTest{Resources: []string{"deployments"}, ObjectSelectors: []metav1.LabelSelector{selector("env", "prod", "app", fmt.Sprint("a", i))}},
+			objectTest{Namespaces: []string{fmt.Sprint("n", i)}, Resources: []string{"configmaps"}},
+		)))
+	}
+	for i := range objects {
+		app := fmt.Sprint("a", i%policies)
+		index.SetObject(deployments, &metav1.ObjectMeta{Namespace: "n1", Name: fmt.Sprint("o", i), Labels: map[string]string{"env": "prod", "app": app}})
+	}
+	limits := map[string]struct {
+		event func()
+		limit uint64
+	}{
+		"object": {func() {
+			index.SetObject(deployments, &metav1.ObjectMeta{Namespace: "n9", Name: "new", Labels: map[string]string{"app": "a7", "env": "prod"}})
+		}, 3},
+		"edit": {func() {
+			index.SetObject(deployments, &metav1.ObjectMeta{Namespace: "n9", Name: "new", Generation: 2, Labels: map[string]string{"app": "a7", "env": "prod"}})
+		}, 0},
+		"policy": {func() {
+			index.SetPolicy("p3", mustCompile(t, downsync(objectTest{ObjectSelectors: []metav1.LabelSelector{selector("env", "prod", "app", "a4")}})))
+		}, objects + 1},
+		"narrow policy": {func() {
+			index.SetPolicy("p3", mustCompile(t, downsync(objectTest{ObjectSelectors: []metav1.LabelSelector{selector("app", "a4")}})))
+		}, objects/policies + 1},
+		"namespace": {func() { index.SetNamespace("n1", map[string]string{"team": "x"}) }, 0},
+	}
+	for _, name := range []string{"object", "edit", "policy", "narrow policy", "namespace"} {
+		before := index.Tests()
+		limits[name].event()
+		if got := index.Tests() - before; got > limits[name].limit {
+			t.Errorf("%s: %d tests, want at most %d", name, got, limits[name].limit)
+		}
+	}
+}
