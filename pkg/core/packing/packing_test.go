@@ -1,0 +1,222 @@
+package packing_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packing"
+)
+
+func configMap(name string) objref.Ref {
+	return objref.Ref{Resource: "configmaps", Namespace: "web", Name: name}
+}
+
+func name(wave, n int) string { return fmt.Sprintf("new-%d-%d", wave, n) }
+
+func TestPack(t *testing.T) {
+	a, b, c, d := configMap("a"), configMap("b"), configMap("c"), configMap("d")
+	namespace := objref.Ref{Resource: "namespaces", Name: "web"}
+	limits := packing.Limits{Count: 3, Bytes: 100}
+
+	cases := map[string]struct {
+		works        []packing.Work
+		items        []packing.Item
+		limits       packing.Limits
+		want         map[objref.Ref]string
+		wantTooLarge []objref.Ref
+	}{
+		"FirstPlacementSplitsWaves": {
+			items: []packing.Item{{a, 10}, {namespace, 10}, {b, 10}},
+			want:  map[objref.Ref]string{namespace: "new-0-0", a: "new-1-0", b: "new-1-0"},
+		},
+		"FirstWorkWithRoom": {
+			works: []packing.Work{
+				{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 90}}},
+				{Name: "w1", Wave: 1, Slots: []packing.Slot{{Ref: b, Size: 50}}},
+			},
+			items: []packing.Item{{a, 90}, {b, 50}, {c, 20}, {d, 10}},
+			want:  map[objref.Ref]string{a: "w0", b: "w1", c: "w1", d: "w0"},
+		},
+		"ByCount": {
+			items:  []packing.Item{{a, 1}, {b, 1}, {c, 1}},
+			limits: packing.Limits{Count: 1, Bytes: 100},
+			want:   map[objref.Ref]string{a: "new-1-0", b: "new-1-1", c: "new-1-2"},
+		},
+		"StaysThoughAnEarlierWorkHasRoom": {
+			works: []packing.Work{
+				{Name: "w0", Wave: 1},
+				{Name: "w1", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 10}}},
+			},
+			items: []packing.Item{{a, 10}},
+			want:  map[objref.Ref]string{a: "w1"},
+		},
+		"TheOneThatGrewMoves": {
+			works: []packing.Work{{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 30}, {Ref: b, Size: 30}, {Ref: c, Size: 30}}}},
+			items: []packing.Item{{a, 60}, {b, 30}, {c, 30}},
+			want:  map[objref.Ref]string{a: "new-1-0", b: "w0", c: "w0"},
+		},
+		"WhatIsNotWantedLeavesRoom": {
+			works: []packing.Work{{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 100}}}},
+			items: []packing.Item{{b, 100}},
+			want:  map[objref.Ref]string{b: "w0"},
+		},
+		"AMovingObjectGoesWhereItsContentIsCurrent": {
+			works: []packing.Work{
+				{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 30}, {Ref: b, Size: 60}}},
+				{Name: "w1", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 40, Current: true}}},
+			},
+			items: []packing.Item{{a, 40}, {b, 60}, {c, 20}},
+			want:  map[objref.Ref]string{a: "w1", b: "w0", c: "w1"}, // w0 has room for c only when a has left it
+		},
+		"TooLargeAlone": {
+			items:        []packing.Item{{a, 101}, {b, 100}},
+			want:         map[objref.Ref]string{b: "new-1-0"},
+			wantTooLarge: []objref.Ref{a},
+		},
+	}
+	for caseName, tc := range cases {
+		t.Run(caseName, func(t *testing.T) {
+			if tc.limits == (packing.Limits{}) {
+				tc.limits = limits
+			}
+			got := packing.Pack(tc.works, tc.items, tc.limits, name)
+			if diff := cmp.Diff(tc.want, got.Home); diff != "" {
+				t.Errorf("Home (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantTooLarge, got.TooLarge); diff != "" {
+				t.Errorf("TooLarge (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPackKeepsItsPromises runs random histories of objects that come, go, grow and shrink, and checks after each step that
+// the limits hold, that nothing moved that could have stayed, and that the order of the items does not matter.
+func TestPackKeepsItsPromises(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		limits := packing.Limits{Count: 1 + random.IntN(6), Bytes: 50 + random.IntN(100)}
+		sizes := map[objref.Ref]int{}
+		var works []packing.Work
+		for step := range 30 {
+			for range 1 + random.IntN(4) {
+				ref := configMap(fmt.Sprint(random.IntN(30)))
+				switch random.IntN(3) {
+				case 0:
+					delete(sizes, ref)
+				default:
+					sizes[ref] = 1 + random.IntN(limits.Bytes+5)
+				}
+			}
+			var items []packing.Item
+			for ref, size := range sizes { // random order
+				items = append(items, packing.Item{Ref: ref, Size: size})
+			}
+			n := step
+			fresh := func(wave, i int) string { return fmt.Sprintf("w%03d-%d-%03d", n, wave, i) }
+			got := packing.Pack(works, items, limits, fresh)
+
+			slices.Reverse(items)
+			if diff := cmp.Diff(got, packing.Pack(works, items, limits, fresh)); diff != "" {
+				t.Fatalf("seed %d step %d: the order of items matters (-want +got):\n%s", seed, step, diff)
+			}
+			works = check(t, works, sizes, limits, got)
+			if t.Failed() {
+				t.Fatalf("seed %d step %d", seed, step)
+			}
+		}
+	}
+}
+
+func check(t *testing.T, before []packing.Work, sizes map[objref.Ref]int, limits packing.Limits, got packing.Placement) []packing.Work {
+	t.Helper()
+	contents := map[string][]packing.Slot{}
+	bytes := map[string]int{}
+	for ref, size := range sizes {
+		home, ok := got.Home[ref]
+		if tooLarge := size > limits.Bytes; tooLarge == ok || tooLarge != slices.Contains(got.TooLarge, ref) {
+			t.Errorf("%s of size %d: home %q, too large: %v", ref, size, home, got.TooLarge)
+		}
+		if ok {
+			contents[home] = append(contents[home], packing.Slot{Ref: ref, Size: size})
+			bytes[home] += size
+		}
+	}
+	for home, slots := range contents {
+		if len(slots) > limits.Count || bytes[home] > limits.Bytes {
+			t.Errorf("work %s holds %d objects of %d bytes, limits are %+v", home, len(slots), bytes[home], limits)
+		}
+	}
+	for _, work := range before {
+		for _, slot := range work.Slots {
+			home, placed := got.Home[slot.Ref]
+			if placed && home != work.Name && len(contents[work.Name]) < limits.Count &&
+				bytes[work.Name]+sizes[slot.Ref] <= limits.Bytes {
+				t.Errorf("%s moved from %s to %s, and could have stayed", slot.Ref, work.Name, home)
+			}
+		}
+	}
+	after := make([]packing.Work, 0, len(contents))
+	for home, slots := range contents {
+		slices.SortFunc(slots, func(a, b packing.Slot) int { return packing.Order(a.Ref, b.Ref) })
+		after = append(after, packing.Work{Name: home, Wave: 1, Slots: slots})
+	}
+	slices.SortFunc(after, func(a, b packing.Work) int { return cmpString(a.Name, b.Name) })
+	return after
+}
+
+func cmpString(a, b string) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+func TestOrder(t *testing.T) {
+	want := []objref.Ref{
+		{Resource: "namespaces", Name: "web"},
+		{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "x"},
+		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "x"},
+		{Group: "rbac.authorization.k8s.io", Resource: "rolebindings", Namespace: "web", Name: "x"},
+		{Resource: "serviceaccounts", Namespace: "web", Name: "x"},
+		{Resource: "configmaps", Namespace: "web", Name: "a"},
+		{Resource: "configmaps", Namespace: "web", Name: "b"},
+		{Resource: "secrets", Namespace: "web", Name: "a"},
+		{Resource: "services", Namespace: "web", Name: "a"},
+		{Group: "example.com", Resource: "widgets", Namespace: "web", Name: "a"},
+		{Group: "apps", Resource: "deployments", Namespace: "web", Name: "a"},
+		{Group: "networking.k8s.io", Resource: "ingresses", Namespace: "web", Name: "a"},
+		{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations", Name: "a"},
+	}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, packing.Order)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sorted (-want +got):\n%s", diff)
+	}
+	for i, ref := range want {
+		if wave := packing.WaveOf(ref.GroupResource()); (wave == packing.WaveFirst) != (i < 2) {
+			t.Errorf("WaveOf(%s) = %d", ref, wave)
+		}
+	}
+}
+
+func BenchmarkPack(b *testing.B) {
+	for _, n := range []int{1e2, 1e3, 1e4, 1e5} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			items := make([]packing.Item, n)
+			for i := range items {
+				items[i] = packing.Item{Ref: configMap(fmt.Sprint(i)), Size: 1000}
+			}
+			limits := packing.Limits{Count: 1, Bytes: 512000}
+			for b.Loop() {
+				packing.Pack(nil, items, limits, name)
+			}
+		})
+	}
+}
