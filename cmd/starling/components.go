@@ -12,12 +12,13 @@ import (
 // called as `starling <component> --dir DIR [--space SPACE] -- <the component's own flags>`: DIR and
 // SPACE are there for whoever reads the list of processes.
 func newComponentCommands() []*cobra.Command {
-	return []*cobra.Command{
+	return append(ocmComponents(),
 		newComponentCommand("etcd", newEtcdCommand),
 		newComponentCommand("kube-apiserver", kubeapiserver.NewAPIServerCommand),
 		newComponentCommand("kube-controller-manager", kubecontrollermanager.NewControllerManagerCommand),
 		newComponentCommand("kube-scheduler", func() *cobra.Command { return kubescheduler.NewSchedulerCommand() }),
-	}
+		newComponentCommand("etcd-clear", newEtcdClearCommand),
+	)
 }
 
 // newComponentCommand wraps a command of another project. It is made only when it is run: making

@@ -79,7 +79,7 @@ with an API server of its own, joined by Open Cluster Management.`,
 
 	root.AddCommand(
 		newUpCommand(g), newDownCommand(g), newStatusCommand(g), newKubeconfigCommand(g),
-		newKubectlCommand(g), newLogsCommand(g), newVersionCommand(),
+		newKubectlCommand(g), newWECCommand(g), newLogsCommand(g), newVersionCommand(),
 		newSuperviseCommand(g),
 	)
 	root.AddCommand(newComponentCommands()...)
@@ -104,7 +104,7 @@ func (g *global) fleet(out io.Writer) (*space.Fleet, error) {
 	}
 	file, isFile := out.(*os.File)
 	return space.New(space.Config{
-		Dir: g.dir, Executable: exe, BinDir: binDir, Version: version.Get(),
+		Dir: g.dir, Executable: exe, BinDir: binDir, Version: version.Get(), OCM: ocmManifests(),
 		Out: out, Terminal: isFile && term.IsTerminal(int(file.Fd())), //nolint:gosec // a file descriptor is small
 	})
 }

@@ -20,11 +20,3 @@ func newVersionCommand() *cobra.Command {
 		},
 	}
 }
-
-// noArgs refuses arguments, as an error of the command line.
-func noArgs(c *cobra.Command, args []string) error {
-	if err := cobra.NoArgs(c, args); err != nil {
-		return usage(err)
-	}
-	return nil
-}

@@ -51,7 +51,7 @@ func writeKubeconfig(path string, cfg *clientcmdapi.Config) error {
 // writeComponentKubeconfig writes the kubeconfig with which a component reaches a space. Its one
 // context is named after the space.
 func (f *Fleet) writeComponentKubeconfig(space, component string, c credentials) error {
-	cfg := clientcmdapi.NewConfig()
+	cfg := newConfig()
 	if err := addContext(cfg, space, f.serverURL(space), f.pki(space).crt("ca"), c); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (f *Fleet) adminCredentials(space string) credentials {
 // writeKubeconfig writes the user's kubeconfig. The current context that the user chose stays.
 func (f *Fleet) writeKubeconfig() error {
 	path := f.layout.Kubeconfig()
-	cfg := clientcmdapi.NewConfig()
+	cfg := newConfig()
 	for _, s := range f.state.Spaces() {
 		if err := addContext(cfg, s, f.serverURL(s), f.pki(s).crt("ca"), f.adminCredentials(s)); err != nil {
 			return err
@@ -83,7 +83,7 @@ func (f *Fleet) writeKubeconfig() error {
 }
 
 // adminConfig returns a client configuration of the user for a space.
-func (f *Fleet) adminConfig(space string) (*rest.Config, error) {
+func (f *Fleet) adminConfig(space string) *rest.Config {
 	p := f.pki(space)
 	return &rest.Config{
 		Host: f.serverURL(space),
@@ -92,7 +92,7 @@ func (f *Fleet) adminConfig(space string) (*rest.Config, error) {
 		},
 		QPS: 200, Burst: 400,
 		UserAgent: "starling",
-	}, nil
+	}
 }
 
 func (f *Fleet) pki(space string) pkiDir { return pkiDir{dir: f.layout.PKI(space), now: f.clock.Now()} }
@@ -101,3 +101,5 @@ func (f *Fleet) pki(space string) pkiDir { return pkiDir{dir: f.layout.PKI(space
 func (f *Fleet) serverURL(space string) string {
 	return fmt.Sprintf("https://%s:%d", loopback, f.state.Ports[componentName(space, programAPIServer)])
 }
+
+func newConfig() *clientcmdapi.Config { return clientcmdapi.NewConfig() }

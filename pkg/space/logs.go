@@ -29,10 +29,26 @@ func tailLog(path string, lines int) string {
 // shownLines is how much of a log an error shows.
 const shownLines = 8
 
+// maxLines is how much of a log is looked at for what went wrong.
+const maxLines = 200
+
+// sinceLastPanic returns the lines from the last panic on, whose cause is above what is at the end,
+// or the last lines where there is none.
+func sinceLastPanic(text string, lines int) string {
+	all := strings.Split(text, "\n")
+	first := max(0, len(all)-lines)
+	for i, line := range all {
+		if strings.HasPrefix(line, "panic: ") {
+			first = i
+		}
+	}
+	return strings.Join(all[first:min(len(all), first+lines)], "\n")
+}
+
 // withLog adds to an error about a component what its log says, and what to do where that is known.
 func (f *Fleet) withLog(err error, component string) error {
 	path := f.layout.Log(component)
-	tail := tailLog(path, shownLines)
+	tail := sinceLastPanic(tailLog(path, maxLines), shownLines)
 	var b strings.Builder
 	switch {
 	case strings.Contains(tail, "no space left on device"):

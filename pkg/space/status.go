@@ -104,5 +104,3 @@ type WECStatus struct {
 	// Problem says why OCM could not be asked.
 	Problem string `json:"problem,omitempty"`
 }
-
-func (f *Fleet) wecStatus(context.Context) []WECStatus { return nil }

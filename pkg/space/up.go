@@ -192,35 +192,70 @@ func (f *Fleet) start(ctx context.Context, client *supervisorClient) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	ready := map[string]*milestone{}
-	for _, s := range f.state.Spaces() {
-		ready[s] = newMilestone()
+	for _, space := range f.state.Spaces() {
+		m := newMilestone()
+		ready[space] = m
+		group.Go(func() error { return f.startSpace(ctx, client, space, m.reach) })
 	}
-	for _, s := range f.state.Spaces() {
+	if f.state.OCM {
+		hubReady := newMilestone()
 		group.Go(func() error {
-			if err := f.out.step("API server "+s, func() error { return f.startSpace(ctx, client, s) }); err != nil {
+			if err := ready[f.state.hub()].wait(ctx); err != nil {
 				return err
 			}
-			ready[s].reach()
-			return nil
+			defer hubReady.reach()
+			return f.out.step("OCM in "+f.state.hub(), func() error { return f.startHub(ctx, client) })
 		})
+		for i := range f.state.WECs {
+			wec := &f.state.WECs[i]
+			group.Go(func() error {
+				for _, m := range []*milestone{ready[wec.Name], hubReady} {
+					if err := m.wait(ctx); err != nil {
+						return err
+					}
+				}
+				return f.joinWEC(ctx, client, wec)
+			})
+		}
 	}
 	return group.Wait()
 }
 
 // startSpace starts the API server of a space and, when it is ready, its controllers.
-func (f *Fleet) startSpace(ctx context.Context, client *supervisorClient, space string) error {
+func (f *Fleet) startSpace(ctx context.Context, client *supervisorClient, space string, ready func()) error {
 	server, err := f.apiServer(space)
 	if err != nil {
 		return err
 	}
-	if err := f.run(ctx, client, &server); err != nil {
+	if err := f.out.step("API server of "+space, func() error { return f.run(ctx, client, &server) }); err != nil {
 		return err
 	}
+	ready()
 	controllers, err := f.controllerManager(space)
 	if err != nil {
 		return err
 	}
 	return f.run(ctx, client, &controllers)
+}
+
+// joinWEC starts OCM's agent of a WEC and, unless that is left to the user, lets it join.
+func (f *Fleet) joinWEC(ctx context.Context, client *supervisorClient, wec *WEC) error {
+	what := wec.Name + " has joined and is available"
+	if wec.Pending {
+		what = wec.Name + " asks to join"
+	}
+	return f.out.step(what, func() error {
+		if err := f.startKlusterlet(ctx, client, wec.Name); err != nil {
+			return err
+		}
+		if wec.Pending {
+			return f.waitRegistered(ctx, wec.Name)
+		}
+		if err := f.approve(ctx, wec); err != nil {
+			return err
+		}
+		return f.waitAvailable(ctx, wec.Name)
+	})
 }
 
 // run starts a component and waits until it is ready.
@@ -237,6 +272,14 @@ func (f *Fleet) wanted() []string {
 	for _, s := range f.state.Spaces() {
 		names = append(names, componentName(s, programAPIServer), componentName(s, programControllerManager))
 	}
+	if f.state.OCM {
+		for program := range hubAccounts {
+			names = append(names, componentName(f.state.hub(), program))
+		}
+		for _, w := range f.state.WECs {
+			names = append(names, componentName(w.Name, programKlusterlet))
+		}
+	}
 	return names
 }
 
@@ -252,7 +295,10 @@ func (f *Fleet) complete(ctx context.Context, client *supervisorClient) (bool, e
 			up = append(up, s.Component.Name)
 		}
 	}
-	return !slices.ContainsFunc(f.wanted(), func(name string) bool { return !slices.Contains(up, name) }), nil
+	if slices.ContainsFunc(f.wanted(), func(name string) bool { return !slices.Contains(up, name) }) {
+		return false, nil
+	}
+	return !slices.ContainsFunc(f.wecStatus(ctx), func(w WECStatus) bool { return f.state.OCM && !w.Pending && !w.Available }), nil
 }
 
 func (f *Fleet) report(ctx context.Context, client *supervisorClient, was bool) (*UpReport, error) {

@@ -1,0 +1,246 @@
+package space
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"strings"
+	"text/template"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// Namespaces of OCM.
+const (
+	namespaceOCM        = "open-cluster-management"
+	namespaceOCMHub     = "open-cluster-management-hub"
+	namespaceOCMAgent   = "open-cluster-management-agent"
+	namespaceAddonAgent = "open-cluster-management-agent-addon"
+)
+
+// hubManifests are OCM's own manifests of what we run on the hub: identities with their rights, and
+// the configurations of the admission webhooks.
+var hubManifests = []string{
+	"cluster-manager/hub/crds/*.yaml",
+	"cluster-manager/hub/registration/serviceaccount.yaml",
+	"cluster-manager/hub/registration/clusterrole.yaml",
+	"cluster-manager/hub/registration/clusterrolebinding.yaml",
+	"cluster-manager/hub/registration/webhook-serviceaccount.yaml",
+	"cluster-manager/hub/registration/webhook-clusterrole.yaml",
+	"cluster-manager/hub/registration/webhook-clusterrolebinding.yaml",
+	"cluster-manager/hub/registration/webhook-*configuration.yaml",
+	"cluster-manager/hub/addon-manager/serviceaccount.yaml",
+	"cluster-manager/hub/addon-manager/clusterrole.yaml",
+	"cluster-manager/hub/addon-manager/clusterrolebinding.yaml",
+	"cluster-manager/hub/addon-manager/work-executor-admin-clusterrolebinding.yaml",
+	"cluster-manager/hub/work/executor-admin-clusterrole.yaml",
+	"cluster-manager/hub/work/webhook-validatingconfiguration.yaml",
+}
+
+// hubSkipped belongs to a feature of OCM that is off.
+const hubSkipped = "multicluster.x-k8s.io_clusterprofiles"
+
+// klusterletManifests are OCM's own manifests of the agent in a managed cluster, for the mode in
+// which one process is all of the agent.
+var klusterletManifests = []string{
+	"klusterlet/managed/*.yaml",
+	"klusterlet/management/*role*.yaml",
+}
+
+// renderHub returns OCM's objects for the hub, the webhooks at the given URL.
+func (f *Fleet) renderHub(webhookURL string, caBundle []byte) ([]*unstructured.Unstructured, error) {
+	values := map[string]any{
+		"ClusterManagerName":             "cluster-manager",
+		"ClusterManagerNamespace":        namespaceOCMHub,
+		"Labels":                         map[string]string{},
+		"RegistrationAPIServiceCABundle": base64.StdEncoding.EncodeToString(caBundle),
+		"AddonAPIServiceCABundle":        base64.StdEncoding.EncodeToString(caBundle),
+		"RegistrationWebhook":            map[string]any{"Port": 0},
+	}
+	objs, err := f.render(hubManifests, values)
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range objs {
+		switch obj.GetKind() {
+		case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+			err = webhooksByURL(obj, webhookURL)
+		case "CustomResourceDefinition":
+			err = withoutConversion(obj)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return append(objs, namespaceObject(namespaceOCM), namespaceObject(namespaceOCMHub)), nil
+}
+
+// renderKlusterlet returns OCM's objects for a managed cluster.
+func (f *Fleet) renderKlusterlet() ([]*unstructured.Unstructured, error) {
+	objs, err := f.render(klusterletManifests, map[string]any{
+		"KlusterletName":             "klusterlet",
+		"KlusterletNamespace":        namespaceOCMAgent,
+		"AgentNamespace":             namespaceOCMAgent,
+		"RegistrationServiceAccount": klusterletAccount,
+		"WorkServiceAccount":         klusterletAccount,
+		"Labels":                     map[string]string{},
+	})
+	if err != nil {
+		return nil, err
+	}
+	// OCM's operator makes this role in code: what a user labels so, the work agent may do besides.
+	aggregate := newObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "open-cluster-management:klusterlet-work:aggregate")
+	aggregate.Object["aggregationRule"] = map[string]any{
+		"clusterRoleSelectors": []any{map[string]any{
+			"matchLabels": map[string]any{"open-cluster-management.io/aggregate-to-work": "true"},
+		}},
+	}
+	return append(objs, aggregate, namespaceObject(namespaceOCMAgent), namespaceObject(namespaceAddonAgent)), nil
+}
+
+// render renders the manifests that match the patterns.
+func (f *Fleet) render(patterns []string, values map[string]any) ([]*unstructured.Unstructured, error) {
+	if f.cfg.OCM == nil {
+		return nil, errors.New("this program holds no manifests of OCM")
+	}
+	var objs []*unstructured.Unstructured
+	seen := map[string]bool{}
+	for _, pattern := range patterns {
+		files, err := fs.Glob(f.cfg.OCM, pattern)
+		if err != nil {
+			return nil, err
+		}
+		if len(files) == 0 {
+			return nil, fmt.Errorf("OCM has no manifest %s", pattern)
+		}
+		for _, file := range files {
+			if strings.Contains(file, hubSkipped) {
+				continue
+			}
+			rendered, err := renderFile(f.cfg.OCM, file, values)
+			if err != nil {
+				return nil, fmt.Errorf("render OCM's manifest %s: %w", file, err)
+			}
+			for _, obj := range rendered {
+				// In this mode the agent's two halves have one account: some objects come twice.
+				key := path.Join(obj.GetKind(), obj.GetNamespace(), obj.GetName())
+				if !seen[key] {
+					seen[key] = true
+					objs = append(objs, obj)
+				}
+			}
+		}
+	}
+	return objs, nil
+}
+
+func renderFile(from fs.FS, file string, values map[string]any) ([]*unstructured.Unstructured, error) {
+	text, err := fs.ReadFile(from, file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := template.New(file).Parse(string(text))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, values); err != nil {
+		return nil, err
+	}
+	var objs []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(&out, 4<<10)
+	for {
+		obj := &unstructured.Unstructured{}
+		err := decoder.Decode(&obj.Object)
+		if errors.Is(err, io.EOF) {
+			return objs, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(obj.Object) == 0 {
+			continue
+		}
+		tidyMetadata(obj)
+		objs = append(objs, obj)
+	}
+}
+
+// tidyMetadata drops from labels and annotations what only OCM's own applier understands: empty
+// maps, and keys ending in "-", with which it takes a key away.
+func tidyMetadata(obj *unstructured.Unstructured) {
+	for _, field := range []string{"labels", "annotations"} {
+		values, found, _ := unstructured.NestedMap(obj.Object, "metadata", field)
+		if !found {
+			unstructured.RemoveNestedField(obj.Object, "metadata", field)
+			continue
+		}
+		maps.DeleteFunc(values, func(key string, _ any) bool { return strings.HasSuffix(key, "-") })
+		if err := unstructured.SetNestedMap(obj.Object, values, "metadata", field); err != nil {
+			unstructured.RemoveNestedField(obj.Object, "metadata", field)
+		}
+	}
+}
+
+// webhooksByURL points webhooks, which the manifest expects behind a Service, to a URL: in a space
+// there are no pods.
+func webhooksByURL(obj *unstructured.Unstructured, url string) error {
+	webhooks, _, err := unstructured.NestedSlice(obj.Object, "webhooks")
+	if err != nil {
+		return err
+	}
+	for _, w := range webhooks {
+		webhook, ok := w.(map[string]any)
+		if !ok {
+			return errors.New("a webhook is no object")
+		}
+		servicePath, found, err := unstructured.NestedString(webhook, "clientConfig", "service", "path")
+		if err != nil || !found {
+			return fmt.Errorf("webhook %v has no path", webhook["name"])
+		}
+		unstructured.RemoveNestedField(webhook, "clientConfig", "service")
+		if err := unstructured.SetNestedField(webhook, url+servicePath, "clientConfig", "url"); err != nil {
+			return err
+		}
+	}
+	return unstructured.SetNestedSlice(obj.Object, webhooks, "webhooks")
+}
+
+// withoutConversion leaves of a CRD that OCM converts by a webhook the version that is stored and
+// that everybody uses.
+func withoutConversion(obj *unstructured.Unstructured) error {
+	if _, found, _ := unstructured.NestedMap(obj.Object, "spec", "conversion"); !found {
+		return nil
+	}
+	unstructured.RemoveNestedField(obj.Object, "spec", "conversion")
+	versions, _, err := unstructured.NestedSlice(obj.Object, "spec", "versions")
+	if err != nil {
+		return err
+	}
+	var stored []any
+	for _, v := range versions {
+		if version, ok := v.(map[string]any); ok && version["storage"] == true {
+			stored = append(stored, v)
+		}
+	}
+	return unstructured.SetNestedSlice(obj.Object, stored, "spec", "versions")
+}
+
+func newObject(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
+	obj.SetName(name)
+	if namespace != "" {
+		obj.SetNamespace(namespace)
+	}
+	return obj
+}
+
+func namespaceObject(name string) *unstructured.Unstructured {
+	return newObject("v1", "Namespace", "", name)
+}
