@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"encoding/json"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+)
+
+// evidence is all that decide looks at.
+type evidence struct {
+	// name is that of the WorkStatus.
+	name string
+	// holding is what the works say of the object; nil if none holds it.
+	holding *holding
+	// read tells whether all objects of the resource were read.
+	read bool
+	// object is the object; nil if it is not there.
+	object *reported
+	// excluded tells whether the object's kind is not to be reported.
+	excluded bool
+	// report is the WorkStatus; nil if it is not there.
+	report *report
+}
+
+// verdict is what decide decided: what to write, in the order of the fields. The zero value writes nothing.
+type verdict struct {
+	// remove deletes the WorkStatus.
+	remove bool
+	// create creates the WorkStatus, without a status: its API server would drop it.
+	create *controlv1alpha1.WorkStatus
+	// amend is a JSON merge patch of labels and spec.
+	amend []byte
+	// status is a JSON patch of the status.
+	status []byte
+	// after is the WorkStatus as it is after that, but for UID and resourceVersion. nil with remove.
+	after *report
+	// reason is a short word that says why.
+	reason string
+}
+
+func (v verdict) nothing() bool {
+	return !v.remove && v.create == nil && v.amend == nil && v.status == nil
+}
+
+// decide tells what becomes of the WorkStatus of that name.
+func decide(in evidence) verdict {
+	switch {
+	case in.holding == nil || in.holding.ownership == foreign || in.excluded:
+		return remove(in, "released")
+	case in.holding.ownership == unknown && in.report == nil:
+		return verdict{}
+	case !in.read:
+		return verdict{}
+	case in.object == nil:
+		return remove(in, "gone")
+	}
+	want := &report{source: source(in.holding.ref, in.object), hash: hashOf(in.object.status)}
+	want.Name = in.name
+	want.Labels = in.holding.labels
+	if in.holding.ownership == unknown {
+		want.Labels = in.report.Labels // until it is known whose it is
+	}
+
+	v := verdict{after: want, reason: "report"}
+	switch {
+	case in.report == nil:
+		v.create = &controlv1alpha1.WorkStatus{
+			TypeMeta:   metav1.TypeMeta{APIVersion: controlv1alpha1.GroupVersion.String(), Kind: "WorkStatus"},
+			ObjectMeta: metav1.ObjectMeta{Name: want.Name, Labels: want.Labels},
+			Spec:       controlv1alpha1.WorkStatusSpec{SourceRef: want.source},
+		}
+	case !maps.Equal(in.report.Labels, want.Labels) || in.report.source != want.source:
+		v.amend = amend(in.report, want)
+	}
+	switch before := in.report; {
+	case before == nil && want.hash == "", before != nil && before.hash == want.hash:
+	case want.hash == "":
+		v.status = []byte(`[{"op":"remove","path":"/status"}]`)
+	default:
+		// Adding what is there replaces it whole.
+		v.status = append(append([]byte(`[{"op":"add","path":"/status","value":`), in.object.status...), `}]`...)
+	}
+	return v
+}
+
+// remove deletes a WorkStatus of ours. Others in the mailbox, those of another add-on, are left alone.
+func remove(in evidence, reason string) verdict {
+	if in.report == nil {
+		return verdict{}
+	}
+	_, labelled := in.report.Labels[controlv1alpha1.LabelWDSUID]
+	s := in.report.source
+	ref := objref.Ref{Group: s.Group, Resource: s.Resource, Namespace: s.Namespace, Name: s.Name}
+	if !labelled && in.name != corestatus.ReportName(ref) {
+		return verdict{}
+	}
+	return verdict{remove: true, reason: reason}
+}
+
+func source(ref objref.Ref, obj *reported) controlv1alpha1.SourceRef {
+	return controlv1alpha1.SourceRef{
+		Group: ref.Group, Version: obj.gvk.Version, Resource: ref.Resource, Kind: obj.gvk.Kind,
+		Namespace: ref.Namespace, Name: ref.Name,
+	}
+}
+
+func amend(before, want *report) []byte {
+	labels := map[string]any{}
+	for _, key := range copiedLabels {
+		if value, ok := want.Labels[key]; ok {
+			labels[key] = value
+		} else if _, had := before.Labels[key]; had {
+			labels[key] = nil
+		}
+	}
+	s := want.source
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"labels": labels},
+		"spec": map[string]any{"sourceRef": map[string]any{
+			"group": s.Group, "version": s.Version, "resource": s.Resource, "kind": s.Kind, "namespace": s.Namespace, "name": s.Name,
+		}},
+	})
+	if err != nil {
+		panic(err) // strings only
+	}
+	return patch
+}

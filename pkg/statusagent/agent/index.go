@@ -1,0 +1,259 @@
+package agent
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+)
+
+// ownership says whose an object is.
+type ownership int
+
+const (
+	// foreign: no work holds it, or only works that are known not to be Starling's.
+	foreign ownership = iota
+	// unknown: works hold it that were not seen in the mailbox, and none of Starling's.
+	unknown
+	// ours: a work of Starling holds it.
+	ours
+)
+
+// holding is what the index knows of one object.
+type holding struct {
+	ref       objref.Ref
+	ownership ownership
+	// labels are those that the object's WorkStatus gets from the work; set if ownership is ours.
+	labels map[string]string
+}
+
+// index joins the AppliedManifestWorks of the WEC with the ManifestWorks of the mailbox: which objects are held, and by
+// whom. It is safe for concurrent use. Its methods that change it return the names of the WorkStatuses that are concerned.
+type index struct {
+	excluded Excluded
+
+	mu sync.RWMutex
+	// works are the ManifestWorks of the mailbox by name.
+	works map[string]work
+	// applied are the AppliedManifestWorks by name.
+	applied map[string]applied
+	// objects are the objects that are held, and names their WorkStatuses.
+	objects map[objref.Ref]*heldObject
+	names   map[string]objref.Ref
+}
+
+type (
+	work struct {
+		// labels are those that WorkStatuses get; empty if the work is not Starling's.
+		labels  map[string]string
+		created metav1.Time
+	}
+	applied struct {
+		work string
+		// versions are the objects that it holds, with the version through which each was applied.
+		versions map[objref.Ref]string
+	}
+	heldObject struct {
+		name string
+		// by are the names of the AppliedManifestWorks that hold it; never empty.
+		by map[string]struct{}
+	}
+)
+
+func newIndex(excluded Excluded) *index {
+	return &index{
+		excluded: excluded,
+		works:    map[string]work{}, applied: map[string]applied{},
+		objects: map[objref.Ref]*heldObject{}, names: map[string]objref.Ref{},
+	}
+}
+
+// setWork takes over a ManifestWork of the mailbox.
+func (x *index) setWork(obj metav1.Object) []string {
+	w := work{labels: map[string]string{}, created: obj.GetCreationTimestamp()}
+	if _, isOurs := obj.GetLabels()[controlv1alpha1.LabelWDSUID]; isOurs {
+		for _, key := range copiedLabels {
+			if value, ok := obj.GetLabels()[key]; ok {
+				w.labels[key] = value
+			}
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if before, ok := x.works[obj.GetName()]; ok && maps.Equal(before.labels, w.labels) && before.created.Equal(&w.created) {
+		return nil
+	}
+	x.works[obj.GetName()] = w
+	return x.heldThrough(obj.GetName())
+}
+
+// deleteWork forgets a ManifestWork that is gone.
+func (x *index) deleteWork(name string) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.works, name)
+	return x.heldThrough(name)
+}
+
+// setApplied takes over an AppliedManifestWork.
+func (x *index) setApplied(obj *workv1.AppliedManifestWork) []string {
+	now := applied{work: obj.Spec.ManifestWorkName, versions: map[objref.Ref]string{}}
+	for _, r := range obj.Status.AppliedResources {
+		ref := objref.Ref{Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name}
+		if r.Resource != "" && r.Version != "" && r.Name != "" && !x.excluded.resource(ref.GroupResource()) {
+			now.versions[ref] = r.Version
+		}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	before := x.applied[obj.Name]
+	x.applied[obj.Name] = now
+	var changed []string
+	for ref := range before.versions {
+		if _, still := now.versions[ref]; !still {
+			changed = append(changed, x.release(obj.Name, ref))
+		}
+	}
+	for ref := range now.versions {
+		if _, already := before.versions[ref]; !already {
+			changed = append(changed, x.hold(obj.Name, ref))
+		}
+	}
+	return changed
+}
+
+// deleteApplied forgets an AppliedManifestWork that is gone.
+func (x *index) deleteApplied(name string) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var changed []string
+	for ref := range x.applied[name].versions {
+		changed = append(changed, x.release(name, ref))
+	}
+	delete(x.applied, name)
+	return changed
+}
+
+// lookup returns what is known of the object whose WorkStatus has that name; false if no work holds such an object.
+func (x *index) lookup(name string) (holding, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	ref, ok := x.names[name]
+	if !ok {
+		return holding{}, false
+	}
+	h := holding{ref: ref, ownership: foreign}
+	var owner work
+	for by := range x.objects[ref].by {
+		w, seen := x.works[x.applied[by].work]
+		switch {
+		case !seen && h.ownership == foreign:
+			h.ownership = unknown
+		case !seen || len(w.labels) == 0:
+		case h.ownership != ours || older(w, owner):
+			// The earlier delivery counts, should two WDSes deliver the same object.
+			h.ownership, owner = ours, w
+		}
+	}
+	h.labels = owner.labels
+	return h, true
+}
+
+// name returns the name of the WorkStatus of an object that is held.
+func (x *index) name(ref objref.Ref) (string, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	o, ok := x.objects[ref]
+	if !ok {
+		return "", false
+	}
+	return o.name, true
+}
+
+// all returns the names of the WorkStatuses of all objects of that resource that are held, or with none of all objects.
+func (x *index) all(gr schema.GroupResource) []string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var names []string
+	for ref, o := range x.objects {
+		if gr.Empty() || ref.GroupResource() == gr {
+			names = append(names, o.name)
+		}
+	}
+	return names
+}
+
+// wanted returns the resources of the objects that are ours. Of several versions it is the newest.
+func (x *index) wanted() map[schema.GroupResource]dynwatch.Resource {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	resources := map[schema.GroupResource]dynwatch.Resource{}
+	for _, a := range x.applied {
+		if len(x.works[a.work].labels) == 0 {
+			continue
+		}
+		for ref, v := range a.versions {
+			gr := ref.GroupResource()
+			if before, ok := resources[gr]; !ok || version.CompareKubeAwareVersionStrings(v, before.Version) > 0 {
+				resources[gr] = dynwatch.Resource{GroupVersionResource: gr.WithVersion(v)}
+			}
+		}
+	}
+	return resources
+}
+
+func (x *index) heldThrough(workName string) []string {
+	var names []string
+	for _, a := range x.applied {
+		if a.work == workName {
+			for ref := range a.versions {
+				names = append(names, x.objects[ref].name)
+			}
+		}
+	}
+	return names
+}
+
+func (x *index) hold(by string, ref objref.Ref) string {
+	o := x.objects[ref]
+	if o == nil {
+		o = &heldObject{name: corestatus.ReportName(ref), by: map[string]struct{}{}}
+		x.objects[ref] = o
+		x.names[o.name] = ref
+	}
+	o.by[by] = struct{}{}
+	return o.name
+}
+
+func (x *index) release(by string, ref objref.Ref) string {
+	o := x.objects[ref]
+	delete(o.by, by)
+	if len(o.by) == 0 {
+		delete(x.objects, ref)
+		delete(x.names, o.name)
+	}
+	return o.name
+}
+
+// copiedLabels are what a WorkStatus takes over from its work.
+var copiedLabels = []string{controlv1alpha1.LabelWDSUID, controlv1alpha1.LabelWDSName}
+
+// older orders works, and those of one second by their labels, so that the same one is chosen every time.
+func older(a, b work) bool {
+	if !a.created.Equal(&b.created) {
+		return a.created.Before(&b.created)
+	}
+	return slices.CompareFunc(copiedLabels, copiedLabels, func(key, _ string) int {
+		return cmp.Compare(a.labels[key], b.labels[key])
+	}) < 0
+}

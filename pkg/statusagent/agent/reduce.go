@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+)
+
+// reported is what is kept of an object of the WEC: its identity and, if OCM applied it, its status.
+type reported struct {
+	metav1.ObjectMeta
+	gvk schema.GroupVersionKind
+	// applied tells whether an AppliedManifestWork owns the object.
+	applied bool
+	// status is the object's .status as JSON with sorted keys, nil for none. Set only if applied.
+	status []byte
+}
+
+// reduceObject is the transform of the informers of objects.
+func reduceObject(obj any) (any, error) {
+	whole, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil // reduced before
+	}
+	for _, owner := range whole.GetOwnerReferences() {
+		if owner.Kind == "AppliedManifestWork" && schema.FromAPIVersionAndKind(owner.APIVersion, "").Group == workv1.GroupName {
+			return keep(whole)
+		}
+	}
+	return &reported{ObjectMeta: identity(whole)}, nil
+}
+
+// keep reduces an object to what is reported of it.
+func keep(whole *unstructured.Unstructured) (*reported, error) {
+	r := &reported{ObjectMeta: identity(whole), gvk: whole.GroupVersionKind(), applied: true}
+	// A status that is no object cannot be held by a WorkStatus; it counts as none.
+	if status, ok := whole.Object["status"].(map[string]any); ok {
+		var err error
+		if r.status, err = json.Marshal(status); err != nil {
+			return nil, fmt.Errorf("encode status of %s %s/%s: %w", r.gvk.Kind, r.Namespace, r.Name, err)
+		}
+	}
+	return r, nil
+}
+
+// report is what is kept of a WorkStatus.
+type report struct {
+	metav1.ObjectMeta
+	source controlv1alpha1.SourceRef
+	// hash is that of the status, "" for none.
+	hash string
+}
+
+// reduceReport is the transform of the informer of WorkStatuses.
+func reduceReport(obj any) (any, error) {
+	ws, ok := obj.(*controlv1alpha1.WorkStatus)
+	if !ok {
+		return obj, nil // reduced before
+	}
+	r := &report{ObjectMeta: identity(ws), source: ws.Spec.SourceRef}
+	r.Labels = map[string]string{}
+	for _, key := range copiedLabels {
+		if value, ok := ws.Labels[key]; ok {
+			r.Labels[key] = value
+		}
+	}
+	if ws.Status != nil {
+		// Sorted again: an API server is free to answer in another order.
+		var status map[string]any
+		if err := utiljson.Unmarshal(ws.Status.Raw, &status); err == nil && status != nil {
+			sorted, err := json.Marshal(status)
+			if err != nil {
+				return nil, err
+			}
+			r.hash = hashOf(sorted)
+		}
+	}
+	return r, nil
+}
+
+// reduceWork is the transform of the informer of ManifestWorks.
+func reduceWork(obj any) (any, error) {
+	if w, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		w.ManagedFields, w.Annotations, w.OwnerReferences, w.Finalizers = nil, nil, nil, nil
+	}
+	return obj, nil
+}
+
+// reduceApplied is the transform of the informer of AppliedManifestWorks.
+func reduceApplied(obj any) (any, error) {
+	if w, ok := obj.(*workv1.AppliedManifestWork); ok {
+		w.ManagedFields, w.Annotations, w.Labels, w.Finalizers = nil, nil, nil, nil
+	}
+	return obj, nil
+}
+
+func identity(obj metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace:       obj.GetNamespace(),
+		Name:            obj.GetName(),
+		UID:             types.UID(obj.GetUID()),
+		ResourceVersion: obj.GetResourceVersion(),
+		Generation:      obj.GetGeneration(),
+	}
+}
+
+// hashOf returns a hash of a status as JSON, "" for none.
+func hashOf(status []byte) string {
+	if status == nil {
+		return ""
+	}
+	sum := sha256.Sum256(status)
+	return string(sum[:])
+}
