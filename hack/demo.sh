@@ -73,9 +73,8 @@ run bin/starling up --wecs 2 --nodes
 ready=$(since "$begin")
 
 say "Both clusters have joined. Labels say what they are"
-show --context its1 get managedclusters
 show --context its1 label managedclusters cluster1 cluster2 site=edge
-show --context its1 label managedclusters cluster1 name=cluster1
+show --context its1 get managedclusters --label-columns=name,site
 
 say "A policy: what goes where"
 run cat docs/examples/nginx/policy.yaml
