@@ -87,82 +87,67 @@ type load struct{ count, bytes int }
 type packer struct {
 	limits   Limits
 	home     map[objref.Ref]string
-	loads    []load // of the works, by their index
+	loads    []load // of the works, by their index, with what is still there of objects that move away
 	tooLarge []objref.Ref
-}
-
-func (p *packer) fits(l load, size int) bool {
-	return l.count < p.limits.Count && l.bytes+size <= p.limits.Bytes
 }
 
 // keep leaves every object where it is, as far as it fits.
 func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 	where := make(map[objref.Ref]int, len(sizes)) // the work in which each object may stay
-	twice := map[objref.Ref]int{}                 // the other works of objects that are moving
+	current := map[objref.Ref]bool{}              // those whose work there has the content that is wanted
 	for i, work := range works {
 		for _, slot := range work.Slots {
 			if _, wanted := sizes[slot.Ref]; !wanted || WaveOf(slot.Ref.GroupResource()) != work.Wave {
 				continue
 			}
-			if _, seen := where[slot.Ref]; seen {
-				twice[slot.Ref]++
-				if !slot.Current {
-					continue
+			if _, seen := where[slot.Ref]; !seen || slot.Current && !current[slot.Ref] {
+				where[slot.Ref] = i
+				if slot.Current {
+					current[slot.Ref] = true
 				}
 			}
-			where[slot.Ref] = i
 		}
 	}
-
 	p.loads = make([]load, len(works))
 	for i, work := range works {
-		// What the work holds of an object that has its home elsewhere is there until the other place has it.
+		var stay []Slot
 		for _, slot := range work.Slots {
-			if _, moving := twice[slot.Ref]; moving && where[slot.Ref] != i {
-				p.loads[i].count++
-				p.loads[i].bytes += slot.Size
-			}
-		}
-		stay := make([]Slot, 0, len(work.Slots))
-		for _, slot := range work.Slots {
-			if home, ok := where[slot.Ref]; ok && home == i {
+			home, wanted := where[slot.Ref]
+			switch {
+			case !wanted:
+				continue
+			case home == i:
 				stay = append(stay, slot)
 			}
+			p.loads[i].count++
+			p.loads[i].bytes += slot.Size
 		}
-		if p.fitsAll(p.loads[i], stay, sizes) {
-			p.loads[i] = p.settle(p.loads[i], work.Name, stay, sizes)
-			continue
-		}
-		// Those that grew least go first, so that the one that no longer fits is the one that moves.
-		slices.SortStableFunc(stay, func(a, b Slot) int {
-			return cmp.Or(
-				cmp.Compare(max(sizes[a.Ref]-a.Size, 0), max(sizes[b.Ref]-b.Size, 0)),
-				Order(a.Ref, b.Ref))
-		})
-		p.loads[i] = p.settle(p.loads[i], work.Name, stay, sizes)
+		p.settle(&p.loads[i], work.Name, stay, sizes)
 	}
 }
 
-func (p *packer) fitsAll(l load, slots []Slot, sizes map[objref.Ref]int) bool {
-	l.count += len(slots)
+// settle makes the work the home of those of its objects that fit. What shrinks makes room at once. What grew least settles
+// first, so that an object that no longer fits is one that grew; it takes its place until it has arrived elsewhere.
+func (p *packer) settle(l *load, name string, slots []Slot, sizes map[objref.Ref]int) {
+	growth := func(s Slot) int { return max(sizes[s.Ref]-s.Size, 0) }
+	slices.SortFunc(slots, func(a, b Slot) int {
+		return cmp.Or(cmp.Compare(growth(a), growth(b)), Order(a.Ref, b.Ref))
+	})
 	for _, slot := range slots {
-		l.bytes += sizes[slot.Ref]
+		l.bytes += min(sizes[slot.Ref]-slot.Size, 0)
 	}
-	return l.count <= p.limits.Count && l.bytes <= p.limits.Bytes
-}
-
-// settle makes the work the home of those that fit, in this order.
-func (p *packer) settle(l load, name string, slots []Slot, sizes map[objref.Ref]int) load {
+	var settled load
 	for _, slot := range slots {
-		size := sizes[slot.Ref]
-		if !p.fits(l, size) {
+		size, grows := sizes[slot.Ref], growth(slot)
+		overfull := settled.count >= p.limits.Count || settled.bytes+size > p.limits.Bytes // the limits were lowered
+		if overfull || grows > 0 && l.bytes+grows > p.limits.Bytes {
 			continue
 		}
-		l.count++
-		l.bytes += size
+		settled.count++
+		settled.bytes += size
+		l.bytes += grows
 		p.home[slot.Ref] = name
 	}
-	return l
 }
 
 // place gives each item the first work of the wave with room, or a new one.

@@ -1,0 +1,236 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/starlinghq/starling/pkg/core/packing"
+)
+
+// act writes down the Actions: creations and changes wave by wave, then what goes.
+func (b *builder) act() {
+	guests := make([][]int, len(b.works)) // the objects that come into each work
+	fresh := make([][]int, len(b.fresh))
+	for i, home := range b.home {
+		switch {
+		case home < 0:
+		case home >= newWork:
+			fresh[home-newWork] = append(fresh[home-newWork], i)
+		case !b.holds(home, i):
+			guests[home] = append(guests[home], i)
+		}
+	}
+	var deletions []Action
+	for wave := packing.WaveFirst; wave <= packing.WaveSecond; wave++ {
+		for w, work := range b.works {
+			if work.Wave != wave {
+				continue
+			}
+			action, nudges := b.change(w, guests[w])
+			switch {
+			case action == nil:
+			case action.Verb == Delete:
+				deletions = append(deletions, *action)
+			default:
+				b.plan.Actions = append(b.plan.Actions, *action)
+			}
+			deletions = append(deletions, nudges...)
+		}
+		for n, objects := range fresh {
+			if len(objects) > 0 && packing.WaveOf(b.desired.objects[objects[0]].Ref.GroupResource()) == wave {
+				b.plan.Actions = append(b.plan.Actions, b.create(b.fresh[n], wave, objects))
+			}
+		}
+	}
+	b.plan.Actions = append(b.plan.Actions, deletions...)
+}
+
+// holds tells whether the work holds the object.
+func (b *builder) holds(w, i int) bool {
+	if b.held[i].work == w {
+		return true
+	}
+	if !b.moved {
+		return false
+	}
+	ref := b.desired.objects[i].Ref
+	return slices.ContainsFunc(b.works[w].Items, func(item Item) bool { return item.Ref == ref })
+}
+
+// arrived tells whether the object's home reports it Applied with the content that is wanted, so that it may leave elsewhere.
+// Of an object whose content is not known nobody can say which of two places has the newer one: it leaves neither.
+func (b *builder) arrived(i int) bool {
+	home := b.home[i]
+	if home < 0 || home >= newWork || b.hold(i) {
+		return false
+	}
+	ref := b.desired.objects[i].Ref
+	for j := range b.works[home].Items {
+		if item := &b.works[home].Items[j]; item.Ref == ref {
+			return item.State == Applied && b.current(i, item)
+		}
+	}
+	return false
+}
+
+func (b *builder) create(name string, wave int, objects []int) Action {
+	a := Action{Verb: Create, Reason: ReasonPlace, Mailbox: b.mailbox, Name: name, Wave: wave}
+	for _, i := range objects { // objects are in order
+		a.After = append(a.After, b.entry(i))
+	}
+	return a
+}
+
+func (b *builder) entry(i int) Entry {
+	object := &b.desired.objects[i]
+	return Entry{
+		Ref: object.Ref, Kind: object.Kind.Kind, Hash: object.Hash, Size: object.Size(),
+		CreateOnly: object.CreateOnly, Orphan: object.Orphan, Object: object,
+	}
+}
+
+func remove(work *Work, reason string) Action {
+	return Action{
+		Verb: Delete, Reason: reason, Mailbox: work.Mailbox, Name: work.Name, Wave: work.Wave,
+		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded,
+	}
+}
+
+// change compares a work with what it should hold. It returns nil if nothing is to be done.
+//
+// Where an object leaves this work for another one with older content than it has there, this work's last application may
+// have come after the other's: the other work is nudged, so that the newer content wins.
+func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) {
+	work := b.works[w]
+	repair := work.Recorded != work.Actual
+	if !repair && len(guests) == 0 && b.asWanted(w) {
+		return nil, nil
+	}
+	c := changes{builder: b, work: work, after: make([]Entry, 0, len(work.Items)+len(guests))}
+	for j := range work.Items {
+		c.existing(w, j)
+	}
+	for _, i := range guests {
+		c.insert(i)
+	}
+	if len(c.after) == 0 {
+		action := remove(work, c.reason(repair))
+		return &action, c.nudges
+	}
+	rest := repair || c.flagged
+	if len(c.replaced)+len(c.removed)+len(c.inserted) == 0 && !rest {
+		return nil, nil
+	}
+	for i := range c.after {
+		c.after[i].Object = nil
+	}
+	return &Action{
+		Verb: Patch, Reason: c.reason(repair), Mailbox: b.mailbox, Name: work.Name, Wave: work.Wave,
+		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded,
+		Changes: slices.Concat(c.replaced, c.removed, c.inserted),
+		Rest:    rest,
+		After:   c.after,
+	}, c.nudges
+}
+
+// asWanted tells whether each item of the work is there with the content and the flags that are wanted.
+func (b *builder) asWanted(w int) bool {
+	for j := range b.works[w].Items {
+		item := &b.works[w].Items[j]
+		i, ok := b.desired.index[item.Ref]
+		if !ok || b.home[i] != w || !b.current(i, item) || b.held[i] != (place{w, j}) {
+			return false
+		}
+		if object := &b.desired.objects[i]; item.CreateOnly != object.CreateOnly || item.Orphan != object.Orphan {
+			return false
+		}
+	}
+	return true
+}
+
+// changes collects what happens to one work. Replacements come first, at the positions that are; then removals, the last
+// position first; then insertions, at the positions that will be.
+type changes struct {
+	*builder
+	work     *Work
+	after    []Entry
+	replaced []Change
+	removed  []Change
+	inserted []Change
+	flagged  bool // flags of objects changed
+	moves    bool
+	nudges   []Action
+}
+
+// existing decides on the j-th item of the work w.
+func (c *changes) existing(w, j int) {
+	item := &c.work.Items[j]
+	i, wanted := c.desired.index[item.Ref]
+	before := c.moved && slices.ContainsFunc(c.work.Items[:j], func(other Item) bool { return other.Ref == item.Ref })
+	switch {
+	case !wanted || before: // a work that holds an object twice was edited by somebody else
+		c.drop(j)
+		return
+	case c.home[i] != w && c.arrived(i):
+		c.moves = true
+		c.drop(j)
+		if !c.current(i, item) {
+			home := c.works[c.home[i]]
+			c.nudges = append(c.nudges, NudgeOf(home, ReasonMove))
+		}
+		return
+	}
+	object := &c.desired.objects[i]
+	entry := Entry{
+		Ref: item.Ref, Kind: item.Kind, Hash: item.Hash, Size: item.Size,
+		CreateOnly: object.CreateOnly, Orphan: object.Orphan,
+	}
+	if item.CreateOnly != object.CreateOnly || item.Orphan != object.Orphan {
+		c.flagged = true
+	}
+	if c.home[i] == w && !c.current(i, item) {
+		entry = c.entry(i)
+		c.replaced = append(c.replaced, Change{Op: OpReplace, At: j, Ref: item.Ref, Object: object})
+	}
+	c.after = append(c.after, entry)
+}
+
+func (c *changes) drop(j int) {
+	item := &c.work.Items[j]
+	c.removed = slices.Insert(c.removed, 0, Change{Op: OpRemove, At: j, Ref: item.Ref})
+	c.flagged = c.flagged || item.CreateOnly || item.Orphan
+}
+
+// insert puts the object before the first one that comes after it in order. What the work holds is in order, unless somebody
+// else changed that; then it stays as it is.
+func (c *changes) insert(i int) {
+	entry := c.entry(i)
+	at := slices.IndexFunc(c.after, func(e Entry) bool { return packing.Order(e.Ref, entry.Ref) > 0 })
+	if at < 0 {
+		at = len(c.after)
+	}
+	c.after = slices.Insert(c.after, at, entry)
+	c.inserted = append(c.inserted, Change{Op: OpInsert, At: at, Ref: entry.Ref, Object: entry.Object})
+	c.flagged = c.flagged || entry.CreateOnly || entry.Orphan
+}
+
+func (c *changes) reason(repair bool) string {
+	switch {
+	case repair:
+		return ReasonRepair
+	case len(c.inserted) > 0:
+		return ReasonPlace
+	case c.moves:
+		return ReasonMove
+	case len(c.removed) > 0:
+		return ReasonRemove
+	}
+	return ReasonEdit
+}
+
+// NudgeOf returns the Action that nudges the work.
+func NudgeOf(work *Work, reason string) Action {
+	return Action{
+		Verb: Nudge, Reason: reason, Mailbox: work.Mailbox, Name: work.Name, Wave: work.Wave,
+		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded, Nudges: work.Nudges + 1,
+	}
+}

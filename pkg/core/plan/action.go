@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+// Verb says what an Action does to a work.
+type Verb string
+
+// Verbs.
+const (
+	// Create creates the work with the objects of After.
+	Create Verb = "create"
+	// Patch makes Changes to the objects in the work, and rewrites the Rest of the spec.
+	Patch Verb = "patch"
+	// Delete deletes the work.
+	Delete Verb = "delete"
+	// Nudge makes the destination look at the work again now.
+	Nudge Verb = "nudge"
+)
+
+// Reasons of Actions, for metrics and traces.
+const (
+	ReasonPlace  = "place"  // objects come
+	ReasonEdit   = "edit"   // the content of objects changed
+	ReasonRemove = "remove" // objects go
+	ReasonMove   = "move"   // objects leave a work for another one
+	ReasonRepair = "repair" // somebody else edited the work
+	ReasonRetry  = "retry"  // the destination failed for a reason that passes
+)
+
+// Action is one write to one work.
+type Action struct {
+	Verb    Verb
+	Reason  string
+	Mailbox string
+	Name    string
+	Wave    int
+
+	// UID is that of the work that was planned on, unless it is to be created: a write to another one must fail. Generation
+	// and Recorded are those of its spec: a Patch must fail if they no longer hold, since positions are those of that spec.
+	UID        types.UID
+	Generation int64
+	Recorded   transform.Hash
+
+	// Changes are made one after the other; each position is that after the changes before it.
+	Changes []Change
+	// Rest: what the spec says beside the objects is written as well.
+	Rest bool
+	// After is what the work holds afterwards, in order.
+	After []Entry
+	// Nudges is the count of nudges that a Nudge writes.
+	Nudges int
+}
+
+// Op says what a Change does.
+type Op byte
+
+// Ops.
+const (
+	OpReplace Op = '~'
+	OpRemove  Op = '-'
+	OpInsert  Op = '+'
+)
+
+// Change changes one object in a work.
+type Change struct {
+	Op Op
+	// At is the position of the object.
+	At int
+	// Ref is the object.
+	Ref objref.Ref
+	// Object is the new content, nil with OpRemove.
+	Object *Object
+}
+
+// Entry is an object in a work after an Action.
+type Entry struct {
+	Ref                objref.Ref
+	Kind               string
+	Hash               transform.Hash
+	Size               int
+	CreateOnly, Orphan bool
+	// Object is the content if the Action creates the work, nil otherwise.
+	Object *Object
+}
+
+// String says on one line what the action does: identities and positions, never content.
+func (a *Action) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s/%s (%s)", a.Verb, a.Mailbox, a.Name, a.Reason)
+	sep := ": "
+	add := func(format string, args ...any) {
+		b.WriteString(sep)
+		sep = ", "
+		fmt.Fprintf(&b, format, args...)
+	}
+	switch a.Verb {
+	case Create:
+		for i := range a.After {
+			add("+%s%s", a.After[i].Ref, flags(&a.After[i]))
+		}
+	case Patch:
+		for _, c := range a.Changes {
+			add("%c[%d] %s", c.Op, c.At, c.Ref)
+		}
+		if a.Rest {
+			add("rest")
+		}
+	case Delete, Nudge:
+	}
+	return b.String()
+}
+
+func flags(e *Entry) string {
+	s := ""
+	if e.CreateOnly {
+		s += " createOnly"
+	}
+	if e.Orphan {
+		s += " orphan"
+	}
+	return s
+}

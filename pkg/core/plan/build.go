@@ -1,0 +1,275 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packing"
+)
+
+// Plan is what is to be done for one destination.
+type Plan struct {
+	// Actions are to be carried out in this order. Those behind a failed one may still be carried out: each stands alone.
+	Actions []Action
+	// Waiting lists the objects that are not delivered yet because others are not there.
+	Waiting []Wait
+	// TooLarge lists the objects that fit into no work. What works hold of them is held as it is. Sorted.
+	TooLarge []objref.Ref
+}
+
+// Wait says what an object waits for.
+type Wait struct {
+	Ref, For objref.Ref
+}
+
+// Remove returns the Actions that take everything out of these works of one destination.
+func Remove(works []*Work) []Action {
+	var actions []Action
+	for _, work := range sorted(works) {
+		if !work.Deleting {
+			actions = append(actions, remove(work, ReasonRemove))
+		}
+	}
+	return actions
+}
+
+// Build plans one destination. The works are all works of the Binding in its mailbox. New works are called
+// <prefix>-<wave>-<number>, with the lowest number that no work has.
+//
+// It takes time linear in objects and items; the common case, in which every object has its place, allocates next to nothing.
+func Build(d *Desired, mailbox, prefix string, works []*Work) Plan {
+	b := builder{desired: d, mailbox: mailbox, prefix: prefix, all: sorted(works)}
+	for _, work := range b.all {
+		if !work.Deleting {
+			b.works = append(b.works, work)
+		}
+	}
+	b.look()
+	b.settle()
+	b.act()
+	return b.plan
+}
+
+// sorted returns the works by wave and number.
+func sorted(works []*Work) []*Work {
+	works = slices.Clone(works)
+	slices.SortFunc(works, func(a, b *Work) int {
+		return cmp.Or(cmp.Compare(a.Wave, b.Wave), cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
+	})
+	return works
+}
+
+// place is an item in a work.
+type place struct{ work, item int }
+
+var nowhere = place{-1, -1}
+
+// newWork is the work of objects whose work does not exist yet: newWork+n is the n-th new one.
+const newWork = 1 << 30
+
+type builder struct {
+	desired *Desired
+	mailbox string
+	prefix  string
+	all     []*Work // by wave and number
+	works   []*Work // those of all that are not on their way out
+
+	held  []place // for each object the first place that holds it, with the content that is wanted if there is one
+	home  []int   // for each object the index of its work, -1: none
+	moved bool    // some object is in two works
+	fresh []string
+	plan  Plan
+}
+
+// hold tells whether the object's content stays as it is.
+func (b *builder) hold(i int) bool {
+	object := &b.desired.objects[i]
+	return !object.Known || object.Size() > b.desired.limits.Bytes
+}
+
+func (b *builder) item(p place) *Item { return &b.works[p.work].Items[p.item] }
+
+// size is the size that the object will have where it is held or goes to.
+func (b *builder) size(i int) int {
+	if b.hold(i) {
+		return b.item(b.held[i]).Size
+	}
+	return b.desired.objects[i].Size()
+}
+
+// current tells whether the item holds what is wanted of the object.
+func (b *builder) current(i int, item *Item) bool {
+	return b.hold(i) || item.Hash == b.desired.objects[i].Hash
+}
+
+// look finds out where the objects are.
+func (b *builder) look() {
+	b.held = slices.Repeat([]place{nowhere}, len(b.desired.objects))
+	for w, work := range b.works {
+		for j := range work.Items {
+			i, ok := b.desired.index[work.Items[j].Ref]
+			if !ok {
+				continue
+			}
+			if b.held[i] != nowhere {
+				b.moved = true
+				if b.current(i, b.item(b.held[i])) || !b.current(i, &work.Items[j]) {
+					continue
+				}
+			}
+			b.held[i] = place{w, j}
+		}
+	}
+	for i := range b.desired.objects {
+		object := &b.desired.objects[i]
+		if object.Known && object.Size() > b.desired.limits.Bytes {
+			b.plan.TooLarge = append(b.plan.TooLarge, object.Ref)
+		}
+	}
+	slices.SortFunc(b.plan.TooLarge, objref.Compare)
+}
+
+// settle gives each object its home.
+func (b *builder) settle() {
+	b.home = slices.Repeat([]int{-1}, len(b.desired.objects))
+	var homeless []int
+	for i := range b.desired.objects {
+		switch {
+		case b.held[i] != nowhere:
+			b.home[i] = b.held[i].work
+		case !b.hold(i):
+			homeless = append(homeless, i)
+		}
+	}
+	homeless = b.ready(homeless)
+	if len(homeless) == 0 && !b.moved && b.fits() {
+		return
+	}
+	b.pack(homeless)
+}
+
+// fits tells whether all objects can stay where they are. It spares the packing in the common case.
+func (b *builder) fits() bool {
+	limits := b.desired.limits
+	for _, work := range b.works {
+		count, bytes := 0, 0
+		for j := range work.Items {
+			i, ok := b.desired.index[work.Items[j].Ref]
+			if !ok {
+				continue
+			}
+			if packing.WaveOf(work.Items[j].Ref.GroupResource()) != work.Wave {
+				return false
+			}
+			count++
+			bytes += b.size(i)
+		}
+		if count > limits.Count || bytes > limits.Bytes {
+			return false
+		}
+	}
+	return true
+}
+
+// ready returns those of the objects for which everything they need is in the cluster, and notes what the others wait for.
+//
+// While an answer is under way that may let objects go, all new ones of the second wave wait for it, so that they come with
+// one write. An answer that says no, or that cannot come, holds up only those who need it.
+func (b *builder) ready(objects []int) []int {
+	expecting := -1
+	wait := func(i, need int) {
+		b.plan.Waiting = append(b.plan.Waiting, Wait{Ref: b.desired.objects[i].Ref, For: b.desired.objects[need].Ref})
+	}
+	var ready []int
+	for _, i := range objects {
+		waits := false
+		for _, need := range b.desired.needs[i] {
+			p := b.held[need]
+			if p != nowhere && b.item(p).State == Applied && b.current(need, b.item(p)) {
+				continue
+			}
+			if p == nowhere && !b.hold(need) || p != nowhere && b.item(p).State != Failed {
+				expecting = need
+			}
+			if !waits {
+				waits = true
+				wait(i, need)
+			}
+		}
+		if !waits {
+			ready = append(ready, i)
+		}
+	}
+	if expecting < 0 {
+		return ready
+	}
+	return slices.DeleteFunc(ready, func(i int) bool {
+		second := packing.WaveOf(b.desired.objects[i].Ref.GroupResource()) == packing.WaveSecond
+		if second {
+			wait(i, expecting)
+		}
+		return second
+	})
+}
+
+// pack asks package packing for the homes of the objects that are held and of those that come.
+func (b *builder) pack(come []int) {
+	items := make([]packing.Item, 0, len(b.desired.objects))
+	for i := range b.desired.objects {
+		if b.held[i] != nowhere {
+			items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i)})
+		}
+	}
+	for _, i := range come {
+		items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i)})
+	}
+	works := make([]packing.Work, len(b.works))
+	index := make(map[string]int, len(b.works))
+	for w, work := range b.works {
+		slots := make([]packing.Slot, len(work.Items))
+		for j := range work.Items {
+			item := &work.Items[j]
+			i, ok := b.desired.index[item.Ref]
+			slots[j] = packing.Slot{Ref: item.Ref, Size: item.Size, Current: ok && b.current(i, item)}
+		}
+		works[w] = packing.Work{Name: work.Name, Wave: work.Wave, Slots: slots}
+		index[work.Name] = w
+	}
+	namer := b.namer()
+	placement := packing.Pack(works, items, b.desired.limits, func(wave, n int) string {
+		name := namer(wave, n)
+		index[name] = newWork + len(b.fresh)
+		b.fresh = append(b.fresh, name)
+		return name
+	})
+	for i := range b.desired.objects {
+		ref := b.desired.objects[i].Ref
+		b.home[i] = -1
+		if name, ok := placement.Home[ref]; ok {
+			b.home[i] = index[name]
+		} else if b.held[i] != nowhere {
+			// Larger than a limit that was lowered, and content that cannot be replaced: it stays.
+			b.home[i] = b.held[i].work
+		}
+	}
+}
+
+// namer returns a function that names the n-th new work of a wave. A work that is on its way out still has its name.
+func (b *builder) namer() func(wave, n int) string {
+	taken := make(map[string]bool, len(b.all))
+	for _, work := range b.all {
+		taken[work.Name] = true
+	}
+	return func(wave, _ int) string {
+		for n := 0; ; n++ {
+			name := fmt.Sprintf("%s-%d-%d", b.prefix, wave, n)
+			if !taken[name] {
+				taken[name] = true
+				return name
+			}
+		}
+	}
+}

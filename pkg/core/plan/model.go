@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+// Work is a work in a mailbox, without its content. It is immutable.
+type Work struct {
+	// Mailbox is the mailbox that the work is in: the name of the destination.
+	Mailbox string
+	Name    string
+	UID     types.UID
+	// ResourceVersion is the version of the work that this was read from.
+	ResourceVersion string
+	// Generation counts the changes of the work's spec.
+	Generation int64
+	// BindingUID and Binding are the UID and the name of the Binding that the work belongs to.
+	BindingUID types.UID
+	Binding    string
+	// Wave is the wave of all objects in the work.
+	Wave int
+	// Items are the objects in the work, in the order in which they are applied.
+	Items []Item
+	// Recorded is the hash that was written with the spec, zero if there is none that makes sense; Actual is the hash of the
+	// spec as it is. They differ if somebody else edited the work.
+	Recorded, Actual transform.Hash
+	// Deleting tells that the work was deleted and is on its way out.
+	Deleting bool
+	// Nudges is how often the work was nudged.
+	Nudges int
+}
+
+// Item is an object in a work.
+type Item struct {
+	Ref objref.Ref
+	// Kind is the object's kind, without group and version.
+	Kind string
+	Hash transform.Hash
+	// Size counts as packing counts it.
+	Size int
+	// CreateOnly and Orphan are as in Object.
+	CreateOnly, Orphan bool
+	// State is what the destination reported at the work's generation.
+	State State
+	// Reason and Message are what the destination said of a Failed object. The message may hold what the object holds.
+	Reason, Message string
+}
+
+// State says what a destination reported of an object.
+type State int8
+
+// States.
+const (
+	// Pending: nothing was reported yet at the work's generation.
+	Pending State = iota
+	// Applied: the object is in the cluster.
+	Applied
+	// Failed: the object could not be applied.
+	Failed
+)
+
+// Object is an object that a destination should hold.
+type Object struct {
+	transform.Object
+	// Known tells that the content was read. The content of an object that could not be read is held as it is.
+	Known bool
+	// CreateOnly: the cluster creates the object when it is not there, and never updates it.
+	CreateOnly bool
+	// Orphan: the cluster keeps the object when it leaves the work.
+	Orphan bool
+}
+
+// Size returns the size of the object as packing counts it.
+func (o *Object) Size() int { return len(o.JSON) + packing.Overhead }
+
+// Desired is what each destination of a Binding should hold. It is immutable, and shared by the plans of all destinations.
+type Desired struct {
+	objects []Object // in packing.Order
+	index   map[objref.Ref]int
+	limits  packing.Limits
+	needs   [][]int // for each object the objects that must be there before it
+}
+
+// NewDesired returns a Desired of these objects, which it takes over.
+func NewDesired(objects []Object, limits packing.Limits) *Desired {
+	slices.SortFunc(objects, func(a, b Object) int { return packing.Order(a.Ref, b.Ref) })
+	d := &Desired{
+		objects: objects,
+		index:   make(map[objref.Ref]int, len(objects)),
+		limits:  limits,
+		needs:   make([][]int, len(objects)),
+	}
+	for i := range objects {
+		d.index[objects[i].Ref] = i
+	}
+	for i := range objects {
+		for _, ref := range prerequisites(objects[i].Ref) {
+			if j, ok := d.index[ref]; ok {
+				d.needs[i] = append(d.needs[i], j)
+			}
+		}
+	}
+	return d
+}
+
+// Len returns the number of objects.
+func (d *Desired) Len() int { return len(d.objects) }
+
+// prerequisites returns what must be in a cluster before the object can be: its namespace and its kind.
+func prerequisites(ref objref.Ref) []objref.Ref {
+	if packing.WaveOf(ref.GroupResource()) == packing.WaveFirst {
+		return nil
+	}
+	var refs []objref.Ref
+	if ref.Namespace != "" {
+		refs = append(refs, objref.Ref{Resource: "namespaces", Name: ref.Namespace})
+	}
+	if ref.Group != "" {
+		refs = append(refs, objref.Ref{
+			Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: ref.Resource + "." + ref.Group,
+		})
+	}
+	return refs
+}
