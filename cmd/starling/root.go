@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/starlinghq/starling/charts"
 	"github.com/starlinghq/starling/pkg/space"
 	"github.com/starlinghq/starling/pkg/version"
 )
@@ -104,7 +105,7 @@ func (g *global) fleet(out io.Writer) (*space.Fleet, error) {
 	}
 	file, isFile := out.(*os.File)
 	return space.New(space.Config{
-		Dir: g.dir, Executable: exe, BinDir: binDir, Version: version.Get(), OCM: ocmManifests(),
+		Dir: g.dir, Executable: exe, BinDir: binDir, Version: version.Get(), OCM: ocmManifests(), Charts: charts.FS,
 		Out: out, Terminal: isFile && term.IsTerminal(int(file.Fd())), //nolint:gosec // a file descriptor is small
 	})
 }

@@ -30,7 +30,7 @@ func (f *Fleet) startKlusterlet(ctx context.Context, client *supervisorClient, w
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := f.writeHubKubeconfig(wec, "bootstrap", credentials{token: token}); err != nil {
+	if err := f.writeForeignKubeconfig(wec, hub, "bootstrap", credentials{token: token}); err != nil {
 		return err
 	}
 	if err := f.writeTokenKubeconfig(ctx, wec, programKlusterlet, account{namespaceOCMAgent, klusterletAccount}, componentToken); err != nil {
@@ -63,15 +63,4 @@ func (f *Fleet) klusterlet(wec string) (Component, error) {
 		return Component{}, fmt.Errorf("describe the agent of %s: %w", wec, err)
 	}
 	return c, nil
-}
-
-// writeHubKubeconfig writes a kubeconfig for the hub into the directory of a WEC.
-func (f *Fleet) writeHubKubeconfig(wec, component string, c credentials) error {
-	cfg := newConfig()
-	hub := f.state.hub()
-	if err := addContext(cfg, hub, f.serverURL(hub), f.pki(hub).crt("ca"), c); err != nil {
-		return err
-	}
-	cfg.CurrentContext = hub
-	return writeKubeconfig(f.layout.ComponentKubeconfig(wec, component), cfg)
 }

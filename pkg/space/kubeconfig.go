@@ -51,12 +51,18 @@ func writeKubeconfig(path string, cfg *clientcmdapi.Config) error {
 // writeComponentKubeconfig writes the kubeconfig with which a component reaches a space. Its one
 // context is named after the space.
 func (f *Fleet) writeComponentKubeconfig(space, component string, c credentials) error {
+	return f.writeForeignKubeconfig(space, space, component, c)
+}
+
+// writeForeignKubeconfig writes the kubeconfig with which a component of one space reaches another,
+// into the directory of the former.
+func (f *Fleet) writeForeignKubeconfig(home, space, component string, c credentials) error {
 	cfg := newConfig()
 	if err := addContext(cfg, space, f.serverURL(space), f.pki(space).crt("ca"), c); err != nil {
 		return err
 	}
 	cfg.CurrentContext = space
-	return writeKubeconfig(f.layout.ComponentKubeconfig(space, component), cfg)
+	return writeKubeconfig(f.layout.ComponentKubeconfig(home, component), cfg)
 }
 
 // adminCredentials are those of the user, who alone is an administrator.

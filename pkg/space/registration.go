@@ -66,7 +66,7 @@ func (f *Fleet) approve(ctx context.Context, wec *WEC) error {
 	if err != nil {
 		return err
 	}
-	if err := hub.accept(ctx, cluster, wec); err != nil {
+	if err := hub.patch(ctx, cluster, wec, true); err != nil {
 		return fmt.Errorf("accept cluster %s: %w", wec.Name, err)
 	}
 	return wait.PollUntilContextTimeout(ctx, joinInterval, joinTimeout, true, func(ctx context.Context) (bool, error) {
@@ -80,17 +80,24 @@ func (f *Fleet) approve(ctx context.Context, wec *WEC) error {
 
 // waitRegistered waits until the agent has asked to join: there is a cluster to accept and a
 // certificate to approve.
-func (f *Fleet) waitRegistered(ctx context.Context, wec string) error {
+func (f *Fleet) waitRegistered(ctx context.Context, wec *WEC) error {
 	hub, err := f.hubClients()
 	if err != nil {
 		return err
 	}
-	if _, err := f.waitCluster(ctx, hub, wec, "registered", func(*unstructured.Unstructured) bool { return true }); err != nil {
+	cluster, err := f.waitCluster(ctx, hub, wec.Name, "registered", func(*unstructured.Unstructured) bool { return true })
+	if err != nil {
 		return err
+	}
+	if err := hub.patch(ctx, cluster, wec, false); err != nil {
+		return fmt.Errorf("label cluster %s: %w", wec.Name, err)
+	}
+	if accepted(cluster) {
+		return nil
 	}
 	return wait.PollUntilContextTimeout(ctx, joinInterval, joinTimeout, true, func(ctx context.Context) (bool, error) {
 		list, err := hub.kube.CertificatesV1().CertificateSigningRequests().List(ctx,
-			metav1.ListOptions{LabelSelector: clusterNameLabel + "=" + wec})
+			metav1.ListOptions{LabelSelector: clusterNameLabel + "=" + wec.Name})
 		if err != nil {
 			return false, err
 		}
@@ -132,24 +139,27 @@ func (f *Fleet) waitCluster(
 	return nil, f.withLog(fmt.Errorf("wait until cluster %s is %s: %w", name, what, err), componentName(name, programKlusterlet))
 }
 
-// accept sets hubAcceptsClient and the labels, unless they are so.
-func (h *hubClients) accept(ctx context.Context, cluster *unstructured.Unstructured, wec *WEC) error {
-	labels := wec.allLabels()
-	accepted, _, _ := unstructured.NestedBool(cluster.Object, "spec", "hubAcceptsClient")
-	has := maps.Clone(cluster.GetLabels())
-	maps.Copy(has, labels)
-	if accepted && maps.Equal(has, cluster.GetLabels()) {
+// patch labels a cluster that is not accepted yet and, if asked to, accepts it. Later its labels are
+// the user's.
+func (h *hubClients) patch(ctx context.Context, cluster *unstructured.Unstructured, wec *WEC, accept bool) error {
+	if accepted(cluster) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": labels},
-		"spec":     map[string]any{"hubAcceptsClient": true},
-	})
+	change := map[string]any{"metadata": map[string]any{"labels": wec.allLabels()}}
+	if accept {
+		change["spec"] = map[string]any{"hubAcceptsClient": true}
+	}
+	patch, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
 	_, err = h.dynamic.Resource(managedClusters).Patch(ctx, wec.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
+}
+
+func accepted(cluster *unstructured.Unstructured) bool {
+	accepts, _, _ := unstructured.NestedBool(cluster.Object, "spec", "hubAcceptsClient")
+	return accepts
 }
 
 // allLabels are the labels of the ManagedCluster: its name, and what the user asked for.
@@ -282,7 +292,7 @@ func (f *Fleet) wecStatus(ctx context.Context) []WECStatus {
 		}
 		if c := byName[w.Name]; c != nil {
 			st.Labels = c.GetLabels()
-			st.Accepted, _, _ = unstructured.NestedBool(c.Object, "spec", "hubAcceptsClient")
+			st.Accepted = accepted(c)
 			st.Joined = conditionTrue(c, conditionJoined)
 			st.Available = conditionTrue(c, conditionAvailable)
 		}

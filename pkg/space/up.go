@@ -8,8 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // UpOptions say what a fleet shall consist of. A nil field leaves what the fleet has, or takes the
@@ -73,6 +71,9 @@ func (f *Fleet) Up(ctx context.Context, opts *UpOptions) (*UpReport, error) {
 		if err := f.beforeLaunch(ctx, opts); err != nil {
 			return nil, err
 		}
+	}
+	if err := f.checkPrograms(); err != nil {
+		return nil, err
 	}
 	if err := f.ensureFiles(); err != nil {
 		return nil, f.explain(err)
@@ -190,72 +191,14 @@ func (f *Fleet) start(ctx context.Context, client *supervisorClient) error {
 	if err := f.out.step("etcd", func() error { return f.run(ctx, client, &etcd) }); err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	ready := map[string]*milestone{}
+	u := &startup{fleet: f, client: client, ready: map[string]*milestone{}, hub: newMilestone()}
 	for _, space := range f.state.Spaces() {
-		m := newMilestone()
-		ready[space] = m
-		group.Go(func() error { return f.startSpace(ctx, client, space, m.reach) })
+		u.ready[space] = newMilestone()
 	}
-	if f.state.OCM {
-		hubReady := newMilestone()
-		group.Go(func() error {
-			if err := ready[f.state.hub()].wait(ctx); err != nil {
-				return err
-			}
-			defer hubReady.reach()
-			return f.out.step("OCM in "+f.state.hub(), func() error { return f.startHub(ctx, client) })
-		})
-		for i := range f.state.WECs {
-			wec := &f.state.WECs[i]
-			group.Go(func() error {
-				for _, m := range []*milestone{ready[wec.Name], hubReady} {
-					if err := m.wait(ctx); err != nil {
-						return err
-					}
-				}
-				return f.joinWEC(ctx, client, wec)
-			})
-		}
-	}
-	return group.Wait()
-}
-
-// startSpace starts the API server of a space and, when it is ready, its controllers.
-func (f *Fleet) startSpace(ctx context.Context, client *supervisorClient, space string, ready func()) error {
-	server, err := f.apiServer(space)
-	if err != nil {
+	if err := u.run(ctx); err != nil {
 		return err
 	}
-	if err := f.out.step("API server of "+space, func() error { return f.run(ctx, client, &server) }); err != nil {
-		return err
-	}
-	ready()
-	controllers, err := f.controllerManager(space)
-	if err != nil {
-		return err
-	}
-	return f.run(ctx, client, &controllers)
-}
-
-// joinWEC starts OCM's agent of a WEC and, unless that is left to the user, lets it join.
-func (f *Fleet) joinWEC(ctx context.Context, client *supervisorClient, wec *WEC) error {
-	what := wec.Name + " has joined and is available"
-	if wec.Pending {
-		what = wec.Name + " asks to join"
-	}
-	return f.out.step(what, func() error {
-		if err := f.startKlusterlet(ctx, client, wec.Name); err != nil {
-			return err
-		}
-		if wec.Pending {
-			return f.waitRegistered(ctx, wec.Name)
-		}
-		if err := f.approve(ctx, wec); err != nil {
-			return err
-		}
-		return f.waitAvailable(ctx, wec.Name)
-	})
+	return f.prune(ctx, client)
 }
 
 // run starts a component and waits until it is ready.
@@ -266,21 +209,59 @@ func (f *Fleet) run(ctx context.Context, client *supervisorClient, c *Component)
 	return f.waitReady(ctx, client, c.Name)
 }
 
-// wanted names all components that the state asks for.
+// wanted names all components that the state asks for, by their space.
 func (f *Fleet) wanted() []string {
+	s := f.state
 	names := []string{programEtcd}
-	for _, s := range f.state.Spaces() {
-		names = append(names, componentName(s, programAPIServer), componentName(s, programControllerManager))
-	}
-	if f.state.OCM {
-		for program := range hubAccounts {
-			names = append(names, componentName(f.state.hub(), program))
+	add := func(space string, programs ...string) {
+		for _, p := range programs {
+			names = append(names, componentName(space, p))
 		}
-		for _, w := range f.state.WECs {
-			names = append(names, componentName(w.Name, programKlusterlet))
+	}
+	for _, space := range s.Spaces() {
+		add(space, programAPIServer, programControllerManager)
+	}
+	if s.OCM {
+		add(s.hub(), programWebhook, programRegistration, programAddonManager)
+	}
+	for _, w := range s.WECs {
+		if s.OCM {
+			add(w.Name, programKlusterlet)
+		}
+		if s.Nodes {
+			add(w.Name, programScheduler, programKwok)
+		}
+		if s.Controllers {
+			add(w.Name, programStatusAgent)
+		}
+	}
+	if s.Controllers {
+		for _, wds := range s.WDS {
+			add(wds, controllerPrograms...)
+		}
+		for _, its := range s.ITS {
+			add(its, programStatusAgent)
 		}
 	}
 	return names
+}
+
+// prune stops what the state does not ask for any more.
+func (f *Fleet) prune(ctx context.Context, client *supervisorClient) error {
+	all, err := client.status(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := f.wanted()
+	for _, s := range all {
+		if slices.Contains(wanted, s.Component.Name) {
+			continue
+		}
+		if err := client.remove(ctx, s.Component.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // complete says whether all that the state asks for runs and is ready.
@@ -295,8 +276,14 @@ func (f *Fleet) complete(ctx context.Context, client *supervisorClient) (bool, e
 			up = append(up, s.Component.Name)
 		}
 	}
-	if slices.ContainsFunc(f.wanted(), func(name string) bool { return !slices.Contains(up, name) }) {
-		return false, nil
+	for _, name := range f.wanted() {
+		w := f.state.WEC(spaceOf(name))
+		if w != nil && w.Pending && programOf(name) == programStatusAgent {
+			continue // comes when the user has accepted the cluster
+		}
+		if !slices.Contains(up, name) {
+			return false, nil
+		}
 	}
 	return !slices.ContainsFunc(f.wecStatus(ctx), func(w WECStatus) bool { return f.state.OCM && !w.Pending && !w.Available }), nil
 }

@@ -54,16 +54,15 @@ func (f *Fleet) AddWEC(ctx context.Context, wec *WEC) error {
 	if err := f.state.save(f.layout); err != nil {
 		return f.explain(err)
 	}
-	if err := f.startSpace(ctx, client, wec.Name, func() {}); err != nil {
+	u := &startup{fleet: f, client: client, ready: map[string]*milestone{wec.Name: newMilestone()}, hub: newMilestone()}
+	u.hub.reach()
+	if err := f.startSpace(ctx, client, wec.Name, u.ready[wec.Name].reach); err != nil {
 		return err
 	}
-	if !f.state.OCM {
-		return nil
-	}
-	if err := f.joinWEC(ctx, client, wec); err != nil {
+	if err := u.startWEC(ctx, wec); err != nil {
 		return err
 	}
-	if wec.Pending {
+	if wec.Pending && f.state.OCM {
 		f.out.say("Cluster %s asks to join and waits for two approvals. With KUBECONFIG=%s:\n  %s",
 			wec.Name, f.layout.Kubeconfig(), strings.Join(f.approvalCommands(wec.Name), "\n  "))
 	}

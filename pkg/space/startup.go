@@ -1,0 +1,134 @@
+package space
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// startup brings up all spaces side by side. What needs something else waits for just that: a
+// cluster joins as soon as it and the hub are ready, whatever the others do.
+type startup struct {
+	fleet  *Fleet
+	client *supervisorClient
+	// ready says that the API server of a space is, hub that OCM in the ITS is.
+	ready map[string]*milestone
+	hub   *milestone
+}
+
+func (u *startup) run(ctx context.Context) error {
+	s := u.fleet.state
+	group, ctx := errgroup.WithContext(ctx)
+	for _, space := range s.Spaces() {
+		group.Go(func() error { return u.fleet.startSpace(ctx, u.client, space, u.ready[space].reach) })
+	}
+	if s.OCM {
+		group.Go(func() error { return u.startHub(ctx) })
+	}
+	if s.Controllers {
+		group.Go(func() error { return u.startControllers(ctx) })
+	}
+	for i := range s.WECs {
+		group.Go(func() error { return u.startWEC(ctx, &s.WECs[i]) })
+	}
+	return group.Wait()
+}
+
+func (u *startup) startHub(ctx context.Context) error {
+	hub := u.fleet.state.hub()
+	if err := u.ready[hub].wait(ctx); err != nil {
+		return err
+	}
+	err := u.fleet.out.step("OCM in "+hub, func() error { return u.fleet.startHub(ctx, u.client) })
+	if err != nil {
+		return err
+	}
+	u.hub.reach()
+	return nil
+}
+
+// startControllers installs our charts, each as soon as its space is ready, and then starts our
+// controllers.
+func (u *startup) startControllers(ctx context.Context) error {
+	s := u.fleet.state
+	group, groupCtx := errgroup.WithContext(ctx)
+	for chart, spaces := range map[string][]string{"wds": s.WDS, "its": s.ITS} {
+		for _, space := range spaces {
+			group.Go(func() error {
+				if err := u.ready[space].wait(groupCtx); err != nil {
+					return err
+				}
+				return u.fleet.out.step("Starling's APIs in "+space, func() error {
+					return u.fleet.installChart(groupCtx, space, chart)
+				})
+			})
+		}
+	}
+	group.Go(func() error { return u.hub.wait(groupCtx) })
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return u.fleet.out.step("Starling's controllers", func() error { return u.fleet.startControllers(ctx, u.client) })
+}
+
+func (u *startup) startWEC(ctx context.Context, wec *WEC) error {
+	if err := u.ready[wec.Name].wait(ctx); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if u.fleet.state.Nodes {
+		group.Go(func() error { return u.fleet.startNodes(ctx, u.client, wec.Name) })
+	}
+	if u.fleet.state.OCM {
+		group.Go(func() error {
+			if err := u.hub.wait(ctx); err != nil {
+				return err
+			}
+			return u.fleet.joinWEC(ctx, u.client, wec)
+		})
+	}
+	return group.Wait()
+}
+
+// startSpace starts the API server of a space and, when it is ready, its controllers.
+func (f *Fleet) startSpace(ctx context.Context, client *supervisorClient, space string, ready func()) error {
+	server, err := f.apiServer(space)
+	if err != nil {
+		return err
+	}
+	if err := f.out.step("API server of "+space, func() error { return f.run(ctx, client, &server) }); err != nil {
+		return err
+	}
+	ready()
+	controllers, err := f.controllerManager(space)
+	if err != nil {
+		return err
+	}
+	return f.run(ctx, client, &controllers)
+}
+
+// joinWEC starts OCM's agent of a WEC and, unless that is left to the user, lets it join. Then our
+// own agent follows.
+func (f *Fleet) joinWEC(ctx context.Context, client *supervisorClient, wec *WEC) error {
+	if wec.Pending {
+		return f.out.step(wec.Name+" asks to join", func() error {
+			if err := f.startKlusterlet(ctx, client, wec.Name); err != nil {
+				return err
+			}
+			return f.waitRegistered(ctx, wec)
+		})
+	}
+	err := f.out.step(wec.Name+" has joined and is available", func() error {
+		if err := f.startKlusterlet(ctx, client, wec.Name); err != nil {
+			return err
+		}
+		if err := f.approve(ctx, wec); err != nil {
+			return err
+		}
+		return f.waitAvailable(ctx, wec.Name)
+	})
+	if err != nil || !f.state.Controllers {
+		return err
+	}
+	return f.out.step("status agent of "+wec.Name, func() error { return f.waitStatusAgent(ctx, client, wec.Name) })
+}
