@@ -329,7 +329,8 @@ func (d *Discovery) publish() {
 }
 
 // Serves tells whether the space serves a resource of that name, in that group or with a nil group in any, whether or not
-// the filter admits it. known is false before the first discovery.
+// the filter admits it. known is false before the first discovery, and when the answer would be no but a group that could
+// serve it was not discovered.
 func (d *Discovery) Serves(group *string, resource string) (serves, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -349,7 +350,26 @@ func (d *Discovery) Serves(group *string, resource string) (serves, known bool) 
 			return true, true
 		}
 	}
+	for gv := range d.failed {
+		if group == nil || *group == gv.Group {
+			return false, false // it may be among what could not be discovered
+		}
+	}
 	return false, true
+}
+
+// Unknown returns the groups whose discovery failed and of which nothing was known before, sorted.
+func (d *Discovery) Unknown() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	groups := map[string]struct{}{}
+	for gv := range d.failed {
+		groups[gv.Group] = struct{}{}
+	}
+	for gr := range d.served {
+		delete(groups, gr.Group)
+	}
+	return slices.Sorted(maps.Keys(groups))
 }
 
 // keepCRD drops schemas, which are the bulk of a CRD.
