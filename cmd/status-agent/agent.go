@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
+
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/statusagent/agent"
+)
+
+type agentOptions struct {
+	runner  *runner.Options
+	cluster string
+	hub     clusters.Options
+	wec     clusters.Options
+	exclude []string
+	workers int
+}
+
+func newAgentCommand() *cobra.Command {
+	o := agentOptions{
+		runner:  runner.NewOptions(),
+		hub:     clusters.Options{QPS: 100, Burst: 200},
+		wec:     clusters.Options{QPS: 50, Burst: 100},
+		exclude: agent.DefaultExcludeKinds,
+		workers: 8,
+	}
+	o.runner.LeaderElect = false
+	command := &cobra.Command{
+		Use:   "agent",
+		Short: "Report the state of what was delivered to one cluster",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	flags := command.Flags()
+	o.runner.AddFlags(flags)
+	flags.StringVar(&o.cluster, "cluster-name", o.cluster, "Name of the cluster on the hub. Required.")
+	o.hub.AddFlags(flags, "hub", "the hub")
+	o.wec.AddFlags(flags, "wec", "the cluster that is reported on")
+	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude, "Kinds that are not reported, each as Kind or Kind.group.")
+	flags.IntVar(&o.workers, "workers", o.workers, "Objects that are reported at the same time.")
+	return command
+}
+
+func (o *agentOptions) run(ctx context.Context) error {
+	if o.cluster == "" {
+		return errors.New("--cluster-name is required")
+	}
+	if o.hub.Kubeconfig == "" {
+		return errors.New("--hub-kubeconfig is required")
+	}
+	if o.runner.LeaderElect {
+		return errors.New("--leader-elect: there is one agent for each cluster; nothing is elected")
+	}
+	if o.workers < 1 {
+		return errors.New("--workers must be at least 1")
+	}
+	for prefix, space := range map[string]*clusters.Options{"hub": &o.hub, "wec": &o.wec} {
+		if err := space.Validate(prefix); err != nil {
+			return err
+		}
+	}
+	excluded, err := agent.ParseExcluded(o.exclude)
+	if err != nil {
+		return err
+	}
+	hub, err := o.hub.Load()
+	if err != nil {
+		return err
+	}
+	wec, err := o.wec.Load()
+	if err != nil {
+		return err
+	}
+	if err := o.runner.SetUpLogging(); err != nil {
+		return err
+	}
+	var started atomic.Pointer[agent.Agent]
+	return runner.Run(ctx, o.runner, runner.Program{
+		Name: agent.Name,
+		Ready: func() error {
+			a := started.Load()
+			if a == nil {
+				return errors.New("waiting for the hub and the cluster")
+			}
+			return a.Ready()
+		},
+		Run: func(ctx context.Context) error {
+			// The agent may not read the identity of the hub, and needs none: its mailbox is told by its name.
+			if err := clusters.WaitForResources(ctx, &clusters.Space{Name: "wec", Config: wec}, agent.WECResources...); err != nil {
+				return err
+			}
+			if err := clusters.WaitForResources(ctx, &clusters.Space{Name: "hub", Config: hub}, agent.HubResources...); err != nil {
+				return err
+			}
+			a, err := agent.New(agent.Config{Cluster: o.cluster, Hub: hub, WEC: wec, Excluded: excluded, Clock: clock.RealClock{}})
+			if err != nil {
+				return err
+			}
+			started.Store(a)
+			return a.Run(ctx, o.workers)
+		},
+	})
+}

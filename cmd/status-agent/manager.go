@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/statusagent/manager"
+)
+
+type managerOptions struct {
+	runner  *runner.Options
+	its     clusters.Options
+	install string
+	image   string
+}
+
+func newManagerCommand() *cobra.Command {
+	o := managerOptions{
+		runner:  runner.NewOptions(),
+		its:     clusters.Options{QPS: 50, Burst: 100},
+		install: string(manager.InstallAll),
+	}
+	command := &cobra.Command{
+		Use:   "manager",
+		Short: "Install the agent in the clusters of an ITS and give it its rights",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	flags := command.Flags()
+	o.runner.AddFlags(flags)
+	o.its.AddFlags(flags, "its", "the ITS")
+	flags.StringVar(&o.install, "install-strategy", o.install,
+		fmt.Sprintf("%s: in every cluster that the hub has accepted; %s: where a ManagedClusterAddOn is created.",
+			manager.InstallAll, manager.InstallManual))
+	flags.StringVar(&o.image, "agent-image", o.image,
+		"Image of the agent that is deployed in the clusters. Empty: the agent is run by somebody else; its rights are installed all the same.")
+	return command
+}
+
+func (o *managerOptions) run(ctx context.Context) error {
+	if err := o.its.Validate("its"); err != nil {
+		return err
+	}
+	its, err := o.its.Load()
+	if err != nil {
+		return err
+	}
+	m, err := manager.New(manager.Config{ITS: its, Install: manager.InstallStrategy(o.install), AgentImage: o.image})
+	if err != nil {
+		return err
+	}
+	if err := o.runner.SetUpLogging(); err != nil {
+		return err
+	}
+	var started atomic.Bool
+	return runner.Run(ctx, o.runner, runner.Program{
+		Name:       manager.Name,
+		LeaseSpace: its,
+		Ready: func() error {
+			if !started.Load() {
+				return errors.New("waiting for the ITS")
+			}
+			return m.Ready()
+		},
+		Run: func(ctx context.Context) error {
+			if err := clusters.WaitForResources(ctx, &clusters.Space{Name: "its", Config: its}, manager.Resources...); err != nil {
+				return err
+			}
+			started.Store(true)
+			return m.Run(ctx)
+		},
+	})
+}

@@ -1,0 +1,103 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"open-cluster-management.io/addon-framework/pkg/addonmanager"
+	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/starlinghq/starling/pkg/write"
+)
+
+// Name of the manager, in logs and metrics, and the field manager of its writes.
+const Name = "status-agent-manager"
+
+// InstallStrategy says who installs the add-on in the clusters.
+type InstallStrategy string
+
+const (
+	// InstallAll installs the add-on in every cluster that the hub has accepted.
+	InstallAll InstallStrategy = "all"
+	// InstallManual leaves it to the user, who creates a ManagedClusterAddOn in the mailboxes of the clusters that report.
+	InstallManual InstallStrategy = "manual"
+)
+
+// Resources are what the ITS must serve before the manager can start.
+var Resources = []schema.GroupVersionResource{
+	{Group: clusterv1.GroupName, Version: "v1", Resource: "managedclusters"},
+	{Group: workv1.GroupName, Version: "v1", Resource: "manifestworks"},
+	clusterManagementAddOns, managedClusterAddOns,
+}
+
+var (
+	clusterManagementAddOns = schema.GroupVersionResource{Group: addonv1alpha1.GroupName, Version: "v1alpha1", Resource: "clustermanagementaddons"}
+	managedClusterAddOns    = schema.GroupVersionResource{Group: addonv1alpha1.GroupName, Version: "v1alpha1", Resource: "managedclusteraddons"}
+)
+
+// Config is what a Manager is made of.
+type Config struct {
+	// ITS leads to the hub. Required.
+	ITS *rest.Config
+	// Install says who installs the add-on. Required.
+	Install InstallStrategy
+	// AgentImage is the image of the agent. Without one its Deployment is left out, and somebody else runs the agent.
+	AgentImage string
+}
+
+// Manager manages the add-on on one ITS.
+type Manager struct {
+	config    Config
+	installer *installer
+	hub       kubernetes.Interface
+	writer    *write.Writer
+}
+
+// New returns a Manager that does nothing until Run.
+func New(config Config) (*Manager, error) {
+	if config.ITS == nil {
+		return nil, errors.New("manager: ITS is required")
+	}
+	if config.Install != InstallAll && config.Install != InstallManual {
+		return nil, fmt.Errorf("install strategy %q: want %s or %s", config.Install, InstallAll, InstallManual)
+	}
+	m := &Manager{config: config}
+	var err error
+	if m.hub, err = kubernetes.NewForConfig(config.ITS); err != nil {
+		return nil, fmt.Errorf("build client: %w", err)
+	}
+	if m.writer, err = write.New(config.ITS, "its", Name); err != nil {
+		return nil, err
+	}
+	m.installer, err = newInstaller(config.ITS, m.writer, config.Install)
+	return m, err
+}
+
+// Run works until the context ends.
+func (m *Manager) Run(ctx context.Context) error {
+	addons, err := addonmanager.New(m.config.ITS)
+	if err != nil {
+		return fmt.Errorf("build add-on manager: %w", err)
+	}
+	if err := addons.AddAgent(m.addon(ctx)); err != nil {
+		return fmt.Errorf("add agent: %w", err)
+	}
+	// It returns at once. Its controllers end with the context; nobody can wait for them.
+	if err := addons.Start(ctx); err != nil {
+		return fmt.Errorf("start add-on manager: %w", err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { m.installer.run(ctx) })
+	running.Wait()
+	return nil
+}
+
+// Ready tells what was not read yet, nil if nothing.
+func (m *Manager) Ready() error { return m.installer.ready() }
