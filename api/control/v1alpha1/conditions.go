@@ -10,7 +10,8 @@ const (
 	// Reasons when False:
 	//   - InvalidSpec: the policy cannot be understood; the Binding stays as it was.
 	//   - NameTaken: a Binding of this name exists that this policy does not own.
-	//   - Deleting: the policy is being deleted and waits until its objects have left the clusters.
+	//   - Deleting: the policy, or its Binding alone, is being deleted and waits until the objects have left the clusters.
+	//   - Failed: the Binding could not be written; the message says why.
 	//
 	// Reasons when Unknown:
 	//   - NotObserved: some kinds of objects, or the inventory of clusters, could not be read since the start of the
@@ -23,7 +24,7 @@ const (
 	//   - Applied: every object was applied by every destination, at its current content.
 	//
 	// Reasons when False:
-	//   - NotSynced: see condition Synced.
+	//   - NotSynced: see condition Synced. Ready is Unknown if that is.
 	//   - NotDelivered: some works are not yet, or could not be, written to the mailboxes.
 	//   - NotApplied: some clusters have not yet applied, or could not apply, what was delivered.
 	//   - Errors: see status.errors.

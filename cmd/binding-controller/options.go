@@ -1,0 +1,113 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/controller/binding"
+	"github.com/starlinghq/starling/pkg/controller/status"
+	"github.com/starlinghq/starling/pkg/runner"
+)
+
+var allControllers = []string{binding.Name, status.Name}
+
+type options struct {
+	runner      *runner.Options
+	wds         clusters.Options
+	wdsName     string
+	its         clusters.NamedList
+	itsLimits   clusters.Options
+	controllers []string
+	apiGroups   []string
+	concurrency int
+}
+
+func newOptions() *options {
+	return &options{
+		runner:      runner.NewOptions(),
+		wds:         clusters.Options{QPS: 300, Burst: 600},
+		wdsName:     "wds",
+		itsLimits:   clusters.Options{QPS: 300, Burst: 600},
+		controllers: allControllers,
+		concurrency: 4,
+	}
+}
+
+func newCommand() *cobra.Command {
+	o := newOptions()
+	command := &cobra.Command{
+		Use:   "binding-controller",
+		Short: "Turn BindingPolicies of a WDS into Bindings, and return status",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			if err := o.runner.SetUpLogging(); err != nil {
+				return err
+			}
+			return run(cmd.Context(), o)
+		},
+	}
+	o.addFlags(command.Flags())
+	return command
+}
+
+func (o *options) addFlags(flags *pflag.FlagSet) {
+	o.runner.AddFlags(flags)
+	o.wds.AddFlags(flags, "wds", "the WDS")
+	flags.StringVar(&o.wdsName, "wds-name", o.wdsName, "What logs and metrics call the WDS.")
+	flags.Var(&o.its, "its", "An ITS. May be repeated; of clusters of one name, that of the ITS given first counts.")
+	o.itsLimits.AddLimitFlags(flags, "its", "each ITS")
+	flags.StringSliceVar(&o.controllers, "controllers", o.controllers, "Which controllers run.")
+	flags.StringSliceVar(&o.apiGroups, "api-groups", o.apiGroups,
+		"API groups whose objects may be workload; an empty element is the core group. None: all. "+
+			"CustomResourceDefinitions always may. Objects of other groups leave the clusters.")
+	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "How many policies, and how many objects with status, are worked on at once.")
+}
+
+func (o *options) validate() error {
+	if len(o.its) == 0 {
+		return errors.New("--its is required: without an inventory there are no clusters")
+	}
+	if o.wdsName == "" {
+		return errors.New("--wds-name must not be empty")
+	}
+	if o.concurrency < 1 {
+		return fmt.Errorf("--concurrency must be at least 1, is %d", o.concurrency)
+	}
+	if len(o.controllers) == 0 {
+		return fmt.Errorf("--controllers must name at least one of %s", strings.Join(allControllers, ", "))
+	}
+	for _, name := range o.controllers {
+		if !slices.Contains(allControllers, name) {
+			return fmt.Errorf("--controllers: there is no %q; there are %s", name, strings.Join(allControllers, ", "))
+		}
+	}
+	if err := o.wds.Validate("wds"); err != nil {
+		return err
+	}
+	return o.itsLimits.Validate("its")
+}
+
+func (o *options) runs(controller string) bool { return slices.Contains(o.controllers, controller) }
+
+// leaseSuffix lets programs that run different controllers lead at the same time.
+func (o *options) leaseSuffix() string {
+	var chosen []string
+	for _, name := range allControllers {
+		if o.runs(name) {
+			chosen = append(chosen, name)
+		}
+	}
+	if len(chosen) == len(allControllers) {
+		return ""
+	}
+	return strings.Join(chosen, "-")
+}

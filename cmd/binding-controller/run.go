@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/controller/binding"
+	"github.com/starlinghq/starling/pkg/controller/status"
+	"github.com/starlinghq/starling/pkg/runner"
+)
+
+// run runs the chosen controllers until the context ends.
+func run(ctx context.Context, o *options) error {
+	lease, err := o.wds.Load()
+	if err != nil {
+		return err
+	}
+	var ready atomic.Pointer[func() error]
+	wait := func(what string) {
+		notYet := func() error { return errors.New("waiting for the WDS " + what) }
+		ready.Store(&notYet)
+	}
+	wait("to be led")
+	return runner.Run(ctx, o.runner, runner.Program{
+		Name:        "binding-controller",
+		LeaseSuffix: o.leaseSuffix(),
+		LeaseSpace:  lease,
+		Ready:       func() error { return (*ready.Load())() },
+		Run: func(ctx context.Context) error {
+			wait("to answer")
+			wds, err := clusters.WaitConnected(ctx, o.wdsName, o.wds)
+			if err != nil {
+				return err
+			}
+			wait("to serve BindingPolicies and Bindings")
+			if err := clusters.WaitForResources(ctx, wds, binding.Required...); err != nil {
+				return err
+			}
+			return runControllers(ctx, o, wds, func(f func() error) { ready.Store(&f) })
+		},
+	})
+}
+
+func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready func(func() error)) error {
+	inventories := make([]binding.Inventory, 0, len(o.its))
+	for _, its := range o.its {
+		options, err := its.Options(o.itsLimits)
+		if err != nil {
+			return err
+		}
+		inventories = append(inventories, binding.ConnectITS(its.Name, options))
+	}
+	bindings, err := binding.Setup(binding.SetupConfig{
+		WDS: wds.Config, WDSName: wds.Name, Inventories: inventories, APIGroups: o.apiGroups,
+	})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	isReady := bindings.Ready
+	if o.runs(status.Name) {
+		statuses, err := newStatus(o, wds, bindings)
+		if err != nil {
+			return err
+		}
+		bindings.AddHandler(statuses)
+		bindings.Index.Observe(statuses)
+		isReady = func() error { return errors.Join(bindings.Ready(), statuses.Ready()) }
+		group.Go(func() error { return statuses.Run(ctx, o.concurrency) })
+	}
+	workers := 0 // the status controller alone needs the index, not the Bindings
+	if o.runs(binding.Name) {
+		workers = o.concurrency
+	}
+	group.Go(func() error { return bindings.Run(ctx, workers) })
+	ready(isReady)
+	return group.Wait()
+}
+
+func newStatus(o *options, wds *clusters.Space, bindings *binding.Running) (*status.Controller, error) {
+	inventories := map[string]*client.Client{}
+	for _, its := range o.its {
+		options, err := its.Options(o.itsLimits)
+		if err != nil {
+			return nil, err
+		}
+		config, err := options.Load()
+		if err != nil {
+			return nil, err
+		}
+		inventories[its.Name], err = client.New(config)
+		if err != nil {
+			return nil, err
+		}
+	}
+	objects, err := dynamic.NewForConfig(wds.Config)
+	if err != nil {
+		return nil, fmt.Errorf("build dynamic client: %w", err)
+	}
+	return status.New(status.Config{
+		WDSUID:      wds.UID,
+		Inventories: inventories,
+		Requests:    bindings.Index,
+		Objects:     bindings.Objects,
+		Client:      objects,
+		Writer:      bindings.Writer,
+		Clock:       clock.RealClock{},
+	})
+}

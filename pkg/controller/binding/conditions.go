@@ -1,0 +1,213 @@
+package binding
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/match"
+)
+
+const (
+	// maxErrors bounds status.errors.
+	maxErrors = 32
+	// maxListed bounds the things that one message lists.
+	maxListed = 6
+	// maxMiscounts bounds the examples in the error about singletons, as the contract does.
+	maxMiscounts = 4
+	// patienceUnread is how long something may be unread before the status says so: a start or a new kind of object takes
+	// a moment, and is no news.
+	patienceUnread = 10 * time.Second
+)
+
+// statusOf returns the status that the policy shall have, or nil if it is to stay as it is for now. The times of conditions
+// are those of their last transitions.
+func statusOf(in *input, d done) *controlv1alpha1.BindingPolicyStatus {
+	if len(in.unread) > 0 && in.unreadFor < patienceUnread && d.err == nil {
+		return nil
+	}
+	status := &controlv1alpha1.BindingPolicyStatus{
+		Conditions:         slices.Clone(in.policy.Status.Conditions),
+		ObservedGeneration: in.policy.Generation,
+		Errors:             statusErrors(in, d),
+	}
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = in.policy.Generation
+		c.LastTransitionTime = metav1.NewTime(in.now)
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	synced := syncedOf(in, d)
+	set(synced)
+	ready := readyOf(in, d, synced, status.Errors)
+	stored := meta.FindStatusCondition(in.policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionReady)
+	if d.settling > 0 && ready.Reason == controlv1alpha1.ReasonNotDelivered && unobserved(d.binding) &&
+		stored != nil && stored.Status == metav1.ConditionTrue && stored.ObservedGeneration == in.policy.Generation {
+		// The transport has not seen the last write of the Binding yet. To say so would write each policy twice for each
+		// change; the caller looks again when the transport has had its time.
+		ready = *stored
+	}
+	set(ready)
+	return status
+}
+
+func syncedOf(in *input, d done) metav1.Condition {
+	c := metav1.Condition{Type: controlv1alpha1.BindingPolicyConditionSynced, Status: metav1.ConditionFalse}
+	switch {
+	case in.policy.DeletionTimestamp != nil:
+		c.Reason = controlv1alpha1.ReasonDeleting
+		c.Message = "waiting until the objects have left the clusters"
+		if delivered := condition(d.binding, controlv1alpha1.BindingConditionDelivered); delivered != nil && delivered.Reason == controlv1alpha1.ReasonDeleting {
+			c.Message += ": " + delivered.Message
+		}
+	case len(in.invalid) > 0:
+		c.Reason = controlv1alpha1.ReasonInvalidSpec
+		c.Message = list(in.invalid, 1) + "; the Binding stays as it was"
+	case in.binding != nil && !ownedBy(in.binding, string(in.policy.UID)):
+		c.Reason = controlv1alpha1.ReasonNameTaken
+		c.Message = fmt.Sprintf("the Binding %q does not belong to this policy; delete it, or give the policy another name", in.binding.Name)
+	case in.binding != nil && in.binding.DeletionTimestamp != nil:
+		c.Reason = controlv1alpha1.ReasonDeleting
+		c.Message = "somebody deleted the Binding; it is made again when its objects have left the clusters"
+	case d.err != nil:
+		c.Reason = controlv1alpha1.ReasonFailed
+		c.Message = "cannot write the Binding: " + d.err.Error()
+	case len(in.unread) > 0:
+		c.Status = metav1.ConditionUnknown
+		c.Reason = controlv1alpha1.ReasonNotObserved
+		c.Message = "could not be read since the start, and stay as they were: " + list(in.unread, maxListed)
+	default:
+		c.Status = metav1.ConditionTrue
+		c.Reason = controlv1alpha1.ReasonSynced
+		c.Message = emptiness(d.binding)
+	}
+	return c
+}
+
+// emptiness says what a user who waits for objects wants to know first.
+func emptiness(binding *controlv1alpha1.Binding) string {
+	if binding == nil {
+		return ""
+	}
+	spec := &binding.Spec
+	switch objects, clusters := countObjects(spec), len(spec.Destinations); {
+	case objects == 0 && clusters == 0:
+		return "the policy selects no objects and no clusters"
+	case objects == 0:
+		return "the policy selects no objects"
+	case clusters == 0:
+		return "the policy selects no clusters"
+	}
+	return ""
+}
+
+func readyOf(in *input, d done, synced metav1.Condition, errs []string) metav1.Condition {
+	c := metav1.Condition{Type: controlv1alpha1.BindingPolicyConditionReady, Status: metav1.ConditionFalse}
+	delivered := condition(d.binding, controlv1alpha1.BindingConditionDelivered)
+	applied := condition(d.binding, controlv1alpha1.BindingConditionApplied)
+	switch {
+	case synced.Status != metav1.ConditionTrue:
+		c.Status = synced.Status
+		c.Reason = controlv1alpha1.ReasonNotSynced
+		c.Message = "see condition Synced"
+	case d.binding == nil || unobserved(d.binding):
+		c.Reason = controlv1alpha1.ReasonNotDelivered
+		c.Message = "the transport has not looked at the Binding yet"
+	case delivered == nil || delivered.Status != metav1.ConditionTrue:
+		c.Reason = controlv1alpha1.ReasonNotDelivered
+		c.Message = messageOf(delivered)
+	case applied == nil || applied.Status != metav1.ConditionTrue:
+		c.Reason = controlv1alpha1.ReasonNotApplied
+		c.Message = messageOf(applied)
+	case len(errs) > 0:
+		c.Reason = controlv1alpha1.ReasonErrors
+		c.Message = "see status.errors"
+	default:
+		c.Status = metav1.ConditionTrue
+		c.Reason = controlv1alpha1.ReasonApplied
+		c.Message = applied.Message
+	}
+	return c
+}
+
+// unobserved tells whether the transport has not reported on the Binding as it is.
+func unobserved(binding *controlv1alpha1.Binding) bool {
+	return binding != nil && binding.Status.ObservedGeneration < binding.Generation
+}
+
+func condition(binding *controlv1alpha1.Binding, kind string) *metav1.Condition {
+	if binding == nil {
+		return nil
+	}
+	return meta.FindStatusCondition(binding.Status.Conditions, kind)
+}
+
+func messageOf(c *metav1.Condition) string {
+	if c == nil {
+		return "the transport has not reported yet"
+	}
+	return c.Message
+}
+
+// statusErrors are the user's mistakes and what the transport and the clusters said, sorted and bounded.
+func statusErrors(in *input, d done) []string {
+	errs := slices.Concat(in.invalid, in.unserved)
+	if len(in.miscounts) > 0 {
+		errs = append(errs, miscountError(in.miscounts))
+	}
+	if d.binding != nil && ownedBy(d.binding, string(in.policy.UID)) {
+		errs = append(errs, d.binding.Status.Errors...)
+	}
+	slices.Sort(errs)
+	errs = slices.Compact(errs)
+	if more := len(errs) - maxErrors; more > 0 {
+		errs = append(errs[:maxErrors:maxErrors], fmt.Sprintf("… and %d more", more))
+	}
+	return errs
+}
+
+// miscountError is the contract's text.
+func miscountError(miscounts []match.Miscount) string {
+	type objectName struct{ Namespace, Name string }
+	type kind struct{ Group, Version, Kind string }
+	type objectID struct {
+		GVK        kind
+		Resource   string
+		ObjectName objectName
+	}
+	type example struct {
+		ObjectID objectID
+		NumWECs  int
+	}
+	examples := make([]example, 0, len(miscounts))
+	for _, m := range miscounts {
+		examples = append(examples, example{
+			ObjectID: objectID{kind(m.Kind), m.Ref.Resource, objectName{m.Ref.Namespace, m.Ref.Name}},
+			NumWECs:  m.Clusters,
+		})
+	}
+	text, err := json.Marshal(examples)
+	if err != nil { // strings and numbers
+		text = []byte(err.Error())
+	}
+	return "Singleton reported status return is requested but some objects have the wrong number of associated WECs, for example: " + string(text)
+}
+
+// list joins the first few things of a sorted list.
+func list(things []string, limit int) string {
+	if more := len(things) - limit; more > 0 {
+		return fmt.Sprintf("%s … and %d more", strings.Join(things[:limit], ", "), more)
+	}
+	return strings.Join(things, ", ")
+}
+
+// equalStatus tells whether the two mean the same.
+func equalStatus(a, b *controlv1alpha1.BindingPolicyStatus) bool {
+	return equality.Semantic.DeepEqual(a, b)
+}
