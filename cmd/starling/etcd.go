@@ -56,6 +56,7 @@ func runEtcd(ctx context.Context, o *etcdFlags) error {
 	cfg.ClientTLSInfo = transport.TLSInfo{
 		CertFile: o.cert, KeyFile: o.key, TrustedCAFile: o.clientCA, ClientCertAuth: true,
 	}
+	cfg.EnableGRPCGateway = false
 	cfg.UnsafeNoFsync = o.noFsync
 	cfg.LogLevel = "warn"
 	cfg.WarningUnaryRequestDuration = time.Second

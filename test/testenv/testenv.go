@@ -43,8 +43,8 @@ type Fleet struct {
 	Dir string
 	bin string
 	env []string
-	// alive is held open as long as the fleet shall live.
-	alive *os.File
+	// alive is held open as long as the fleet shall live; its supervisor reads the other end.
+	alive, watched *os.File
 }
 
 // upTimeout is far more than any fleet needs on any machine that can run it.
@@ -116,16 +116,11 @@ func start(o Options) (*Fleet, error) {
 	}
 	f := &Fleet{Dir: dir, bin: bin, env: os.Environ()}
 	// The kernel closes the writing end when this process ends, however it does: then the fleet ends.
-	read, write, err := os.Pipe()
-	if err != nil {
+	if f.watched, f.alive, err = os.Pipe(); err != nil {
 		return nil, err
 	}
-	defer read.Close()
-	f.alive = write
-
 	args := []string{
-		"up", "--dir", f.Dir, "--ephemeral", "--die-with-fd", "3",
-		"--wecs", strconv.Itoa(o.WECs),
+		"--ephemeral", "--wecs", strconv.Itoa(o.WECs),
 		fmt.Sprintf("--no-ocm=%t", !o.OCM),
 		fmt.Sprintf("--no-controllers=%t", !o.Controllers),
 		fmt.Sprintf("--nodes=%t", o.Nodes),
@@ -133,21 +128,35 @@ func start(o Options) (*Fleet, error) {
 	if len(o.Spaces) > 0 {
 		args = append(args, "--spaces", strings.Join(o.Spaces, ","))
 	}
+	if _, err := f.Up(args...); err != nil {
+		f.close()
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return f, nil
+}
+
+// Up runs `starling up` on the fleet and returns what it printed. Whatever it starts ends with this
+// process.
+func (f *Fleet) Up(args ...string) (string, error) {
 	var out bytes.Buffer
-	cmd := exec.Command(bin, args...)
+	cmd := exec.Command(f.bin, append([]string{"up", "--dir", f.Dir, "--die-with-fd", "3"}, args...)...)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.ExtraFiles = []*os.File{read}
+	cmd.ExtraFiles = []*os.File{f.watched}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return "", err
 	}
 	timeout := time.AfterFunc(upTimeout, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer timeout.Stop()
 	if err := cmd.Wait(); err != nil {
-		write.Close()
-		return nil, fmt.Errorf("starling up: %w\n%s", err, out.String())
+		return out.String(), fmt.Errorf("starling up: %w\n%s", err, out.String())
 	}
-	return f, nil
+	return out.String(), nil
+}
+
+func (f *Fleet) close() {
+	f.alive.Close()
+	f.watched.Close()
 }
 
 // Binary returns the path of the starling binary: $STARLING_BIN, or that in $STARLING_BIN_DIR, or
@@ -189,7 +198,7 @@ func moduleRoot() (string, error) {
 
 // end ends the fleet and removes its directory.
 func (f *Fleet) end() error {
-	defer f.alive.Close()
+	defer f.close()
 	_, err := f.Run("down", "--delete")
 	return err
 }
@@ -321,3 +330,6 @@ func (f *Fleet) dumpIfFailed(t testing.TB) {
 		t.Logf("end of %s:\n%s", l.Name(), strings.Join(all[max(0, len(all)-lines):], "\n"))
 	}
 }
+
+// Abandon does to the fleet what the death of this process would do: it must end by itself.
+func (f *Fleet) Abandon() { f.alive.Close() }

@@ -1,3 +1,5 @@
+// Package space_test shows that a fleet is real: it comes and goes whole, keeps its data, survives
+// the death of each of its processes, and lets nobody in who is not asked.
 package space_test
 
 import (
@@ -6,10 +8,4 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
-
-func TestUp(t *testing.T) {
-	f := testenv.Shared(t)
-	t.Log(f.Kubectl(t, "wds1", "get", "ns"))
-	f.Restart(t, "wds1/kube-controller-manager")
-}
+func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{OCM: true, WECs: 1}) }
