@@ -30,6 +30,7 @@ func newComponentCommand(name string, build func() *cobra.Command) *cobra.Comman
 		Hidden: true,
 		Args:   cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
+			trimSoon()
 			inner := build()
 			inner.SetArgs(args)
 			return cli.RunNoErrOutput(inner)

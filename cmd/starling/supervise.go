@@ -20,6 +20,7 @@ func newSuperviseCommand(g *global) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := signalContext(c.Context())
 			defer stop()
+			trimSoon()
 			fleet, err := g.fleet(io.Discard)
 			if err != nil {
 				return err
