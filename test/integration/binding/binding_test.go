@@ -1,0 +1,470 @@
+package binding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+const (
+	synced = controlv1alpha1.BindingPolicyConditionSynced
+	ready  = controlv1alpha1.BindingPolicyConditionReady
+)
+
+// deployment returns one that the API server accepts.
+func deployment(namespace, name string, labels map[string]string) map[string]any {
+	return map[string]any{
+		"replicas": int64(1),
+		"selector": map[string]any{"matchLabels": map[string]any{"x": "y"}},
+		"template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"x": "y"}},
+			"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "nginx"}}},
+		},
+	}
+}
+
+func (e *environment) deployment(namespace, name string, labels map[string]string) {
+	e.t.Helper()
+	d := object(namespace, name, labels)
+	d.Object["spec"] = deployment(namespace, name, labels)
+	e.create(deployments, d)
+}
+
+func TestClauses(t *testing.T) {
+	e := newEnvironment(t)
+	ns, mine := e.name, map[string]string{"test": e.name}
+	e.patch(namespaces, "", ns, `{"metadata":{"labels":{"team":"clauses"}}}`)
+	e.deployment(ns, "web", map[string]string{"test": e.name, "app": "web"})
+	e.create(configMaps, object(ns, "settings", map[string]string{"test": e.name, "app": "web"}))
+	e.create(configMaps, object(ns, "plain", mine))
+	e.create(clusterRole, object("", e.name+"-role", mine))
+	e.cluster(e.name+"-a", map[string]string{"test": e.name, "site": "edge"})
+	e.cluster(e.name+"-b", mine)
+	e.start()
+
+	all := []string{"clusterroles " + e.name + "-role", "configmaps plain", "configmaps settings", "deployments web"}
+	own := fmt.Sprintf(`"objectSelectors":[{"matchLabels":{"test":%q}}]`, e.name)
+	cases := map[string]struct {
+		spec string
+		want []string
+	}{
+		"labels":    {`{"downsync":[{` + own + `}]}`, all},
+		"group":     {`{"downsync":[{"apiGroup":"apps",` + own + `}]}`, []string{"deployments web"}},
+		"coregroup": {`{"downsync":[{"apiGroup":"",` + own + `}]}`, []string{"configmaps plain", "configmaps settings"}},
+		"resource":  {`{"downsync":[{"resources":["deployments"],` + own + `}]}`, []string{"deployments web"}},
+		"star":      {`{"downsync":[{"resources":["*"],"namespaces":["*"],"objectNames":["*"],` + own + `}]}`, all},
+		// Neither kube-root-ca.crt nor the default ServiceAccount of the namespace is workload.
+		"namespace":    {fmt.Sprintf(`{"downsync":[{"namespaces":[%q]}]}`, ns), []string{"configmaps plain", "configmaps settings", "deployments web"}},
+		"names":        {fmt.Sprintf(`{"downsync":[{"namespaces":[%q],"objectNames":["plain","web"]}]}`, ns), []string{"configmaps plain", "deployments web"}},
+		"nslabels":     {`{"downsync":[{"namespaceSelectors":[{"matchLabels":{"team":"clauses"}}]}]}`, []string{"configmaps plain", "configmaps settings", "deployments web"}},
+		"nslabelsnone": {`{"downsync":[{"namespaceSelectors":[{"matchLabels":{"team":"none"}},{}],` + own + `}]}`, all},
+		"union": {fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q,"site":"edge"}}],"downsync":[`+
+			`{"resources":["configmaps"],"createOnly":true,"statusCollectors":["z","a"],`+own+`},`+
+			`{"wantSingletonReportedState":true,"objectSelectors":[{"matchLabels":{"test":%q,"app":"web"}}]}]}`, e.name, e.name),
+			[]string{"configmaps plain createOnly a+z", "configmaps settings createOnly singleton a+z", "deployments web singleton", "-> " + e.name + "-a"}},
+		"anycluster": {fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}},{"matchLabels":{"no":"where"}}],"downsync":[{"resources":["deployments"],%s}]}`, e.name, own),
+			[]string{"deployments web", "-> " + e.name + "-a", "-> " + e.name + "-b"}},
+		"nothing": {`{"clusterSelectors":[],"downsync":[{"objectNames":["` + e.name + `-nobody"]}]}`, []string{}},
+	}
+	for name, tc := range cases {
+		e.policy(name, tc.spec)
+	}
+	for name, tc := range cases {
+		e.eventuallyBound(e.name+"-"+name, tc.want...)
+		e.eventuallyCondition(e.name+"-"+name, synced, "True Synced")
+	}
+	if got := e.eventuallyCondition(e.name+"-nothing", synced, "True Synced"); got != "the policy selects no objects and no clusters" {
+		t.Errorf("an empty policy says %q", got)
+	}
+
+	// Objects and the labels of their Namespace come and go.
+	e.patch(namespaces, "", ns, `{"metadata":{"labels":{"team":"other"}}}`)
+	e.eventuallyBound(e.name + "-nslabels")
+	e.remove(deployments, ns, "web")
+	e.eventuallyBound(e.name + "-group")
+	e.patch(configMaps, ns, "plain", `{"metadata":{"labels":{"test":null}}}`)
+	e.eventuallyBound(e.name+"-coregroup", "configmaps settings")
+}
+
+func TestInvalidPolicyKeepsItsBinding(t *testing.T) {
+	e := newEnvironment(t)
+	e.create(configMaps, object(e.name, "one", nil))
+	c := e.start()
+	broken := e.policy("broken", fmt.Sprintf(`{"downsync":[{"namespaces":[%q]}]}`, e.name))
+	sound := e.policy("sound", fmt.Sprintf(`{"downsync":[{"namespaces":[%q]}]}`, e.name))
+	e.eventuallyBound(broken, "configmaps one")
+
+	e.patch(policies, "", broken, `{"spec":{"downsync":[{"objectNames":["x"]},{"objectSelectors":[{"matchLabels":{"app":"not a value"}}]}]}}`)
+	message := e.eventuallyCondition(broken, synced, "False InvalidSpec")
+	if want := "spec.downsync[1].objectSelectors[0].matchLabels: "; !strings.HasPrefix(message, want) {
+		t.Errorf("the message is %q, want %q…", message, want)
+	}
+	e.eventuallyCondition(broken, ready, "False NotSynced")
+	if errs := e.getPolicy(broken).Status.Errors; len(errs) != 1 || !strings.Contains(errs[0], "spec.downsync[1]") {
+		t.Errorf("status.errors are %q", errs)
+	}
+	e.create(configMaps, object(e.name, "two", nil))
+	e.eventuallyBound(sound, "configmaps one", "configmaps two")
+	e.eventuallyBound(broken, "configmaps one")
+
+	c.stop()
+	restarted := e.start()
+	e.settle(restarted)
+	e.eventuallyBound(broken, "configmaps one")
+
+	e.patch(policies, "", broken, fmt.Sprintf(`{"spec":{"downsync":[{"namespaces":[%q]}]}}`, e.name))
+	e.eventuallyBound(broken, "configmaps one", "configmaps two")
+	e.eventuallyCondition(broken, synced, "True Synced")
+}
+
+func TestUnknownResources(t *testing.T) {
+	e := newEnvironment(t)
+	e.create(configMaps, object(e.name, "one", nil))
+	e.start()
+	policy := e.policy("typo", fmt.Sprintf(`{"downsync":[{"namespaces":[%q],"resources":["configmaps","deploymentz"]},
+		{"apiGroup":"no.such.group","resources":["x"]},{"resources":["Deployment"]},{"apiGroup":"apps","resources":["pods"]},{"resources":["events","nodes"]}]}`, e.name))
+	e.eventuallyBound(policy, "configmaps one")
+	want := []string{
+		`spec.downsync[0].resources[1]: the WDS serves no resource "deploymentz"`,
+		`spec.downsync[1].apiGroup: the WDS serves no API group "no.such.group"`,
+		`spec.downsync[2].resources[0]: the WDS serves no resource "Deployment" (resources are lowercase plurals, such as "deployments")`,
+		`spec.downsync[3].resources[0]: the WDS serves no resource "pods" in API group "apps"`,
+		`spec.downsync[4].resources[0]: objects of resource "events" are no workload`,
+		`spec.downsync[4].resources[1]: objects of resource "nodes" are no workload`,
+	}
+	testenv.Eventually(t, patience, func() (bool, string) {
+		got := e.getPolicy(policy).Status.Errors
+		return slices.Equal(want, got), fmt.Sprintf("errors %q", got)
+	})
+	e.eventuallyCondition(policy, synced, "True Synced")
+}
+
+// settle waits until a restarted controller has looked at everything, and expects that it wrote nothing.
+func (e *environment) settle(c *controller) {
+	e.t.Helper()
+	e.ready(c)
+	// What was enqueued before this policy was looked at before it, but for what waits its time.
+	marker := e.policy(fmt.Sprint("marker-", time.Now().UnixNano()), `{"downsync":[{"objectNames":["`+e.name+`-none"]}]}`)
+	e.eventuallyCondition(marker, synced, "True Synced")
+	<-time.After(1500 * time.Millisecond)
+	for _, write := range c.list() {
+		if !strings.Contains(write, e.name+"-marker-") {
+			e.t.Errorf("after a restart: %s", write)
+		}
+	}
+}
+
+func TestRestartWritesNothing(t *testing.T) {
+	e := newEnvironment(t)
+	e.cluster(e.name, map[string]string{"test": e.name})
+	for i := range 5 {
+		e.create(configMaps, object(e.name, fmt.Sprint("c", i), nil))
+	}
+	e.deployment(e.name, "web", nil)
+	c := e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}}],"downsync":[{"namespaces":[%q]},{"resources":["nosuch"]}]}`, e.name, e.name))
+	want := []string{"configmaps c0", "configmaps c1", "configmaps c2", "configmaps c3", "configmaps c4", "deployments web", "-> " + e.name}
+	e.eventuallyBound(policy, want...)
+	e.eventuallyCondition(policy, ready, "False NotDelivered")
+	c.stop()
+
+	// A status write is no change of the object, whether it was seen or not.
+	e.patch(deployments, e.name, "web", `{"status":{"replicas":1}}`, "status")
+	before := e.getBinding(policy)
+	c = e.start()
+	e.settle(c)
+	e.patch(deployments, e.name, "web", `{"status":{"replicas":2}}`, "status")
+	e.settle(c)
+	if after := e.getBinding(policy); after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the Binding was written: %q", entries(after))
+	}
+	c.stop()
+
+	// What changed meanwhile is done at the next start, in one write of the Binding.
+	e.remove(configMaps, e.name, "c0")
+	e.create(configMaps, object(e.name, "c9", nil))
+	c = e.start()
+	e.eventuallyBound(policy, "configmaps c1", "configmaps c2", "configmaps c3", "configmaps c4", "configmaps c9", "deployments web", "-> "+e.name)
+	e.ready(c)
+	if after := e.getBinding(policy); after.Generation != before.Generation+1 {
+		t.Errorf("generation %d, was %d", after.Generation, before.Generation)
+	}
+}
+
+func TestVersionsFollowEdits(t *testing.T) {
+	e := newEnvironment(t)
+	e.deployment(e.name, "web", nil)
+	e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"downsync":[{"namespaces":[%q]}]}`, e.name))
+	e.eventuallyBound(policy, "deployments web")
+	before := e.getBinding(policy)
+	const edits = 40
+	for i := range edits { // in two seconds
+		e.patch(deployments, e.name, "web", fmt.Sprintf(`{"spec":{"replicas":%d}}`, i+2))
+		<-time.After(50 * time.Millisecond)
+	}
+	web, err := e.wds.Resource(deployments).Namespace(e.name).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, func() (bool, string) {
+		got := e.getBinding(policy).Spec.Workload.NamespaceScope[0].ResourceVersion
+		return got == web.GetResourceVersion(), fmt.Sprintf("version %s, want %s", got, web.GetResourceVersion())
+	})
+	if written := e.getBinding(policy).Generation - before.Generation; written < 2 || written > 6 {
+		t.Errorf("%d edits in 2 s wrote the Binding %d times", edits, written)
+	}
+}
+
+func TestBindingIsPutRight(t *testing.T) {
+	e := newEnvironment(t)
+	e.create(configMaps, object(e.name, "one", nil))
+	e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"downsync":[{"namespaces":[%q]}]}`, e.name))
+	e.eventuallyBound(policy, "configmaps one")
+	owner := metav1.GetControllerOf(e.getBinding(policy))
+	if owner == nil || owner.Kind != "BindingPolicy" || owner.Name != policy || owner.BlockOwnerDeletion == nil || *owner.BlockOwnerDeletion {
+		t.Errorf("the controller of the Binding is %+v", owner)
+	}
+
+	for name, patch := range map[string]string{
+		"removed": `{"spec":{"workload":{"namespaceScope":null}}}`,
+		"added":   `{"spec":{"destinations":[{"clusterId":"nowhere"}]}}`,
+		"foreign": `{"spec":{"workload":{"clusterScope":[{"group":"gone.example.com","version":"v1","resource":"things","name":"x","resourceVersion":"1"}]}}}`,
+	} {
+		before := e.getBinding(policy).Generation
+		e.patch(bindings, "", policy, patch)
+		testenv.Eventually(t, patience, func() (bool, string) {
+			b := e.getBinding(policy)
+			return b.Generation == before+2 && slices.Equal([]string{"configmaps one"}, entries(b)), fmt.Sprintf("%s: %q", name, entries(b))
+		})
+	}
+	uid := e.getBinding(policy).UID
+	e.remove(bindings, "", policy)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		b := e.getBinding(policy)
+		return b != nil && b.UID != uid, "no new Binding"
+	})
+	e.eventuallyBound(policy, "configmaps one")
+}
+
+func TestPolicyDeletionWaitsForItsBinding(t *testing.T) {
+	e := newEnvironment(t)
+	e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"downsync":[{"namespaces":[%q]}]}`, e.name))
+	e.eventuallyBound(policy)
+	if got := e.getPolicy(policy).Finalizers; !slices.Equal(got, []string{controlv1alpha1.BindingPolicyFinalizer}) {
+		t.Errorf("finalizers %q", got)
+	}
+	e.patch(bindings, "", policy, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, controlv1alpha1.BindingFinalizer))
+
+	if err := e.wds.Resource(policies).Delete(t.Context(), policy, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.eventuallyCondition(policy, synced, "False Deleting")
+	if b := e.getBinding(policy); b.DeletionTimestamp == nil {
+		t.Error("the Binding is not being deleted")
+	}
+	e.patch(bindings, "", policy, `{"status":{"observedGeneration":1,"conditions":[{"type":"Delivered","status":"False","reason":"Deleting",
+		"message":"cluster7 still holds works","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "status")
+	testenv.Eventually(t, patience, func() (bool, string) {
+		message := e.eventuallyCondition(policy, synced, "False Deleting")
+		return strings.Contains(message, "cluster7 still holds works"), message
+	})
+	e.patch(bindings, "", policy, `{"metadata":{"finalizers":null}}`)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		return e.getPolicy(policy) == nil && e.getBinding(policy) == nil, "the policy or its Binding is still there"
+	})
+}
+
+func TestClusters(t *testing.T) {
+	e := newEnvironment(t)
+	site := func(site string) map[string]string { return map[string]string{"test": e.name, "site": site} }
+	e.cluster(e.name+"-1", site("edge"))
+	e.cluster(e.name+"-2", site("core"))
+	pending := object("", e.name+"-3", site("edge"))
+	pending.Object["spec"] = map[string]any{"hubAcceptsClient": false}
+	e.create(managed, pending)
+	e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q},"matchExpressions":[{"key":"site","operator":"In","values":["edge","moon"]}]}],
+		"downsync":[{"objectNames":["%s-none"]}]}`, e.name, e.name))
+	e.eventuallyBound(policy, "-> "+e.name+"-1")
+	e.patch(managed, "", e.name+"-2", `{"metadata":{"labels":{"site":"moon"}}}`)
+	e.eventuallyBound(policy, "-> "+e.name+"-1", "-> "+e.name+"-2")
+	e.patch(managed, "", e.name+"-3", `{"spec":{"hubAcceptsClient":true}}`)
+	e.eventuallyBound(policy, "-> "+e.name+"-1", "-> "+e.name+"-2", "-> "+e.name+"-3")
+	e.patch(managed, "", e.name+"-1", `{"spec":{"hubAcceptsClient":false}}`)
+	e.patch(managed, "", e.name+"-3", `{"metadata":{"labels":{"site":null}}}`)
+	e.eventuallyBound(policy, "-> "+e.name+"-2")
+	e.remove(managed, "", e.name+"-2")
+	e.eventuallyBound(policy)
+}
+
+func TestNameTaken(t *testing.T) {
+	e := newEnvironment(t)
+	e.create(configMaps, object(e.name, "one", nil))
+	foreign := object("", e.name+"-p", nil)
+	foreign.Object["spec"] = map[string]any{"destinations": []any{map[string]any{"clusterId": "theirs"}}}
+	e.create(bindings, foreign)
+	e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"downsync":[{"namespaces":[%q]}]}`, e.name))
+	e.eventuallyCondition(policy, synced, "False NameTaken")
+	e.eventuallyBound(policy, "-> theirs")
+	e.remove(bindings, "", policy)
+	e.eventuallyBound(policy, "configmaps one")
+	e.eventuallyCondition(policy, synced, "True Synced")
+}
+
+func TestStatusFollowsTheBinding(t *testing.T) {
+	e := newEnvironment(t)
+	e.deployment(e.name, "web", nil)
+	c := e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"downsync":[{"namespaces":[%q],"resources":["deployments"],"wantSingletonReportedState":true}]}`, e.name))
+	e.eventuallyBound(policy, "deployments web singleton")
+	e.eventuallyCondition(policy, ready, "False NotDelivered")
+	report := func(delivered, applied, errs string) {
+		t.Helper()
+		c := `{"type":%q,"status":%q,"reason":%q,"message":"says the transport","lastTransitionTime":"2026-01-01T00:00:00Z"}`
+		reason := map[string]string{"True": "Delivered", "False": "Failed"}
+		e.patch(bindings, "", policy, fmt.Sprintf(`{"status":{"observedGeneration":%d,"errors":%s,"conditions":[`+c+`,`+c+`]}}`, e.getBinding(policy).Generation, errs,
+			"Delivered", delivered, reason[delivered], "Applied", applied, reason[applied]), "status")
+	}
+	miscount := fmt.Sprintf(`Singleton reported status return is requested but some objects have the wrong number of associated WECs, for example: `+
+		`[{"ObjectID":{"GVK":{"Group":"apps","Version":"v1","Kind":"Deployment"},"Resource":"deployments","ObjectName":{"Namespace":%q,"Name":"web"}},"NumWECs":0}]`, e.name)
+	report("True", "True", "null")
+	e.eventuallyCondition(policy, ready, "False Errors")
+	if got := e.getPolicy(policy).Status.Errors; !slices.Equal(got, []string{miscount}) {
+		t.Errorf("errors %q, want %q", got, miscount)
+	}
+	report("False", "True", `["cluster2: no room","cluster1: no room"]`)
+	if got := e.eventuallyCondition(policy, ready, "False NotDelivered"); got != "says the transport" {
+		t.Errorf("message %q", got)
+	}
+	if got := e.getPolicy(policy).Status.Errors; !slices.Equal(got, []string{miscount, "cluster1: no room", "cluster2: no room"}) {
+		t.Errorf("errors %q", got)
+	}
+	report("True", "False", "null")
+	e.eventuallyCondition(policy, ready, "False NotApplied")
+
+	e.cluster(e.name, map[string]string{"test": e.name})
+	e.patch(policies, "", policy, fmt.Sprintf(`{"spec":{"clusterSelectors":[{"matchLabels":{"test":%q}}]}}`, e.name))
+	e.eventuallyBound(policy, "deployments web singleton", "-> "+e.name)
+	report("True", "True", "null")
+	e.eventuallyCondition(policy, ready, "True Applied")
+	if got := e.getPolicy(policy).Status.Errors; len(got) != 0 {
+		t.Errorf("errors %q", got)
+	}
+	c.stop()
+	e.settle(e.start())
+}
+
+func widgetCRD(versions ...string) map[string]any {
+	list := make([]any, 0, len(versions))
+	for i, v := range versions {
+		list = append(list, map[string]any{
+			"name": v, "served": true, "storage": i == 0,
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+		})
+	}
+	return map[string]any{
+		"group": "binding.example.com", "scope": "Namespaced", "versions": list,
+		"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+	}
+}
+
+func TestKindComesAndGoes(t *testing.T) {
+	e := newEnvironment(t)
+	e.create(configMaps, object(e.name, "one", nil))
+	c := e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"downsync":[{"apiGroup":"binding.example.com","resources":["widgets"]},{"namespaces":[%q],"resources":["configmaps"]}]}`, e.name))
+	e.eventuallyBound(policy, "configmaps one")
+	unknown := `spec.downsync[0].apiGroup: the WDS serves no API group "binding.example.com"`
+	errors := func(want ...string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			got := e.getPolicy(policy).Status.Errors
+			return slices.Equal(want, got), fmt.Sprintf("errors %q", got)
+		})
+	}
+	errors(unknown)
+
+	widgets := schema.GroupVersionResource{Group: "binding.example.com", Version: "v1", Resource: "widgets"}
+	crd := object("", "widgets.binding.example.com", nil)
+	crd.Object["spec"] = widgetCRD("v1", "v1alpha1")
+	e.create(crds, crd)
+	e.served("wds1", widgets)
+	e.create(widgets, object(e.name, "w", nil))
+	e.eventuallyBound(policy, "configmaps one", "widgets w")
+	errors()
+	if got := e.getBinding(policy).Spec.Workload.NamespaceScope[1].Version; got != "v1" {
+		t.Errorf("version %s", got)
+	}
+	c.stop()
+	restarted := e.start()
+	e.settle(restarted)
+
+	e.remove(crds, "", "widgets.binding.example.com")
+	e.eventuallyBound(policy, "configmaps one")
+	errors(unknown)
+	e.ready(restarted)
+}
+
+// TestWhatCannotBeReadStays: neither an inventory nor an API that cannot be read makes anything leave a Binding, nor holds
+// up anything else.
+func TestWhatCannotBeReadStays(t *testing.T) {
+	e := newEnvironment(t)
+	e.create(configMaps, object(e.name, "one", nil))
+	e.cluster(e.name, map[string]string{"test": e.name})
+	crd := object("", "widgets.binding.example.com", nil)
+	crd.Object["spec"] = widgetCRD("v1")
+	e.create(crds, crd)
+	widgets := schema.GroupVersionResource{Group: "binding.example.com", Version: "v1", Resource: "widgets"}
+	e.served("wds1", widgets)
+	e.create(widgets, object(e.name, "w", nil))
+	c := e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}}],"downsync":[{"namespaces":[%q]}]}`, e.name, e.name))
+	e.eventuallyBound(policy, "configmaps one", "widgets w", "-> "+e.name)
+	e.eventuallyCondition(policy, synced, "True Synced")
+	c.stop()
+
+	// The API of the Widgets becomes one of a server that is not there, and the inventory is out of reach.
+	e.remove(crds, "", "widgets.binding.example.com")
+	testenv.Eventually(t, patience, func() (bool, string) {
+		_, err := e.wds.Resource(crds).Get(t.Context(), "widgets.binding.example.com", metav1.GetOptions{})
+		return err != nil, "the CRD is still there"
+	})
+	api := object("", "v1.binding.example.com", nil)
+	api.Object["spec"] = map[string]any{
+		"group": "binding.example.com", "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),
+		"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": e.name, "name": "nobody"},
+	}
+	testenv.Eventually(t, patience, func() (bool, string) { // the API server's own entry for the CRD must go first
+		api.SetAPIVersion("apiregistration.k8s.io/v1")
+		api.SetKind("APIService")
+		_, err := e.wds.Resource(apiServices).Create(t.Context(), api, metav1.CreateOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	t.Cleanup(func() { e.remove(apiServices, "", "v1.binding.example.com") })
+
+	c = e.start(deaf("its9"))
+	e.create(configMaps, object(e.name, "two", nil))
+	e.eventuallyBound(policy, "configmaps one", "configmaps two", "widgets w", "-> "+e.name)
+	message := e.eventuallyCondition(policy, synced, "Unknown NotObserved")
+	for _, want := range []string{"widgets.binding.example.com", "inventory its9"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("the message %q does not name %q", message, want)
+		}
+	}
+	e.eventuallyCondition(policy, ready, "Unknown NotSynced")
+	if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "its9") || !strings.Contains(err.Error(), "binding.example.com") {
+		t.Errorf("Ready says %v", err)
+	}
+}
