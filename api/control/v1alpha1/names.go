@@ -32,6 +32,9 @@ const (
 	LabelBindingUID = "starling.io/binding-uid"
 	// LabelWave is put on works: "0" for Namespaces and CustomResourceDefinitions, "1" for the rest.
 	LabelWave = "starling.io/wave"
+	// LabelNudge is put on works that were nudged: how often. A changed label makes OCM's agent look at a work at once, where
+	// it would try again only after its back-off.
+	LabelNudge = "starling.io/nudge"
 
 	// AnnotationBinding is put on works: the whole name of their Binding.
 	AnnotationBinding = "starling.io/binding"

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/ocm"
+	"github.com/starlinghq/starling/pkg/write"
+)
+
+// run runs the controller until the context ends.
+func run(ctx context.Context, o *options) error {
+	lease, err := o.wds.Load()
+	if err != nil {
+		return err
+	}
+	var ready atomic.Pointer[func() error]
+	wait := func(what string) {
+		notYet := func() error { return errors.New("waiting for the WDS " + what) }
+		ready.Store(&notYet)
+	}
+	wait("to be led")
+	return runner.Run(ctx, o.runner, runner.Program{
+		Name:       "transport-controller",
+		LeaseSpace: lease,
+		Ready:      func() error { return (*ready.Load())() },
+		Run: func(ctx context.Context) error {
+			wait("to answer")
+			wds, err := clusters.WaitConnected(ctx, o.wdsName, o.wds)
+			if err != nil {
+				return err
+			}
+			wait("to serve Bindings")
+			if err := clusters.WaitForResources(ctx, wds, controlv1alpha1.Bindings); err != nil {
+				return err
+			}
+			controller, err := newController(o, wds)
+			if err != nil {
+				return err
+			}
+			isReady := controller.Ready
+			ready.Store(&isReady)
+			return controller.Run(ctx)
+		},
+	})
+}
+
+func newController(o *options, wds *clusters.Space) (*transport.Controller, error) {
+	bindings, err := client.New(wds.Config)
+	if err != nil {
+		return nil, err
+	}
+	informer, err := client.NewInformer(bindings.Bindings(), &controlv1alpha1.Binding{}, cache.Indexers{})
+	if err != nil {
+		return nil, err
+	}
+	metadataClient, err := metadata.NewForConfig(wds.Config)
+	if err != nil {
+		return nil, fmt.Errorf("build metadata client: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(wds.Config)
+	if err != nil {
+		return nil, fmt.Errorf("build dynamic client: %w", err)
+	}
+	writer, err := write.New(wds.Config, o.wdsName, ocm.FieldManager)
+	if err != nil {
+		return nil, err
+	}
+	spaces := make([]transport.Space, 0, len(o.its))
+	for _, its := range o.its {
+		options, err := its.Options(o.itsLimits)
+		if err != nil {
+			return nil, err
+		}
+		spaces = append(spaces, transport.Space{Name: its.Name, Connect: connect(its.Name, options, o.wdsName, wds.UID)})
+	}
+	return transport.New(transport.Config{
+		Bindings:    informer,
+		Metadata:    dynwatch.MetadataInformer(metadataClient),
+		Objects:     objects,
+		WDS:         writer,
+		Spaces:      spaces,
+		Pipeline:    transform.Standard(),
+		Limits:      o.limits,
+		Concurrency: o.concurrency,
+	})
+}
+
+// connect returns a function that waits for an ITS and for OCM in it.
+func connect(name string, options clusters.Options, wdsName string, wdsUID types.UID) func(context.Context) (transport.Plugin, error) {
+	return func(ctx context.Context) (transport.Plugin, error) {
+		space, err := clusters.WaitConnected(ctx, name, options)
+		if err != nil {
+			return nil, err
+		}
+		if err := clusters.WaitForResources(ctx, space, ocm.ManifestWorks, ocm.ManagedClusters); err != nil {
+			return nil, err
+		}
+		return ocm.New(ocm.Config{Space: name, Hub: space.Config, WDSName: wdsName, WDSUID: wdsUID})
+	}
+}

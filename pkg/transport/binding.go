@@ -1,0 +1,366 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kubeversion "k8s.io/apimachinery/pkg/version"
+	"k8s.io/klog/v2"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/write"
+)
+
+// placement is what a Binding asks for, with the content of its objects. It is immutable once published.
+type placement struct {
+	name       string
+	uid        types.UID
+	generation int64
+	// deleting: everything goes.
+	deleting     bool
+	destinations map[string]struct{}
+	desired      *plan.Desired
+	// problems are what is wrong with objects, whatever the destination. Sorted.
+	problems []string
+	// objects is what desired was made of, by identity: to find out whether anything changed.
+	objects   map[objref.Ref]plan.Object
+	resources map[schema.GroupResource]dynwatch.Resource
+	// decided is when this was published.
+	decided time.Time
+}
+
+// entry is an object that a Binding lists.
+type entry struct {
+	ref        objref.Ref
+	version    string
+	namespaced bool
+	createOnly bool
+}
+
+// syncBinding brings the placement of one Binding up to date and puts the destinations that it concerns into their queues.
+func (c *Controller) syncBinding(ctx context.Context, name string) (result, error) {
+	c.mu.Lock()
+	since := c.changed[name]
+	delete(c.changed, name)
+	before := c.placements[name]
+	c.mu.Unlock()
+
+	binding, err := c.binding(name)
+	if err != nil {
+		return result{}, err
+	}
+	switch {
+	case binding == nil || binding.DeletionTimestamp != nil && !slices.Contains(binding.Finalizers, controlv1alpha1.BindingFinalizer):
+		// Gone, or going without us. Works that are left have no Binding: nobody said that they should go.
+		c.publish(name, nil)
+		return result{}, nil
+	case binding.DeletionTimestamp != nil:
+		return c.remove(ctx, binding)
+	case !slices.Contains(binding.Finalizers, controlv1alpha1.BindingFinalizer):
+		// Before anything is delivered, or a Binding could go and leave works behind.
+		if err := c.setFinalizer(ctx, binding, true); err != nil {
+			return result{}, err
+		}
+	}
+
+	next, again, recheck := c.gather(ctx, binding)
+	if before.sameContent(next) {
+		// Only numbers moved, or what is wrong with objects: the mailboxes have nothing to do with it.
+		next.desired, next.objects = before.desired, before.objects
+		next.decided = before.decided
+	} else if !since.IsZero() {
+		packagingSeconds.Observe(next.decided.Sub(since).Seconds())
+	}
+	c.publish(name, next)
+	if next.desired != before.content() {
+		c.deliverEverywhere(next)
+	}
+	if len(next.destinations) == 0 || next.desired == before.content() {
+		c.status.Add(name)
+	}
+	if again {
+		return result{}, errors.New("some objects cannot be read")
+	}
+	if recheck {
+		return result{after: grace}, nil
+	}
+	return result{}, nil
+}
+
+// content returns the Desired of a placement that may be nil.
+func (p *placement) content() *plan.Desired {
+	if p == nil {
+		return nil
+	}
+	return p.desired
+}
+
+// sameContent tells whether the mailboxes should hold the same for both.
+func (p *placement) sameContent(other *placement) bool {
+	return p != nil && p.uid == other.uid && p.desired != nil && maps.Equal(p.destinations, other.destinations) &&
+		maps.EqualFunc(p.objects, other.objects, func(a, b plan.Object) bool {
+			return a.Known == b.Known && a.Hash == b.Hash && a.CreateOnly == b.CreateOnly && a.Orphan == b.Orphan
+		})
+}
+
+func (c *Controller) binding(name string) (*controlv1alpha1.Binding, error) {
+	obj, exists, err := c.config.Bindings.GetStore().GetByKey(name)
+	if err != nil || !exists {
+		return nil, err
+	}
+	binding, ok := obj.(*controlv1alpha1.Binding)
+	if !ok {
+		return nil, fmt.Errorf("the informer holds a %T", obj)
+	}
+	return binding, nil
+}
+
+// gather makes the placement of a Binding, reading the objects that changed. It says whether some could not be read, and
+// whether some are missing for so short a time that it may be nothing.
+func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Binding) (p *placement, again, recheck bool) {
+	entries := entriesOf(binding)
+	p = &placement{
+		name: binding.Name, uid: binding.UID, generation: binding.Generation,
+		destinations: make(map[string]struct{}, len(binding.Spec.Destinations)),
+		objects:      make(map[objref.Ref]plan.Object, len(entries)),
+		resources:    map[schema.GroupResource]dynwatch.Resource{},
+	}
+	for _, d := range binding.Spec.Destinations {
+		p.destinations[d.ClusterID] = struct{}{}
+	}
+	for _, e := range entries {
+		gr := e.ref.GroupResource()
+		p.resources[gr] = dynwatch.Resource{GroupVersionResource: gr.WithVersion(e.version), Namespaced: e.namespaced}
+	}
+	versions := c.watchResources(p)
+	// Listed before it is read: a change during the read must find the Binding.
+	c.list(binding.Name, entries)
+
+	findings := c.findAll(ctx, entries, versions)
+	objects := make([]plan.Object, len(entries))
+	for i, e := range entries {
+		f := &findings[i]
+		object := plan.Object{Object: f.object, Known: f.known, CreateOnly: e.createOnly, Orphan: neverDeleted(e.ref)}
+		object.Ref = e.ref
+		objects[i] = object
+		p.objects[e.ref] = object
+		if f.err != nil {
+			p.problems = append(p.problems, e.ref.String()+": "+clip(f.err.Error()))
+		}
+		again = again || f.again
+		recheck = recheck || f.recheck
+	}
+	slices.Sort(p.problems)
+	p.desired = plan.NewDesired(objects, c.config.Limits)
+	p.decided = c.clock.Now()
+	return p, again, recheck
+}
+
+// findAll finds the content of all entries. Those that are to be read are read side by side.
+func (c *Controller) findAll(ctx context.Context, entries []entry, versions map[schema.GroupResource]string) []finding {
+	findings := make([]finding, len(entries))
+	now := c.clock.Now()
+	const atOnce = 16
+	slots := make(chan struct{}, atOnce)
+	var reading sync.WaitGroup
+	for i, e := range entries {
+		version := versions[e.ref.GroupResource()]
+		if object, ok := c.objects.current(e.ref, version); ok {
+			findings[i] = finding{object: object, known: true}
+			continue
+		}
+		slots <- struct{}{}
+		reading.Go(func() {
+			findings[i] = c.objects.find(ctx, e.ref, version, now)
+			<-slots
+		})
+	}
+	reading.Wait()
+	return findings
+}
+
+// neverDeleted tells whether an object must stay in a cluster when it is no longer delivered: namespaces that a cluster cannot
+// live without, whoever selected them.
+func neverDeleted(ref objref.Ref) bool {
+	return ref.Group == "" && ref.Resource == "namespaces" &&
+		(ref.Name == metav1.NamespaceDefault || strings.HasPrefix(ref.Name, "kube-") || strings.HasPrefix(ref.Name, "open-cluster-management"))
+}
+
+// entriesOf returns the objects that a Binding lists, each once.
+func entriesOf(binding *controlv1alpha1.Binding) []entry {
+	workload := &binding.Spec.Workload
+	entries := make([]entry, 0, len(workload.ClusterScope)+len(workload.NamespaceScope))
+	seen := make(map[objref.Ref]struct{}, cap(entries))
+	add := func(e entry) {
+		if _, twice := seen[e.ref]; !twice {
+			seen[e.ref] = struct{}{}
+			entries = append(entries, e)
+		}
+	}
+	for i := range workload.ClusterScope {
+		o := &workload.ClusterScope[i]
+		add(entry{
+			ref: objref.Ref{Group: o.Group, Resource: o.Resource, Name: o.Name}, version: o.Version, createOnly: o.CreateOnly,
+		})
+	}
+	for i := range workload.NamespaceScope {
+		o := &workload.NamespaceScope[i]
+		add(entry{
+			ref: objref.Ref{Group: o.Group, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}, version: o.Version,
+			namespaced: true, createOnly: o.CreateOnly,
+		})
+	}
+	return entries
+}
+
+// watchResources watches what all placements list, with p in the place of its predecessor, and returns the version in which
+// each resource of p is read. Where Bindings name different versions, all read the newest: one object has one content.
+func (c *Controller) watchResources(p *placement) map[schema.GroupResource]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wanted := map[schema.GroupResource]dynwatch.Resource{}
+	add := func(resources map[schema.GroupResource]dynwatch.Resource) {
+		for gr, resource := range resources {
+			if have, ok := wanted[gr]; !ok || kubeversion.CompareKubeAwareVersionStrings(resource.Version, have.Version) > 0 {
+				wanted[gr] = resource
+			}
+		}
+	}
+	for name, other := range c.placements {
+		if name != p.name {
+			add(other.resources)
+		}
+	}
+	add(p.resources)
+	versions := make(map[schema.GroupResource]string, len(p.resources))
+	for gr := range p.resources {
+		versions[gr] = wanted[gr].Version
+	}
+	c.wanted.Set(wanted)
+	return versions
+}
+
+// list notes that the Binding lists these objects.
+func (c *Controller) list(name string, entries []entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range entries {
+		if c.listed[e.ref] == nil {
+			c.listed[e.ref] = map[string]struct{}{}
+		}
+		c.listed[e.ref][name] = struct{}{}
+	}
+}
+
+// publish makes p, which may be nil, the placement of the Binding, and forgets what only its predecessor needed.
+func (c *Controller) publish(name string, p *placement) {
+	c.mu.Lock()
+	before := c.placements[name]
+	if p == nil {
+		delete(c.placements, name)
+		delete(c.outcomes, name)
+		delete(c.published, name)
+		p = &placement{}
+	} else {
+		c.placements[name] = p
+	}
+	if before == nil {
+		before = &placement{}
+	}
+	unlisted := map[objref.Ref]bool{}
+	for ref := range before.objects {
+		if _, still := p.objects[ref]; !still {
+			delete(c.listed[ref], name)
+			if len(c.listed[ref]) == 0 {
+				delete(c.listed, ref)
+				unlisted[ref] = true
+			}
+		}
+	}
+	for mailbox := range c.outcomes[name] {
+		if _, still := p.destinations[mailbox]; !still {
+			delete(c.outcomes[name], mailbox)
+		}
+	}
+	c.mu.Unlock()
+	c.objects.forget(unlisted)
+}
+
+// remove takes the works of a Binding that is being deleted out of all mailboxes, and lets the Binding go when they are gone.
+func (c *Controller) remove(ctx context.Context, binding *controlv1alpha1.Binding) (result, error) {
+	before := c.placementOf(binding.Name)
+	p := before
+	if before == nil || !before.deleting || before.uid != binding.UID || before.generation != binding.Generation {
+		p = &placement{
+			name: binding.Name, uid: binding.UID, generation: binding.Generation, deleting: true, decided: c.clock.Now(),
+		}
+		c.publish(binding.Name, p)
+		c.deliverEverywhere(p)
+	}
+	if len(c.left(p)) > 0 {
+		c.status.Add(binding.Name)
+		return result{}, nil
+	}
+	return result{}, c.setFinalizer(ctx, binding, false)
+}
+
+// left returns where works of a Binding are that is being deleted, sorted: names of mailboxes, and of spaces that have not told
+// what they hold. The mailbox of a cluster that its space does not know any more counts as empty once its works are deleted:
+// nobody is there to take them out.
+func (c *Controller) left(p *placement) []string {
+	var names []string
+	for _, s := range c.spaces {
+		if !s.store.hasSynced() {
+			names = append(names, "everything in space "+s.name)
+			continue
+		}
+		for _, mailbox := range s.store.mailboxes(p.uid) {
+			_, known := s.store.destination(mailbox)
+			deleted := !slices.ContainsFunc(s.store.of(p.uid, mailbox), func(w *plan.Work) bool { return !w.Deleting })
+			if known || !deleted {
+				names = append(names, mailbox)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// setFinalizer adds or removes our finalizer. The patch carries the version that was decided on: the list is written whole.
+func (c *Controller) setFinalizer(ctx context.Context, binding *controlv1alpha1.Binding, present bool) error {
+	finalizers := slices.DeleteFunc(slices.Clone(binding.Finalizers), func(f string) bool { return f == controlv1alpha1.BindingFinalizer })
+	reason := "finalized"
+	if present {
+		finalizers = append(finalizers, controlv1alpha1.BindingFinalizer)
+		reason = "finalizer"
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": binding.UID, "resourceVersion": binding.ResourceVersion, "finalizers": finalizers,
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = c.config.WDS.Patch(ctx, target(binding.Name), types.MergePatchType, patch, reason)
+	if err != nil {
+		return conflictIsStale(err)
+	}
+	klog.FromContext(ctx).V(2).Info("Set the finalizer", "binding", binding.Name, "present", present)
+	return nil
+}
+
+func target(binding string) write.Target {
+	return write.Target{Resource: controlv1alpha1.Bindings, Name: binding}
+}

@@ -1,0 +1,227 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/logging"
+)
+
+// space delivers to one inventory and transport space.
+type space struct {
+	*Controller
+	name     string
+	connect  func(context.Context) (Plugin, error)
+	plugin   Plugin // set before the workers start
+	store    *store
+	expected expectations
+	retries  retries
+	queue    workqueue.TypedRateLimitingInterface[Key]
+	synced   chan struct{}
+}
+
+func newSpace(c *Controller, s Space) *space {
+	return &space{
+		Controller: c,
+		name:       s.Name,
+		connect:    s.Connect,
+		store:      newStore(),
+		queue:      newQueue[Key](c.clock, "transport-delivery-"+s.Name),
+		synced:     make(chan struct{}),
+	}
+}
+
+// outcome is what came of the last delivery of a Binding to one destination.
+type outcome struct {
+	// desired is what was delivered, or was to be.
+	desired *plan.Desired
+	errors  []string
+	waiting []plan.Wait
+	// tooLarge are objects that fit into no work; the same for all destinations.
+	tooLarge []objref.Ref
+}
+
+func (s *space) run(ctx context.Context) error {
+	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), logging.Space, s.name))
+	plugin, err := s.connect(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("connect to space %s: %w", s.name, err)
+	}
+	s.plugin = plugin
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() {
+		// A Binding that is not known yet must not look like one that is gone, nor a mailbox like an empty one.
+		if s.waitSynced(ctx) {
+			for range s.config.Concurrency {
+				running.Go(func() { work(ctx, s.queue, s.deliver) })
+			}
+		}
+	})
+	if err := plugin.Run(ctx, s); err != nil {
+		return fmt.Errorf("space %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// waitSynced waits until the plugin has told everything; it returns false if the context ends before.
+func (s *space) waitSynced(ctx context.Context) bool {
+	select {
+	case <-s.synced:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// OnWork implements Handler.
+func (s *space) OnWork(before, after *plan.Work) {
+	s.store.setWork(before, after)
+	for _, work := range []*plan.Work{before, after} {
+		if work == nil {
+			continue
+		}
+		s.queue.Add(Key{Binding: work.Binding, Mailbox: work.Mailbox})
+		s.status.Add(work.Binding)
+	}
+	if after == nil {
+		s.retries.note(before.UID, false, time.Time{})
+		if p := s.placementOf(before.Binding); p != nil && p.deleting {
+			s.bindings.Add(before.Binding)
+		}
+	}
+}
+
+// OnDestination implements Handler. A cluster that comes, is let in, or goes concerns the Bindings that list it.
+func (s *space) OnDestination(name string, d *Destination) {
+	s.store.setDestination(name, d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.placements {
+		switch _, listed := p.destinations[name]; {
+		case p.deleting:
+			s.bindings.Add(p.name)
+		case listed:
+			for _, other := range s.spaces {
+				other.queue.Add(Key{Binding: p.name, Mailbox: name})
+			}
+			s.status.Add(p.name)
+		}
+	}
+}
+
+// OnSynced implements Handler: now the mailboxes can be compared with what they should hold.
+func (s *space) OnSynced() {
+	s.store.setSynced()
+	close(s.synced)
+	s.mu.Lock()
+	placements := make([]*placement, 0, len(s.placements))
+	for _, p := range s.placements {
+		placements = append(placements, p)
+	}
+	s.mu.Unlock()
+	for _, p := range placements {
+		s.deliverEverywhere(p)
+		s.status.Add(p.name)
+		if p.deleting {
+			s.bindings.Add(p.name)
+		}
+	}
+}
+
+// deliver brings one mailbox to what a Binding asks of it.
+func (s *space) deliver(ctx context.Context, key Key) (result, error) {
+	p := s.placementOf(key.Binding)
+	if p == nil {
+		return result{}, nil // not known: nothing is to be done
+	}
+	works := s.store.of(p.uid, key.Mailbox)
+	if s.expected.unmet(key, works, s.clock.Now()) {
+		return result{after: patience}, nil // its event comes first
+	}
+	_, listed := p.destinations[key.Mailbox]
+	if p.deleting || !listed {
+		_, _, err := s.do(ctx, key, p, plan.Remove(works))
+		return result{}, err
+	}
+	if owner, _ := s.owner(key.Mailbox); owner != s {
+		// Not ours, or not any more. What is in the mailbox stays: the Binding still lists the cluster.
+		s.status.Add(key.Binding)
+		return result{}, nil
+	}
+
+	built := plan.Build(p.desired, key.Mailbox, string(p.uid), works)
+	texts, stale, err := s.do(ctx, key, p, built.Actions)
+	if stale && err == nil {
+		err = ErrStale
+	}
+	s.record(key, outcome{desired: p.desired, errors: texts, waiting: built.Waiting, tooLarge: built.TooLarge})
+	if err != nil {
+		return result{}, err
+	}
+	if len(built.Actions) > 0 {
+		return result{}, nil // what comes of them is told by an event
+	}
+	return s.retry(ctx, key, p, works)
+}
+
+// timeout bounds a write. A space that takes longer is in trouble; the write is tried again.
+const timeout = 30 * time.Second
+
+// do carries out the actions one by one. One that is refused does not keep the others from being tried; a space that does not
+// answer does. It returns what to tell the user.
+func (s *space) do(ctx context.Context, key Key, p *placement, actions []plan.Action) (texts []string, stale bool, err error) {
+	origin := Origin{Binding: p.name, BindingUID: p.uid}
+	var failures []error
+	for i := range actions {
+		action := &actions[i]
+		actionCtx, cancel := context.WithTimeout(ctx, timeout)
+		receipt, err := s.plugin.Do(actionCtx, origin, action)
+		cancel()
+		switch {
+		case err == nil:
+			s.expected.expect(key, action, receipt, s.clock.Now())
+			deliverySeconds.WithLabelValues(s.name).Observe(s.clock.Since(p.decided).Seconds())
+			klog.FromContext(ctx).V(2).Info("Wrote", "action", action.String())
+			continue
+		case errors.Is(err, ErrStale):
+			stale = true
+			continue
+		}
+		texts = append(texts, writeError(action, err))
+		failures = append(failures, errors.New(texts[len(texts)-1]))
+		var answered apierrors.APIStatus
+		if !errors.As(err, &answered) || apierrors.IsTooManyRequests(err) {
+			break
+		}
+	}
+	slices.Sort(texts)
+	return texts, stale, errors.Join(failures...)
+}
+
+// record notes the outcome of a delivery for the status.
+func (s *space) record(key Key, o outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.placements[key.Binding]; p == nil || p.deleting {
+		return
+	}
+	if s.outcomes[key.Binding] == nil {
+		s.outcomes[key.Binding] = map[string]outcome{}
+	}
+	s.outcomes[key.Binding][key.Mailbox] = o
+	s.status.Add(key.Binding)
+}

@@ -1,0 +1,224 @@
+package ocm
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+// kept is what the informer keeps of a ManifestWork.
+type kept struct {
+	metav1.ObjectMeta
+	work *plan.Work
+}
+
+func (k *kept) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject returns k itself: it is immutable.
+func (k *kept) DeepCopyObject() runtime.Object { return k }
+
+func keep(work *workv1.ManifestWork) *kept {
+	return &kept{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: work.Namespace, Name: work.Name, UID: work.UID, ResourceVersion: work.ResourceVersion,
+		},
+		work: read(work),
+	}
+}
+
+func workOf(obj any) *plan.Work {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	if k, ok := obj.(*kept); ok {
+		return k.work
+	}
+	return nil
+}
+
+// same tells whether nothing differs but the resourceVersion.
+func same(a, b *plan.Work) bool {
+	x, y := *a, *b
+	x.ResourceVersion, y.ResourceVersion = "", ""
+	x.Items, y.Items = nil, nil
+	return equalWork(&x, &y) && slices.Equal(a.Items, b.Items)
+}
+
+func equalWork(a, b *plan.Work) bool {
+	return a.UID == b.UID && a.Generation == b.Generation && a.BindingUID == b.BindingUID && a.Binding == b.Binding &&
+		a.Wave == b.Wave && a.Recorded == b.Recorded && a.Actual == b.Actual && a.Deleting == b.Deleting && a.Nudges == b.Nudges
+}
+
+// head is what is read of a manifest.
+type head struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata"`
+}
+
+// read returns what is to be known of a ManifestWork. A work that was edited by hand beyond recognition is read as far as it
+// goes: what differs from what was recorded is put right.
+func read(work *workv1.ManifestWork) *plan.Work {
+	w := &plan.Work{
+		Mailbox:         one(work.Namespace),
+		Name:            work.Name,
+		UID:             work.UID,
+		ResourceVersion: work.ResourceVersion,
+		Generation:      work.Generation,
+		BindingUID:      types.UID(one(work.Labels[controlv1alpha1.LabelBindingUID])),
+		Binding:         one(work.Annotations[controlv1alpha1.AnnotationBinding]),
+		Wave:            packing.WaveSecond,
+		Deleting:        work.DeletionTimestamp != nil,
+		Items:           make([]plan.Item, len(work.Spec.Workload.Manifests)),
+	}
+	if work.Labels[controlv1alpha1.LabelWave] == strconv.Itoa(packing.WaveFirst) {
+		w.Wave = packing.WaveFirst
+	}
+	w.Nudges, _ = strconv.Atoi(work.Labels[controlv1alpha1.LabelNudge])
+	w.Recorded, _ = transform.ParseHash(work.Annotations[controlv1alpha1.AnnotationContentHash])
+
+	kinds := readKinds(work.Annotations[controlv1alpha1.AnnotationKinds])
+	reports := readReports(work)
+	complete := true
+	for i := range work.Spec.Workload.Manifests {
+		raw := work.Spec.Workload.Manifests[i].Raw
+		var h head
+		_ = json.Unmarshal(raw, &h) // what is no object has no identity, is not desired, and goes
+		gv, _ := schema.ParseGroupVersion(h.APIVersion)
+		kind := schema.GroupKind{Group: gv.Group, Kind: h.Kind}
+		resource, ok := kinds[kind]
+		if !ok {
+			complete = false
+			guess, _ := meta.UnsafeGuessKindToResource(gv.WithKind(h.Kind))
+			resource = guess.Resource
+		}
+		item := plan.Item{
+			Ref:  objref.Ref{Group: one(gv.Group), Resource: one(resource), Namespace: one(h.Metadata.Namespace), Name: one(h.Metadata.Name)},
+			Kind: one(h.Kind),
+			Hash: transform.HashOf(raw),
+			Size: len(raw) + packing.Overhead,
+		}
+		reports.apply(&item, kind, h.Metadata.Namespace, h.Metadata.Name)
+		w.Items[i] = item
+	}
+	readFlags(work, w.Items)
+	w.Actual = specHash(w.Items, &work.Spec)
+	if w.Actual != w.Recorded {
+		// Perhaps only the spelling differs from ours: then it is the same.
+		for i := range w.Items {
+			if raw, err := transform.CanonicalJSON(work.Spec.Workload.Manifests[i].Raw); err == nil {
+				w.Items[i].Hash = transform.HashOf(raw)
+			}
+		}
+		w.Actual = specHash(w.Items, &work.Spec)
+	}
+	if !complete || w.Binding == "" {
+		w.Recorded = transform.Hash{} // written again with the next look
+	}
+	return w
+}
+
+// one returns a string equal to s that is shared by all that are equal: the same names are in every mailbox.
+func one(s string) string { return unique.Make(s).Value() }
+
+// readKinds reads what writeKinds wrote.
+func readKinds(text string) map[schema.GroupKind]string {
+	kinds := map[schema.GroupKind]string{}
+	for entry := range strings.SplitSeq(text, ",") {
+		if kind, resource, ok := strings.Cut(entry, "="); ok {
+			kinds[schema.ParseGroupKind(kind)] = resource
+		}
+	}
+	return kinds
+}
+
+// writeKinds lists the resource of each kind, as "Deployment.apps=deployments,…", sorted.
+func writeKinds(entries []plan.Entry) string {
+	var kinds []string
+	for i := range entries {
+		kind := schema.GroupKind{Group: entries[i].Ref.Group, Kind: entries[i].Kind}
+		kinds = append(kinds, kind.String()+"="+entries[i].Ref.Resource)
+	}
+	slices.Sort(kinds)
+	return strings.Join(slices.Compact(kinds), ",")
+}
+
+// readFlags reads what the rest of the spec says of the objects.
+func readFlags(work *workv1.ManifestWork, items []plan.Item) {
+	flag := func(id *workv1.ResourceIdentifier, set func(*plan.Item)) {
+		ref := objref.Ref{Group: id.Group, Resource: id.Resource, Namespace: id.Namespace, Name: id.Name}
+		for i := range items {
+			if items[i].Ref == ref {
+				set(&items[i])
+			}
+		}
+	}
+	for i := range work.Spec.ManifestConfigs {
+		c := &work.Spec.ManifestConfigs[i]
+		if c.UpdateStrategy != nil && c.UpdateStrategy.Type == workv1.UpdateStrategyTypeCreateOnly {
+			flag(&c.ResourceIdentifier, func(item *plan.Item) { item.CreateOnly = true })
+		}
+	}
+	if d := work.Spec.DeleteOption; d != nil && d.SelectivelyOrphan != nil {
+		for i := range d.SelectivelyOrphan.OrphaningRules {
+			id := workv1.ResourceIdentifier(d.SelectivelyOrphan.OrphaningRules[i])
+			flag(&id, func(item *plan.Item) { item.Orphan = true })
+		}
+	}
+}
+
+// reports is what the cluster said of the manifests at the work's generation.
+type reports map[reportKey]*metav1.Condition
+
+type reportKey struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+// maxMessage bounds what is kept of a cluster's error text.
+const maxMessage = 1024
+
+func readReports(work *workv1.ManifestWork) reports {
+	manifests := work.Status.ResourceStatus.Manifests
+	r := make(reports, len(manifests))
+	for i := range manifests {
+		m := &manifests[i].ResourceMeta
+		applied := meta.FindStatusCondition(manifests[i].Conditions, workv1.ManifestApplied)
+		if applied != nil && applied.ObservedGeneration == work.Generation {
+			r[reportKey{schema.GroupKind{Group: m.Group, Kind: m.Kind}, m.Namespace, m.Name}] = applied
+		}
+	}
+	return r
+}
+
+func (r reports) apply(item *plan.Item, kind schema.GroupKind, namespace, name string) {
+	applied := r[reportKey{kind, namespace, name}]
+	switch {
+	case applied == nil:
+	case applied.Status == metav1.ConditionTrue:
+		item.State = plan.Applied
+	default:
+		item.State = plan.Failed
+		item.Reason = one(applied.Reason)
+		item.Message = strings.Clone(applied.Message[:min(len(applied.Message), maxMessage)])
+	}
+}

@@ -1,0 +1,204 @@
+package ocm
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/pkg/transport"
+)
+
+// manifestWork returns the ManifestWork that an Action creates.
+func (p *Plugin) manifestWork(origin transport.Origin, a *plan.Action) (*workv1.ManifestWork, error) {
+	work := &workv1.ManifestWork{
+		TypeMeta: metav1.TypeMeta{APIVersion: workv1.GroupVersion.String(), Kind: "ManifestWork"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: a.Mailbox,
+			Name:      a.Name,
+			Labels: map[string]string{
+				controlv1alpha1.LabelBindingName: labelValue(origin.Binding),
+				controlv1alpha1.LabelWDSName:     labelValue(p.config.WDSName),
+				controlv1alpha1.LabelWDSUID:      string(p.config.WDSUID),
+				controlv1alpha1.LabelBindingUID:  string(origin.BindingUID),
+				controlv1alpha1.LabelWave:        strconv.Itoa(a.Wave),
+			},
+		},
+		Spec: remainder(a.After),
+	}
+	for i := range a.After {
+		object := a.After[i].Object
+		if object == nil {
+			return nil, fmt.Errorf("no content of %s", a.After[i].Ref)
+		}
+		work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests,
+			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: object.JSON}})
+	}
+	work.Annotations = annotations(origin, a.After, &work.Spec)
+	return work, nil
+}
+
+// annotations returns our annotations on a work that holds these objects.
+func annotations(origin transport.Origin, after []plan.Entry, spec *workv1.ManifestWorkSpec) map[string]string {
+	return map[string]string{
+		controlv1alpha1.AnnotationBinding:     origin.Binding,
+		controlv1alpha1.AnnotationContentHash: specHash(items(after), spec).String(),
+		controlv1alpha1.AnnotationKinds:       writeKinds(after),
+	}
+}
+
+func items(entries []plan.Entry) []plan.Item {
+	items := make([]plan.Item, len(entries))
+	for i := range entries {
+		items[i].Hash = entries[i].Hash
+	}
+	return items
+}
+
+// remainder returns what the spec says beside the manifests. What the API server would fill in is filled in.
+func remainder(entries []plan.Entry) workv1.ManifestWorkSpec {
+	var spec workv1.ManifestWorkSpec
+	for i := range entries {
+		e := &entries[i]
+		if e.CreateOnly {
+			spec.ManifestConfigs = append(spec.ManifestConfigs, workv1.ManifestConfigOption{
+				ResourceIdentifier: identifier(e.Ref),
+				UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly},
+			})
+		}
+		if e.Orphan {
+			if spec.DeleteOption == nil {
+				spec.DeleteOption = &workv1.DeleteOption{
+					PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan,
+					SelectivelyOrphan: &workv1.SelectivelyOrphan{},
+				}
+			}
+			rules := &spec.DeleteOption.SelectivelyOrphan.OrphaningRules
+			*rules = append(*rules, workv1.OrphaningRule(identifier(e.Ref)))
+		}
+	}
+	return spec
+}
+
+func identifier(ref objref.Ref) workv1.ResourceIdentifier {
+	return workv1.ResourceIdentifier{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// specHash hashes a spec: its manifests by their hashes, and the rest. Of the rest, what says nothing counts for nothing: what
+// an API server fills in, or an older one does not know.
+func specHash(items []plan.Item, spec *workv1.ManifestWorkSpec) transform.Hash {
+	rest := workv1.ManifestWorkSpec{
+		DeleteOption: spec.DeleteOption, ManifestConfigs: slices.Clone(spec.ManifestConfigs), Executor: spec.Executor,
+	}
+	for i := range rest.ManifestConfigs {
+		if c := &rest.ManifestConfigs[i]; c.FeedbackScrapeType == workv1.FeedbackPollType {
+			c.FeedbackScrapeType = ""
+		}
+	}
+	raw, err := json.Marshal(rest)
+	if err != nil {
+		raw = nil // these types can always be encoded
+	}
+	buffer := make([]byte, 0, len(raw)+len(items)*len(transform.Hash{}))
+	for i := range items {
+		buffer = append(buffer, items[i].Hash[:]...)
+	}
+	return transform.HashOf(append(buffer, raw...))
+}
+
+// operation is one operation of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// patch returns the JSON patch that a Patch or Nudge sends.
+func (p *Plugin) patch(origin transport.Origin, a *plan.Action) ([]byte, error) {
+	ops := []operation{{"test", "/metadata/uid", a.UID}}
+	if a.Verb == plan.Nudge {
+		ops = append(ops, operation{"add", pointer("metadata", "labels", controlv1alpha1.LabelNudge), strconv.Itoa(a.Nudges)})
+		return json.Marshal(ops)
+	}
+	recorded := pointer("metadata", "annotations", controlv1alpha1.AnnotationContentHash)
+	// The generation guards the positions against whatever edited the spec, the hash against another one of us.
+	ops = append(ops, operation{"test", "/metadata/generation", a.Generation})
+	if a.Recorded != (transform.Hash{}) {
+		ops = append(ops, operation{"test", recorded, a.Recorded.String()})
+	}
+	for _, c := range a.Changes {
+		op, err := change(c)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	spec := remainder(a.After)
+	if a.Rest {
+		ops = append(ops, set("/spec/manifestConfigs", spec.ManifestConfigs, len(spec.ManifestConfigs) > 0)...)
+		ops = append(ops, set("/spec/deleteOption", spec.DeleteOption, spec.DeleteOption != nil)...)
+		ops = append(ops, set("/spec/executor", nil, false)...)
+	}
+	ours := annotations(origin, a.After, &spec)
+	if a.Recorded == (transform.Hash{}) {
+		// Ours are not all there, and perhaps none at all: then there is nothing to add one to.
+		ops = append(ops, operation{"add", "/metadata/annotations", ours})
+		return json.Marshal(ops)
+	}
+	ops = append(ops, operation{"replace", recorded, ours[controlv1alpha1.AnnotationContentHash]})
+	if slices.ContainsFunc(a.Changes, func(c plan.Change) bool { return c.Op != plan.OpReplace }) {
+		kinds := pointer("metadata", "annotations", controlv1alpha1.AnnotationKinds)
+		ops = append(ops, operation{"add", kinds, ours[controlv1alpha1.AnnotationKinds]})
+	}
+	return json.Marshal(ops)
+}
+
+func change(c plan.Change) (operation, error) {
+	path := pointer("spec", "workload", "manifests", strconv.Itoa(c.At))
+	switch c.Op {
+	case plan.OpRemove:
+		return operation{"remove", path, nil}, nil
+	case plan.OpReplace:
+		return operation{"replace", path, json.RawMessage(c.Object.JSON)}, nil
+	case plan.OpInsert:
+		return operation{"add", path, json.RawMessage(c.Object.JSON)}, nil
+	}
+	return operation{}, fmt.Errorf("unknown change %q", c.Op)
+}
+
+// set returns the operations that set a field, or remove it. A field that is not there cannot be removed, so it is added first.
+func set(path string, value any, present bool) []operation {
+	if present {
+		return []operation{{"add", path, value}}
+	}
+	return []operation{{"add", path, false}, {"remove", path, nil}}
+}
+
+// pointer returns a JSON pointer.
+func pointer(segments ...string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var b strings.Builder
+	for _, s := range segments {
+		b.WriteByte('/')
+		b.WriteString(escape.Replace(s))
+	}
+	return b.String()
+}
+
+// labelValue returns the name, cut to what a label may hold; then a hash at its end tells it apart.
+func labelValue(name string) string {
+	const most, digits = 63, 8
+	if len(name) <= most {
+		return name
+	}
+	return name[:most-digits-1] + "-" + transform.HashOf([]byte(name)).String()[:digits]
+}

@@ -1,0 +1,179 @@
+package transport
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/starlinghq/starling/pkg/core/plan"
+)
+
+// store holds what a Plugin told of its space: works by Binding and mailbox, and destinations. It is safe for concurrent use.
+type store struct {
+	mu           sync.RWMutex
+	synced       bool
+	works        map[types.UID]map[string]mailbox
+	destinations map[string]Destination
+}
+
+// mailbox is the works of one Binding in one mailbox, by name.
+type mailbox map[string]*plan.Work
+
+func newStore() *store {
+	return &store{works: map[types.UID]map[string]mailbox{}, destinations: map[string]Destination{}}
+}
+
+func (s *store) setSynced() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.synced = true
+}
+
+func (s *store) hasSynced() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.synced
+}
+
+// setWork replaces before by after. A work that was edited to belong to another Binding leaves its old place.
+func (s *store) setWork(before, after *plan.Work) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before != nil {
+		mailboxes := s.works[before.BindingUID]
+		delete(mailboxes[before.Mailbox], before.Name)
+		if len(mailboxes[before.Mailbox]) == 0 {
+			delete(mailboxes, before.Mailbox)
+		}
+		if len(mailboxes) == 0 {
+			delete(s.works, before.BindingUID)
+		}
+	}
+	if after == nil {
+		return
+	}
+	mailboxes := s.works[after.BindingUID]
+	if mailboxes == nil {
+		mailboxes = map[string]mailbox{}
+		s.works[after.BindingUID] = mailboxes
+	}
+	if mailboxes[after.Mailbox] == nil {
+		mailboxes[after.Mailbox] = mailbox{}
+	}
+	mailboxes[after.Mailbox][after.Name] = after
+}
+
+func (s *store) setDestination(name string, d *Destination) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d == nil {
+		delete(s.destinations, name)
+		return
+	}
+	s.destinations[name] = *d
+}
+
+func (s *store) destination(name string) (Destination, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	d, ok := s.destinations[name]
+	return d, ok
+}
+
+// of returns the works of a Binding in one mailbox, in no order.
+func (s *store) of(binding types.UID, name string) []*plan.Work {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Values(s.works[binding][name]))
+}
+
+// mailboxes returns the names of the mailboxes that hold works of a Binding, in no order.
+func (s *store) mailboxes(binding types.UID) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.works[binding]))
+}
+
+// has tells whether the mailbox holds works of the Binding.
+func (s *store) has(binding types.UID, name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.works[binding][name]) > 0
+}
+
+// bindings returns the UIDs of all Bindings that have works, each with one of its works, in no order.
+func (s *store) bindings() iter.Seq2[types.UID, *plan.Work] {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	example := make(map[types.UID]*plan.Work, len(s.works))
+	for uid, mailboxes := range s.works {
+		for _, works := range mailboxes {
+			for _, work := range works {
+				example[uid] = work
+			}
+			break
+		}
+	}
+	return maps.All(example)
+}
+
+// expectations remember our own writes until the Plugin has told of them: until then a plan would be made on what is no more.
+// Writing on it would do no harm, since writes are guarded; it would only fail.
+type expectations struct {
+	mu      sync.Mutex
+	pending map[Key]map[string]expectation // by name of the work
+}
+
+type expectation struct {
+	uid        types.UID
+	generation int64
+	nudges     int
+	verb       plan.Verb
+	until      time.Time
+}
+
+// patience is how long an expectation is waited for. A watch that lost an event, or is that late, heals by itself; meanwhile
+// a guarded write on an old view is better than none.
+const patience = 10 * time.Second
+
+func (e *expectations) expect(key Key, a *plan.Action, r Receipt, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.pending == nil {
+		e.pending = map[Key]map[string]expectation{}
+	}
+	if e.pending[key] == nil {
+		e.pending[key] = map[string]expectation{}
+	}
+	e.pending[key][a.Name] = expectation{
+		uid: r.UID, generation: r.Generation, nudges: a.Nudges, verb: a.Verb, until: now.Add(patience),
+	}
+}
+
+// unmet tells whether some write of ours is not seen in these works yet. It forgets what was seen.
+func (e *expectations) unmet(key Key, works []*plan.Work, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	pending := e.pending[key]
+	maps.DeleteFunc(pending, func(name string, want expectation) bool {
+		if now.After(want.until) {
+			return true
+		}
+		i := slices.IndexFunc(works, func(w *plan.Work) bool { return w.Name == name })
+		switch {
+		case i < 0:
+			return want.verb != plan.Create // what is gone will not change any more; what was created is still to be seen
+		case want.verb == plan.Delete:
+			return works[i].Deleting
+		}
+		return works[i].UID != want.uid || works[i].Generation >= want.generation && works[i].Nudges >= want.nudges
+	})
+	if len(pending) == 0 {
+		delete(e.pending, key)
+	}
+	return len(pending) > 0
+}
