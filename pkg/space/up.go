@@ -134,6 +134,8 @@ func (s *State) apply(opts *UpOptions, defaultWECs int) error {
 		s.ITS, s.WDS = nil, nil
 		for _, name := range opts.Spaces {
 			switch {
+			case slices.Contains(s.Spaces(), name):
+				return fmt.Errorf("space %q is named twice", name)
 			case strings.HasPrefix(name, "its"):
 				s.ITS = append(s.ITS, name)
 			case strings.HasPrefix(name, "wds"):
