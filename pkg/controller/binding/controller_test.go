@@ -1,0 +1,301 @@
+package binding
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/utils/clock"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/write"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wds is a space that holds one policy and its Binding, and notes writes with the time since its start.
+type wds struct {
+	policies, bindings *fcache.FakeControllerSource
+	start              time.Time
+
+	mu     sync.Mutex
+	policy *controlv1alpha1.BindingPolicy
+	bound  *controlv1alpha1.Binding
+	log    []string
+}
+
+func newWDS(policy *controlv1alpha1.BindingPolicy) *wds {
+	s := &wds{policies: fcache.NewFakeControllerSource(), bindings: fcache.NewFakeControllerSource(), start: time.Now(), policy: policy}
+	s.publish(s.policies.Add, policy)
+	return s
+}
+
+// publish lets the informers see the object, and gives it the version that they see.
+func (s *wds) publish(as func(runtime.Object), obj interface {
+	metav1.Object
+	runtime.Object
+}) {
+	shown := obj.DeepCopyObject()
+	as(shown)
+	if accessor, ok := shown.(metav1.Object); ok {
+		obj.SetResourceVersion(accessor.GetResourceVersion())
+	}
+}
+
+func (s *wds) note(verb string, t write.Target, detail string) {
+	s.log = append(s.log, strings.TrimSpace(fmt.Sprintf("%4dms %s %s %s", time.Since(s.start).Milliseconds(), verb, t, detail)))
+}
+
+func (s *wds) took() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log := s.log
+	s.log = nil
+	return log
+}
+
+func (s *wds) Create(_ context.Context, t write.Target, obj any, reason string) (*metav1.PartialObjectMetadata, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	binding, _ := obj.(*controlv1alpha1.Binding)
+	if s.bound != nil {
+		return nil, apierrors.NewAlreadyExists(t.Resource.GroupResource(), t.Name)
+	}
+	s.bound = binding.DeepCopy()
+	s.bound.UID, s.bound.Generation = "binding", 1
+	s.note("create", t, reason+" "+strconv.Itoa(countObjects(&binding.Spec)))
+	s.publish(s.bindings.Add, s.bound)
+	return &metav1.PartialObjectMetadata{ObjectMeta: s.bound.ObjectMeta}, nil
+}
+
+func (s *wds) Update(_ context.Context, t write.Target, obj any, reason string) (*metav1.PartialObjectMetadata, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	binding, _ := obj.(*controlv1alpha1.Binding)
+	s.bound.Spec = *binding.Spec.DeepCopy()
+	s.bound.Generation++
+	s.note("update", t, reason+" "+strconv.Itoa(countObjects(&binding.Spec)))
+	s.publish(s.bindings.Modify, s.bound)
+	return &metav1.PartialObjectMetadata{ObjectMeta: s.bound.ObjectMeta}, nil
+}
+
+func (s *wds) Patch(_ context.Context, t write.Target, _ types.PatchType, patch []byte, reason string) (*metav1.PartialObjectMetadata, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var change controlv1alpha1.BindingPolicy
+	if err := json.Unmarshal(patch, &change); err != nil {
+		return nil, err
+	}
+	if t.Subresource == "status" {
+		s.policy.Status = change.Status
+	} else {
+		s.policy.Finalizers = change.Finalizers
+	}
+	s.note("patch", t, reason)
+	if s.policy.DeletionTimestamp != nil && len(s.policy.Finalizers) == 0 {
+		s.publish(s.policies.Delete, s.policy)
+	} else {
+		s.publish(s.policies.Modify, s.policy)
+	}
+	return &metav1.PartialObjectMetadata{ObjectMeta: s.policy.ObjectMeta}, nil
+}
+
+func (s *wds) Delete(_ context.Context, t write.Target, _ types.UID, reason string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note("delete", t, reason)
+	s.bindings.Delete(s.bound.DeepCopy())
+	s.bound = nil
+	return nil
+}
+
+func (s *wds) live(context.Context, string) (*controlv1alpha1.Binding, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bound == nil {
+		return nil, apierrors.NewNotFound(controlv1alpha1.Bindings.GroupResource(), "p")
+	}
+	return s.bound.DeepCopy(), nil
+}
+
+// fixedAPI serves ConfigMaps and Namespaces.
+type fixedAPI struct{}
+
+var configMapResource = dynwatch.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true,
+}
+
+var namespaceResource = dynwatch.Resource{
+	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace",
+}
+
+func (fixedAPI) Resources() map[schema.GroupResource]dynwatch.Resource {
+	return map[schema.GroupResource]dynwatch.Resource{
+		configMapResource.GroupResource(): configMapResource, namespaceResource.GroupResource(): namespaceResource,
+	}
+}
+func (fixedAPI) Serves(*string, string) (bool, bool) { return true, true }
+func (fixedAPI) Unknown() []string                   { return nil }
+
+// run runs a controller on the space, with one inventory of one cluster, for the time of the test.
+func run(t *testing.T, s *wds) (*Controller, func()) {
+	t.Helper()
+	informer := func(source cache.ListerWatcher, example interface{ metav1.Object }) cache.SharedIndexInformer {
+		switch example := example.(type) {
+		case *controlv1alpha1.BindingPolicy:
+			return cache.NewSharedIndexInformer(source, example, 0, cache.Indexers{})
+		case *controlv1alpha1.Binding:
+			return cache.NewSharedIndexInformer(source, example, 0, cache.Indexers{})
+		default:
+			return cache.NewSharedIndexInformer(source, &clusterv1.ManagedCluster{}, 0, cache.Indexers{})
+		}
+	}
+	clusters := fcache.NewFakeControllerSource()
+	clusters.Add(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true}})
+	c, err := New(Config{
+		Policies: informer(s.policies, &controlv1alpha1.BindingPolicy{}),
+		Bindings: informer(s.bindings, &controlv1alpha1.Binding{}),
+		Inventories: []Inventory{{Name: "its1", Connect: func(context.Context) (cache.SharedIndexInformer, error) {
+			return informer(clusters, &clusterv1.ManagedCluster{}), nil
+		}}},
+		API:        fixedAPI{},
+		Selectable: func(schema.GroupResource) bool { return true },
+		Index:      match.NewIndex(),
+		Writer:     s,
+		Live:       s.live,
+		Clock:      clock.RealClock{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = c.Run(ctx, 2) })
+	return c, func() {
+		cancel()
+		running.Wait()
+		for _, source := range []*fcache.FakeControllerSource{s.policies, s.bindings, clusters} {
+			source.Broadcaster.Shutdown()
+		}
+	}
+}
+
+func configMap(name, version string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name), ResourceVersion: version}}
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock of the bubble
+	synctest.Wait()
+}
+
+func newPolicy() *controlv1alpha1.BindingPolicy {
+	return &controlv1alpha1.BindingPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "policy", Generation: 1},
+		Spec: controlv1alpha1.BindingPolicySpec{
+			ClusterSelectors: []metav1.LabelSelector{{}},
+			Downsync:         []controlv1alpha1.DownsyncPolicyClause{{DownsyncObjectTest: controlv1alpha1.DownsyncObjectTest{ObjectNames: []string{"*"}}}},
+		},
+	}
+}
+
+func expectWrites(t *testing.T, when string, s *wds, want ...string) {
+	t.Helper()
+	got := s.took()
+	for i := range got {
+		_, got[i], _ = strings.Cut(strings.TrimSpace(got[i]), " ")
+	}
+	if !slices.Equal(want, got) {
+		t.Errorf("%s: writes %q, want %q", when, got, want)
+	}
+}
+
+func TestWritesArePaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWDS(newPolicy())
+		c, stop := run(t, s)
+		defer stop()
+		for _, r := range []dynwatch.Resource{namespaceResource, configMapResource} {
+			c.OnSynced(r)
+		}
+		c.OnChange(configMapResource, nil, configMap("zero", "100"))
+		pass(2 * time.Second)
+		s.took()
+
+		// After quiet, at once.
+		c.OnChange(configMapResource, nil, configMap("first", "100"))
+		pass(time.Millisecond)
+		expectWrites(t, "the first change", s, "update bindings.control.kubestellar.io p set 2")
+
+		// Under load, every 100 ms.
+		for i := range 40 {
+			c.OnChange(configMapResource, nil, configMap(fmt.Sprint("c", i), "101"))
+			pass(10 * time.Millisecond)
+		}
+		pass(100 * time.Millisecond)
+		if got := s.took(); len(got) < 3 || len(got) > 5 || !strings.HasSuffix(got[len(got)-1], " 42") {
+			t.Errorf("40 objects in 400 ms: writes %q", got)
+		}
+		pass(2 * time.Second)
+		s.took()
+
+		// Versions, every second.
+		for i := range 30 {
+			c.OnChange(configMapResource, nil, configMap("first", strconv.Itoa(200+i)))
+			pass(100 * time.Millisecond)
+		}
+		pass(time.Second)
+		expectWrites(t, "30 edits in 3 s", s,
+			"update bindings.control.kubestellar.io p versions 42", "update bindings.control.kubestellar.io p versions 42",
+			"update bindings.control.kubestellar.io p versions 42", "update bindings.control.kubestellar.io p versions 42")
+		if got := s.bound.Spec.Workload.NamespaceScope[40].ResourceVersion; got != "229" {
+			t.Errorf("the last edit is lost: %s", got)
+		}
+	})
+}
+
+func TestFromPolicyToBindingAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWDS(newPolicy())
+		c, stop := run(t, s)
+		defer stop()
+		c.OnChange(configMapResource, nil, configMap("one", "100"))
+		pass(time.Second)
+		// Nothing is known of ConfigMaps yet: they are not added, and the status does not speak of it so soon.
+		expectWrites(t, "before the sync", s, "patch bindingpolicies.control.kubestellar.io p finalizer", "create bindings.control.kubestellar.io p placed 0")
+		for _, r := range []dynwatch.Resource{namespaceResource, configMapResource} {
+			c.OnSynced(r)
+		}
+		pass(time.Second)
+		expectWrites(t, "after the sync", s, "update bindings.control.kubestellar.io p set 1", "patch bindingpolicies.control.kubestellar.io p (status) status")
+		if err := c.Ready(); err != nil {
+			t.Errorf("Ready: %v", err)
+		}
+
+		s.mu.Lock()
+		s.policy.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		s.publish(s.policies.Modify, s.policy)
+		s.mu.Unlock()
+		pass(time.Second)
+		expectWrites(t, "after the deletion", s, "delete bindings.control.kubestellar.io p policy-deleted",
+			"patch bindingpolicies.control.kubestellar.io p (status) status", "patch bindingpolicies.control.kubestellar.io p finalizer")
+	})
+}

@@ -1,0 +1,231 @@
+package binding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// selected is what a policy selects: ConfigMaps of these names, at version 1.
+func selectedNames(names ...string) match.Snapshot {
+	var s match.Snapshot
+	for _, name := range names {
+		s.Matches = append(s.Matches, match.Match{
+			Ref:     objref.Ref{Resource: "configmaps", Namespace: "n", Name: name},
+			Version: "v1", ResourceVersion: "1", Exact: true, Modulation: &controlv1alpha1.DownsyncModulation{},
+		})
+	}
+	s.Clusters = []string{"c1"}
+	return s
+}
+
+func somePolicy() *controlv1alpha1.BindingPolicy {
+	return &controlv1alpha1.BindingPolicy{ObjectMeta: metav1.ObjectMeta{
+		Name: "p", UID: "policy", Generation: 3, ResourceVersion: "30", Finalizers: []string{controlv1alpha1.BindingPolicyFinalizer},
+	}}
+}
+
+// someBinding is the Binding that decide makes for the policy and those names, as the transport has carried it out.
+func someBinding(names ...string) *controlv1alpha1.Binding {
+	in := someInput(names...)
+	in.binding = nil
+	b := decide(in).write
+	b.UID, b.Generation, b.ResourceVersion = "binding", 2, "20"
+	b.Status.ObservedGeneration = 2
+	for _, c := range []string{controlv1alpha1.BindingConditionDelivered, controlv1alpha1.BindingConditionApplied} {
+		meta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: c})
+	}
+	return b
+}
+
+func someInput(names ...string) *input {
+	return &input{
+		policy:        somePolicy(),
+		selected:      selectedNames(names...),
+		isUnread:      func(schema.GroupResource) bool { return false },
+		unreadCluster: func(string) bool { return false },
+		now:           noon,
+	}
+}
+
+func TestDecide(t *testing.T) {
+	cases := map[string]struct {
+		reason     string
+		change     func(*input)
+		wantWrite  string // reason, and names of objects
+		wantFinal  bool
+		wantAfter  time.Duration
+		wantSettle bool
+	}{
+		"AsItShouldBe": {"no write", func(*input) {}, "", false, 0, true},
+		"New": {"created at once, after the finalizer", func(in *input) {
+			in.binding, in.policy.Finalizers = nil, nil
+			in.waitSet = time.Hour
+		}, "placed a b", true, 0, false},
+		"Added":      {"after quiet, at once", func(in *input) { in.selected = selectedNames("a", "b", "c") }, "set a b c", false, 0, false},
+		"Removed":    {"likewise", func(in *input) { in.selected = selectedNames("a") }, "set a", false, 0, false},
+		"UnderLoad":  {"changes gather", func(in *input) { in.selected, in.waitSet = selectedNames("a"), 30*time.Millisecond }, "", false, 30 * time.Millisecond, false},
+		"Version":    {"a version is followed", func(in *input) { in.selected.Matches[0].ResourceVersion = "2" }, "versions a b", false, 0, false},
+		"VersionTwo": {"but not often", func(in *input) { in.selected.Matches[0].ResourceVersion, in.waitVersions = "2", time.Second }, "", false, time.Second, false},
+		"VersionAndSet": {"with others it goes along", func(in *input) {
+			in.selected, in.waitVersions = selectedNames("a", "c"), time.Second
+		}, "set a c", false, 0, false},
+		"Invalid": {"the Binding stays", func(in *input) { in.invalid, in.selected = []string{"x"}, match.Snapshot{} }, "", false, 0, false},
+		"Taken":   {"somebody else's Binding stays", func(in *input) { in.binding.OwnerReferences, in.selected = nil, match.Snapshot{} }, "", false, 0, false},
+		"Leaving": {"a Binding that goes is not changed", func(in *input) {
+			in.binding.DeletionTimestamp, in.selected = &metav1.Time{Time: noon}, match.Snapshot{}
+		}, "", false, 0, false},
+		"Unread": {"what is unread stays, what is known follows", func(in *input) {
+			in.selected = match.Snapshot{}
+			in.unread = []string{"configmaps"}
+			in.isUnread = func(gr schema.GroupResource) bool { return gr.Resource == "configmaps" }
+		}, "set a b", false, patienceUnread, false},
+		"Settled": {"nothing is computed", func(in *input) { in.isSettled, in.selected = true, match.Snapshot{} }, "", false, 0, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			in := someInput("a", "b")
+			in.binding = someBinding("a", "b")
+			tc.change(in)
+			p := decide(in)
+			got := ""
+			if p.write != nil {
+				got = p.reason
+				for _, c := range p.write.Spec.Workload.NamespaceScope {
+					got += " " + c.Name
+				}
+			}
+			if got != tc.wantWrite || p.addFinalizer != tc.wantFinal || p.after.duration() != tc.wantAfter || p.settled != tc.wantSettle {
+				t.Errorf("%s: write %q, finalizer %t, after %s, settled %t; want %q %t %s %t", tc.reason,
+					got, p.addFinalizer, p.after.duration(), p.settled, tc.wantWrite, tc.wantFinal, tc.wantAfter, tc.wantSettle)
+			}
+			if p.write != nil && in.binding != nil && p.write.ResourceVersion != in.binding.ResourceVersion {
+				t.Error("an update without the version that it was decided on")
+			}
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	deleted := metav1.NewTime(noon)
+	cases := map[string]struct {
+		change func(*input, *done)
+		want   []string
+	}{
+		"Applied":    {func(*input, *done) {}, []string{"True Synced", "True Applied"}},
+		"NoBinding":  {func(_ *input, d *done) { d.binding = nil }, []string{"True Synced", "False NotDelivered: the transport has not looked at the Binding yet"}},
+		"NoClusters": {func(_ *input, d *done) { d.binding.Spec.Destinations = nil }, []string{"True Synced: the policy selects no clusters", "True Applied"}},
+		"NoTransport": {func(_ *input, d *done) { d.binding.Status.Conditions = nil },
+			[]string{"True Synced", "False NotDelivered: the transport has not reported yet"}},
+		"Behind": {func(_ *input, d *done) { d.binding.Generation++ },
+			[]string{"True Synced", "False NotDelivered: the transport has not looked at the Binding yet"}},
+		"NotApplied": {func(_ *input, d *done) {
+			d.binding.Status.Conditions[1].Status = metav1.ConditionFalse
+			d.binding.Status.Conditions[1].Message = "c1: no room"
+			d.binding.Status.Errors = []string{"c1: no room"}
+		}, []string{"True Synced", "False NotApplied: c1: no room", "c1: no room"}},
+		"Errors": {func(in *input, _ *done) { in.unserved = []string{"z", "a"} },
+			[]string{"True Synced", "False Errors: see status.errors", "a", "z"}},
+		"Invalid": {func(in *input, _ *done) { in.invalid = []string{"spec.a: x", "spec.b: y"} },
+			[]string{"False InvalidSpec: spec.a: x … and 1 more; the Binding stays as it was", "False NotSynced: see condition Synced", "spec.a: x", "spec.b: y"}},
+		"Taken": {func(in *input, d *done) {
+			in.binding.OwnerReferences, d.binding.OwnerReferences = nil, nil
+			d.binding.Status.Errors = []string{"theirs"}
+		},
+			[]string{`False NameTaken: the Binding "p" does not belong to this policy; delete it, or give the policy another name`, "False NotSynced: see condition Synced"}},
+		"Deleting": {func(in *input, d *done) {
+			in.policy.DeletionTimestamp = &deleted
+			d.binding.Status.Conditions[0] = metav1.Condition{Type: "Delivered", Status: metav1.ConditionFalse, Reason: controlv1alpha1.ReasonDeleting, Message: "c1 holds works"}
+		}, []string{"False Deleting: waiting until the objects have left the clusters: c1 holds works", "False NotSynced: see condition Synced"}},
+		"BindingDeleted": {func(in *input, _ *done) { in.binding.DeletionTimestamp = &deleted },
+			[]string{"False Deleting: somebody deleted the Binding; it is made again when its objects have left the clusters", "False NotSynced: see condition Synced"}},
+		"WriteFailed": {func(_ *input, d *done) { d.err = fmt.Errorf("too large") },
+			[]string{"False Failed: cannot write the Binding: too large", "False NotSynced: see condition Synced"}},
+		"UnreadForAMoment": {func(in *input, _ *done) { in.unread, in.unreadFor = []string{"x"}, time.Second }, nil},
+		"Unread": {func(in *input, _ *done) {
+			in.unread, in.unreadFor = []string{"a", "b", "c", "d", "e", "f", "g", "h"}, patienceUnread
+		}, []string{"Unknown NotObserved: could not be read since the start, and stay as they were: a, b, c, d, e, f … and 2 more", "Unknown NotSynced: see condition Synced"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			in := someInput("a")
+			in.binding = someBinding("a")
+			d := done{binding: in.binding.DeepCopy()}
+			tc.change(in, &d)
+			status := statusOf(in, d)
+			var got []string
+			if status != nil {
+				for _, c := range status.Conditions {
+					text := strings.TrimSuffix(fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message), ": ")
+					got = append(got, text)
+					if c.ObservedGeneration != 3 {
+						t.Errorf("%s speaks of generation %d", c.Type, c.ObservedGeneration)
+					}
+				}
+				got = append(got, status.Errors...)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStatusDoesNotFlapWhileTheTransportTakesNotice(t *testing.T) {
+	in := someInput("a")
+	in.binding = someBinding("a")
+	applied := statusOf(in, done{binding: in.binding})
+	in.policy.Status = *applied
+	behind := in.binding.DeepCopy()
+	behind.Generation++
+	if got := statusOf(in, done{binding: behind, settling: time.Second}); !equalStatus(applied, got) {
+		t.Errorf("just written: %+v", got.Conditions)
+	}
+	if got := statusOf(in, done{binding: behind}); equalStatus(applied, got) {
+		t.Error("the transport does not take notice, and nobody is told")
+	}
+	in.policy.Generation++
+	if got := statusOf(in, done{binding: behind, settling: time.Second}); meta.IsStatusConditionTrue(got.Conditions, controlv1alpha1.BindingPolicyConditionReady) {
+		t.Error("an edited policy is said to be ready")
+	}
+}
+
+func TestStatusErrorsAreBounded(t *testing.T) {
+	in := someInput()
+	in.binding = someBinding()
+	d := done{binding: in.binding.DeepCopy()}
+	for i := range 50 {
+		d.binding.Status.Errors = append(d.binding.Status.Errors, fmt.Sprintf("e%02d", 49-i))
+	}
+	in.unserved = []string{"e07"}
+	got := statusOf(in, d).Errors
+	if len(got) != maxErrors+1 || got[0] != "e00" || got[maxErrors] != "… and 18 more" || !slices.IsSorted(got[:maxErrors]) {
+		t.Errorf("errors %q", got)
+	}
+}
+
+func TestMiscountError(t *testing.T) {
+	got := miscountError([]match.Miscount{{
+		Ref:      objref.Ref{Group: "apps", Resource: "deployments", Namespace: "n", Name: "web"},
+		Kind:     schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		Clusters: 2,
+	}})
+	want := `Singleton reported status return is requested but some objects have the wrong number of associated WECs, for example: ` +
+		`[{"ObjectID":{"GVK":{"Group":"apps","Version":"v1","Kind":"Deployment"},"Resource":"deployments","ObjectName":{"Namespace":"n","Name":"web"}},"NumWECs":2}]`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
