@@ -1,0 +1,154 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/starlinghq/starling/pkg/transport/ocm"
+)
+
+// agent answers for the clusters of one test as OCM's agents would: it reports every manifest applied, unless told otherwise,
+// and takes its finalizer away from works that are deleted.
+type agent struct {
+	e *environment
+
+	mu sync.Mutex
+	// fails gives the error of a manifest, described as in environment.contents; "" is none.
+	fails func(manifest string) string
+	// offline lists clusters that do not answer.
+	offline map[string]bool
+	again   chan struct{}
+}
+
+func newAgent(e *environment) *agent {
+	a := &agent{e: e, fails: func(string) string { return "" }, offline: map[string]bool{}, again: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancel(e.t.Context())
+	informer := dynamicinformer.NewFilteredDynamicInformer(e.its, ocm.ManifestWorks, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	handle := func(obj any) {
+		if work, ok := obj.(*unstructured.Unstructured); ok {
+			a.answer(ctx, work)
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: handle, UpdateFunc: func(_, obj any) { handle(obj) },
+	}); err != nil {
+		e.t.Fatal(err)
+	}
+	var running sync.WaitGroup
+	running.Go(func() { informer.RunWithContext(ctx) })
+	running.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-a.again:
+				for _, obj := range informer.GetStore().List() {
+					handle(obj)
+				}
+			}
+		}
+	})
+	e.t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return a
+}
+
+// set changes how the agent answers, and makes it answer anew.
+func (a *agent) set(change func(a *agent)) {
+	a.mu.Lock()
+	change(a)
+	a.mu.Unlock()
+	a.again <- struct{}{}
+}
+
+func (a *agent) answer(ctx context.Context, obj *unstructured.Unstructured) {
+	mailbox := obj.GetNamespace()
+	a.mu.Lock()
+	fails, offline := a.fails, a.offline[mailbox]
+	a.mu.Unlock()
+	if offline || !strings.HasPrefix(mailbox, a.e.name+"-") {
+		return
+	}
+	works := a.e.its.Resource(ocm.ManifestWorks).Namespace(mailbox)
+	if obj.GetDeletionTimestamp() != nil {
+		if slices.Contains(obj.GetFinalizers(), workv1.ManifestWorkFinalizer) {
+			_, _ = works.Patch(ctx, obj.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		}
+		return
+	}
+	if !slices.Contains(obj.GetFinalizers(), workv1.ManifestWorkFinalizer) {
+		_, _ = works.Patch(ctx, obj.GetName(), types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":["`+workv1.ManifestWorkFinalizer+`"]}}`), metav1.PatchOptions{})
+	}
+	var work workv1.ManifestWork
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &work); err != nil {
+		return
+	}
+	status := report(a.e, &work, fails)
+	if samePayload(status, work.Status) {
+		return
+	}
+	raw, err := json.Marshal(map[string]any{"status": status})
+	if err == nil {
+		_, _ = works.Patch(ctx, obj.GetName(), types.MergePatchType, raw, metav1.PatchOptions{}, "status")
+	}
+}
+
+// samePayload compares what reports say, not when.
+func samePayload(a, b workv1.ManifestWorkStatus) bool {
+	without := func(s workv1.ManifestWorkStatus) string {
+		s = *s.DeepCopy()
+		for i := range s.ResourceStatus.Manifests {
+			for j := range s.ResourceStatus.Manifests[i].Conditions {
+				s.ResourceStatus.Manifests[i].Conditions[j].LastTransitionTime = metav1.Time{}
+			}
+		}
+		s.Conditions = nil
+		raw, _ := json.Marshal(s)
+		return string(raw)
+	}
+	return without(a) == without(b)
+}
+
+func report(e *environment, work *workv1.ManifestWork, fails func(string) string) workv1.ManifestWorkStatus {
+	var status workv1.ManifestWorkStatus
+	lines := describe(e.t, work)
+	for i := range work.Spec.Workload.Manifests {
+		var o metav1.PartialObjectMetadata
+		if err := json.Unmarshal(work.Spec.Workload.Manifests[i].Raw, &o); err != nil {
+			continue
+		}
+		gvk := o.GroupVersionKind()
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		condition := metav1.Condition{
+			Type: workv1.ManifestApplied, Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete",
+			ObservedGeneration: work.Generation, LastTransitionTime: metav1.Now(),
+		}
+		if text := fails(lines[i]); text != "" {
+			condition.Status, condition.Reason = metav1.ConditionFalse, "AppliedManifestFailed"
+			condition.Message = "Failed to apply manifest: " + text
+		}
+		status.ResourceStatus.Manifests = append(status.ResourceStatus.Manifests, workv1.ManifestCondition{
+			ResourceMeta: workv1.ManifestResourceMeta{
+				Ordinal: int32(i), Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Resource: resource.Resource,
+				Namespace: o.Namespace, Name: o.Name,
+			},
+			Conditions: []metav1.Condition{condition},
+		})
+	}
+	return status
+}

@@ -1,0 +1,501 @@
+// Package transport tests against real API servers how Bindings are carried out. There is no binding-controller: the tests
+// write what it would; and there is no OCM: the tests answer as its agents would. The controller runs in the test process.
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/ocm"
+	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
+
+const patience = 30 * time.Second
+
+var (
+	bindings    = controlv1alpha1.Bindings
+	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	secrets     = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	services    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	jobs        = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	roles       = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+)
+
+var kinds = map[string]string{
+	"namespaces": "Namespace", "configmaps": "ConfigMap", "secrets": "Secret", "services": "Service", "deployments": "Deployment",
+	"jobs": "Job", "clusterroles": "ClusterRole", "customresourcedefinitions": "CustomResourceDefinition", "bindings": "Binding",
+	"manifestworks": "ManifestWork", "managedclusters": "ManagedCluster",
+}
+
+// environment is what a test works with: both spaces as a user sees them.
+type environment struct {
+	t        *testing.T
+	fleet    *testenv.Fleet
+	wds, its dynamic.Interface
+	// name is the test's own: of its namespace, and the prefix of its clusters and Bindings.
+	name  string
+	agent *agent
+}
+
+var installed sync.Once
+
+func newEnvironment(t *testing.T) *environment {
+	t.Helper()
+	fleet := testenv.Shared(t)
+	e := &environment{t: t, fleet: fleet, name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))}
+	connect := func(space string) dynamic.Interface {
+		c, err := dynamic.NewForConfig(fleet.Config(t, space))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	e.wds, e.its = connect("wds1"), connect("its1")
+	installed.Do(func() {
+		dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "open-cluster-management.io/api").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		api := strings.TrimSpace(string(dir))
+		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindings.yaml", bindings)
+		e.install("its1", e.its, filepath.Join(api, "cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml"), ocm.ManagedClusters)
+		e.install("its1", e.its, filepath.Join(api, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"), ocm.ManifestWorks)
+	})
+	e.create(namespaces, "", e.name, nil)
+	e.agent = newAgent(e)
+	return e
+}
+
+func (e *environment) install(space string, c dynamic.Interface, file string, resource schema.GroupVersionResource) {
+	e.t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	crd := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
+		e.t.Fatal(err)
+	}
+	if _, err := c.Resource(crds).Create(e.t.Context(), crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		e.t.Fatal(err)
+	}
+	s := &clusters.Space{Name: space, Config: e.fleet.Config(e.t, space)}
+	if err := clusters.WaitForResources(e.t.Context(), s, resource); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func (e *environment) client(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	if resource == ocm.ManagedClusters || resource == ocm.ManifestWorks {
+		return e.its.Resource(resource)
+	}
+	return e.wds.Resource(resource)
+}
+
+// create creates an object that goes, whatever holds it, at the end of the test.
+func (e *environment) create(resource schema.GroupVersionResource, namespace, name string, fields map[string]any) *unstructured.Unstructured {
+	e.t.Helper()
+	return e.createIn(e.client(resource), resource, namespace, name, fields)
+}
+
+func (e *environment) createIn(c dynamic.NamespaceableResourceInterface, resource schema.GroupVersionResource, namespace, name string, fields map[string]any) *unstructured.Unstructured {
+	e.t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	maps.Copy(o.Object, fields)
+	o.SetAPIVersion(resource.GroupVersion().String())
+	o.SetKind(kinds[resource.Resource])
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	created, err := c.Namespace(namespace).Create(e.t.Context(), o, metav1.CreateOptions{})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if resource != namespaces {
+		e.t.Cleanup(func() { e.remove(c, namespace, name) })
+	}
+	return created
+}
+
+func (e *environment) remove(c dynamic.NamespaceableResourceInterface, namespace, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), patience)
+	defer cancel()
+	_, _ = c.Namespace(namespace).Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if err := c.Namespace(namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		e.t.Errorf("clean up: %v", err)
+	}
+}
+
+func (e *environment) patch(resource schema.GroupVersionResource, namespace, name, patch string, subresources ...string) *unstructured.Unstructured {
+	e.t.Helper()
+	o, err := e.client(resource).Namespace(namespace).Patch(e.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return o
+}
+
+func (e *environment) delete(resource schema.GroupVersionResource, namespace, name string) {
+	e.t.Helper()
+	if err := e.client(resource).Namespace(namespace).Delete(e.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// configMap creates a ConfigMap in the test's namespace and returns how a Binding lists it.
+func (e *environment) configMap(name, content string) entry {
+	e.t.Helper()
+	e.create(configMaps, e.name, name, map[string]any{"data": map[string]any{"content": content}})
+	return entry{resource: configMaps, namespace: e.name, name: name}
+}
+
+func (e *environment) edit(name, content string) {
+	e.t.Helper()
+	e.patch(configMaps, e.name, name, fmt.Sprintf(`{"data":{"content":%q}}`, content))
+}
+
+// clusters creates n accepted clusters with their mailboxes, and returns their names.
+func (e *environment) clusters(n int) []string {
+	e.t.Helper()
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%d", e.name, i+1)
+		e.cluster(names[i])
+	}
+	return names
+}
+
+func (e *environment) cluster(name string) {
+	e.t.Helper()
+	e.createIn(e.its.Resource(namespaces), namespaces, "", name, nil)
+	e.create(ocm.ManagedClusters, "", name, map[string]any{"spec": map[string]any{"hubAcceptsClient": true}})
+}
+
+// entry is an object that a Binding lists.
+type entry struct {
+	resource        schema.GroupVersionResource
+	namespace, name string
+	createOnly      bool
+}
+
+func spec(destinations []string, entries ...entry) map[string]any {
+	var clusterScope, namespaceScope []any
+	for _, e := range entries {
+		o := map[string]any{
+			"group": e.resource.Group, "version": e.resource.Version, "resource": e.resource.Resource,
+			"name": e.name, "resourceVersion": "1", "createOnly": e.createOnly,
+		}
+		if e.namespace == "" {
+			clusterScope = append(clusterScope, o)
+			continue
+		}
+		o["namespace"] = e.namespace
+		namespaceScope = append(namespaceScope, o)
+	}
+	sites := []any{}
+	for _, d := range destinations {
+		sites = append(sites, map[string]any{"clusterId": d})
+	}
+	return map[string]any{
+		"workload":     map[string]any{"clusterScope": clusterScope, "namespaceScope": namespaceScope},
+		"destinations": sites,
+	}
+}
+
+// bind creates a Binding of the test's name.
+func (e *environment) bind(destinations []string, entries ...entry) *unstructured.Unstructured {
+	e.t.Helper()
+	return e.create(bindings, "", e.name, map[string]any{"spec": spec(destinations, entries...)})
+}
+
+// rebind changes what the Binding says.
+func (e *environment) rebind(destinations []string, entries ...entry) {
+	e.t.Helper()
+	raw, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec", "value": spec(destinations, entries...)}})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if _, err := e.wds.Resource(bindings).Patch(e.t.Context(), e.name, types.JSONPatchType, raw, metav1.PatchOptions{}); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func (e *environment) binding() *controlv1alpha1.Binding {
+	e.t.Helper()
+	o, err := e.wds.Resource(bindings).Get(e.t.Context(), e.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	b := &controlv1alpha1.Binding{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, b); err != nil {
+		e.t.Fatal(err)
+	}
+	return b
+}
+
+// expectCondition waits until a condition of the Binding has the status and reason at the current generation.
+func (e *environment) expectCondition(kind string, status metav1.ConditionStatus, reason string) *controlv1alpha1.Binding {
+	e.t.Helper()
+	var b *controlv1alpha1.Binding
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		b = e.binding()
+		if b == nil {
+			return false, "the Binding is gone"
+		}
+		c := meta.FindStatusCondition(b.Status.Conditions, kind)
+		ok := c != nil && c.Status == status && c.Reason == reason && c.ObservedGeneration == b.Generation && b.Status.ObservedGeneration == b.Generation
+		return ok, fmt.Sprintf("generation %d, status %+v", b.Generation, b.Status)
+	})
+	return b
+}
+
+func (e *environment) applied() *controlv1alpha1.Binding {
+	e.t.Helper()
+	e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionTrue, controlv1alpha1.ReasonDelivered)
+	return e.expectCondition(controlv1alpha1.BindingConditionApplied, metav1.ConditionTrue, controlv1alpha1.ReasonApplied)
+}
+
+// works returns the works in a mailbox, sorted by name.
+func (e *environment) works(mailbox string) []workv1.ManifestWork {
+	e.t.Helper()
+	list, err := e.its.Resource(ocm.ManifestWorks).Namespace(mailbox).List(e.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	works := make([]workv1.ManifestWork, len(list.Items))
+	for i := range list.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &works[i]); err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	slices.SortFunc(works, func(a, b workv1.ManifestWork) int { return strings.Compare(a.Name, b.Name) })
+	return works
+}
+
+// contents returns what a mailbox holds, as "Kind namespace/name: content of a ConfigMap", sorted.
+func (e *environment) contents(mailbox string) []string {
+	e.t.Helper()
+	var contents []string
+	for _, work := range e.works(mailbox) {
+		if work.DeletionTimestamp != nil {
+			continue
+		}
+		contents = append(contents, describe(e.t, &work)...)
+	}
+	slices.Sort(contents)
+	return contents
+}
+
+func describe(t *testing.T, work *workv1.ManifestWork) []string {
+	t.Helper()
+	var lines []string
+	for i := range work.Spec.Workload.Manifests {
+		var o unstructured.Unstructured
+		if err := json.Unmarshal(work.Spec.Workload.Manifests[i].Raw, &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		line := o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
+		if content, ok, _ := unstructured.NestedString(o.Object, "data", "content"); ok {
+			line += ": " + content
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// expectContents waits until a mailbox holds exactly this.
+func (e *environment) expectContents(mailbox string, want ...string) {
+	e.t.Helper()
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		got := e.contents(mailbox)
+		return slices.Equal(want, got), fmt.Sprintf("%s holds %q, want %q; status: %+v", mailbox, got, want, statusOf(e.binding()))
+	})
+}
+
+func statusOf(b *controlv1alpha1.Binding) any {
+	if b == nil {
+		return "no Binding"
+	}
+	return b.Status
+}
+
+// requests counts the requests of the controller, as "its1 patch manifestworks".
+type requests struct {
+	mu    sync.Mutex
+	count map[string]int
+	at    map[string]time.Time // of the last one
+}
+
+func (r *requests) wrap(config *rest.Config, space string) *rest.Config {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(q *http.Request) (*http.Response, error) {
+			r.note(space, q)
+			return next.RoundTrip(q)
+		})
+	})
+	return config
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
+
+func (r *requests) note(space string, q *http.Request) {
+	verb := strings.ToLower(q.Method)
+	if q.URL.Query().Get("watch") != "" {
+		verb = "watch"
+	}
+	parts := strings.Split(strings.Trim(q.URL.Path, "/"), "/")
+	i := slices.Index(parts, "namespaces") + 2
+	if i < 2 || i >= len(parts) { // cluster-scoped, all namespaces, or Namespaces themselves
+		i = min(map[string]int{"api": 2, "apis": 3}[parts[0]], len(parts)-1)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := space + " " + verb + " " + parts[i]
+	r.count[key]++
+	r.at[key] = time.Now()
+}
+
+func (r *requests) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.count)
+}
+
+// made returns the requests since the last reset, without those that only watch.
+func (r *requests) made() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	made := map[string]int{}
+	for key, n := range r.count {
+		if !strings.Contains(key, " watch ") {
+			made[key] = n
+		}
+	}
+	return made
+}
+
+// expect waits until exactly these requests were made, and a moment longer for more.
+func (r *requests) expect(t *testing.T, want map[string]int) {
+	t.Helper()
+	testenv.Eventually(t, patience, func() (bool, string) {
+		got := r.made()
+		for key, n := range want {
+			if got[key] < n {
+				return false, fmt.Sprintf("requests: %v, want %v", got, want)
+			}
+		}
+		return true, ""
+	})
+	time.Sleep(300 * time.Millisecond)
+	if got := r.made(); !maps.Equal(got, want) {
+		t.Errorf("requests: %v, want %v", got, want)
+	}
+}
+
+// running is a running controller.
+type running struct {
+	*requests
+	stop func()
+}
+
+// start runs the controller until the test ends, or until stop.
+func (e *environment) start(limits packing.Limits) *running {
+	e.t.Helper()
+	r := &requests{count: map[string]int{}, at: map[string]time.Time{}}
+	wdsConfig, itsConfig := r.wrap(e.fleet.Config(e.t, "wds1"), "wds1"), r.wrap(e.fleet.Config(e.t, "its1"), "its1")
+	must := func(err error) {
+		e.t.Helper()
+		if err != nil {
+			e.t.Fatal(err)
+		}
+	}
+	bindingClient, err := client.New(wdsConfig)
+	must(err)
+	informer, err := client.NewInformer(bindingClient.Bindings(), &controlv1alpha1.Binding{}, cache.Indexers{})
+	must(err)
+	metadataClient, err := metadata.NewForConfig(wdsConfig)
+	must(err)
+	objects, err := dynamic.NewForConfig(wdsConfig)
+	must(err)
+	writer, err := write.New(wdsConfig, "wds1", ocm.FieldManager)
+	must(err)
+	controller, err := transport.New(transport.Config{
+		Bindings: informer,
+		Metadata: dynwatch.MetadataInformer(metadataClient),
+		Objects:  objects,
+		WDS:      writer,
+		Spaces: []transport.Space{{Name: "its1", Connect: func(context.Context) (transport.Plugin, error) {
+			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: "wds1", WDSUID: e.wdsUID()})
+		}}},
+		Pipeline:    transform.Standard(),
+		Limits:      limits,
+		Concurrency: 8,
+	})
+	must(err)
+	ctx, cancel := context.WithCancel(e.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- controller.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			e.t.Errorf("Run() = %v", err)
+		}
+	})
+	e.t.Cleanup(stop)
+	testenv.Eventually(e.t, patience, func() (bool, string) { err := controller.Ready(); return err == nil, fmt.Sprint(err) })
+	return &running{requests: r, stop: stop}
+}
+
+var roomy = packing.Limits{Count: 512000, Bytes: 512000}
+
+func (e *environment) wdsUID() types.UID {
+	e.t.Helper()
+	ns, err := e.wds.Resource(namespaces).Get(e.t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return ns.GetUID()
+}
