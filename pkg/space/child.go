@@ -230,11 +230,10 @@ func (c *child) noteProbe(err error) {
 }
 
 func describeExit(cmd *exec.Cmd, err error) error {
-	var exit *exec.ExitError
 	if err == nil {
 		return errors.New("exit status 0")
 	}
-	if errors.As(err, &exit) {
+	if _, exited := errors.AsType[*exec.ExitError](err); exited {
 		return errors.New(cmd.ProcessState.String())
 	}
 	return fmt.Errorf("wait for process: %w", err)

@@ -86,7 +86,8 @@ func (c *supervisorClient) do(ctx context.Context, method, path string, in, out 
 // status returns all components.
 func (c *supervisorClient) status(ctx context.Context) ([]RunStatus, error) {
 	var all []RunStatus
-	return all, c.do(ctx, http.MethodGet, "/components", nil, &all)
+	err := c.do(ctx, http.MethodGet, "/components", nil, &all)
+	return all, err
 }
 
 // ensure makes a component run as described; it does not wait for it.

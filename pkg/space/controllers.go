@@ -46,7 +46,7 @@ func (f *Fleet) startControllers(ctx context.Context, client *supervisorClient) 
 		for _, program := range controllerPrograms {
 			group.Go(func() error {
 				own := account{releaseNamespace, program}
-				if err := f.writeTokenKubeconfig(ctx, wds, program, own, componentToken); err != nil {
+				if err := f.writeTokenKubeconfig(ctx, wds, program, own); err != nil {
 					return err
 				}
 				for _, its := range f.state.ITS {
@@ -69,7 +69,7 @@ func (f *Fleet) startControllers(ctx context.Context, client *supervisorClient) 
 	for _, its := range f.state.ITS {
 		group.Go(func() error {
 			own := account{releaseNamespace, statusManagerAccount}
-			if err := f.writeTokenKubeconfig(ctx, its, programStatusAgent, own, componentToken); err != nil {
+			if err := f.writeTokenKubeconfig(ctx, its, programStatusAgent, own); err != nil {
 				return err
 			}
 			c, err := f.statusManager(its)

@@ -21,7 +21,7 @@ func checkDisk(dir string, need uint64) error {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return fmt.Errorf("look at the disk of %s: %w", dir, err)
 	}
-	free := fs.Bavail * uint64(fs.Bsize) //nolint:gosec,unconvert // never negative; the types differ by system
+	free := fs.Bavail * uint64(fs.Bsize)
 	if free < need {
 		return fmt.Errorf("the disk of %s has only %d MiB free, a fleet needs %d MiB: make room, or use another directory with --dir",
 			dir, free>>20, need>>20)

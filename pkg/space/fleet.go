@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"k8s.io/utils/clock"
 )
@@ -41,8 +40,6 @@ type Fleet struct {
 	clock  clock.Clock
 	state  *State
 	out    *progress
-
-	tokens sync.Mutex
 }
 
 // New returns the fleet in cfg.Dir, which need not exist.

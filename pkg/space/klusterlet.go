@@ -33,7 +33,7 @@ func (f *Fleet) startKlusterlet(ctx context.Context, client *supervisorClient, w
 	if err := f.writeForeignKubeconfig(wec, hub, "bootstrap", credentials{token: token}); err != nil {
 		return err
 	}
-	if err := f.writeTokenKubeconfig(ctx, wec, programKlusterlet, account{namespaceOCMAgent, klusterletAccount}, componentToken); err != nil {
+	if err := f.writeTokenKubeconfig(ctx, wec, programKlusterlet, account{namespaceOCMAgent, klusterletAccount}); err != nil {
 		return err
 	}
 	c, err := f.klusterlet(wec)

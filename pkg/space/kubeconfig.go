@@ -45,7 +45,7 @@ func writeKubeconfig(path string, cfg *clientcmdapi.Config) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(path, data, 0o600)
+	return writeFile(path, data)
 }
 
 // writeComponentKubeconfig writes the kubeconfig with which a component reaches a space. Its one

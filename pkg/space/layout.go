@@ -69,8 +69,8 @@ func (l Layout) ComponentKubeconfig(space, component string) string {
 	return filepath.Join(l.Space(space), component+".kubeconfig")
 }
 
-// writeFile replaces a file at once or not at all.
-func writeFile(path string, data []byte, mode os.FileMode) error {
+// writeFile replaces a file at once or not at all. Only the user may read it.
+func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -80,10 +80,6 @@ func writeFile(path string, data []byte, mode os.FileMode) error {
 	}
 	defer os.Remove(tmp.Name())
 	if _, err := tmp.Write(data); err != nil {
-		tmp.Close()
-		return err
-	}
-	if err := tmp.Chmod(mode); err != nil {
 		tmp.Close()
 		return err
 	}

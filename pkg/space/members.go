@@ -132,14 +132,14 @@ func (m *members) syncWEC(ctx context.Context, wec string, running bool) error {
 	if running {
 		return nil
 	}
-	if err := f.writeTokenKubeconfig(ctx, wec, programStatusAgent, account{namespaceAddonAgent, addonAccount}, componentToken); err != nil {
+	if err := f.writeTokenKubeconfig(ctx, wec, programStatusAgent, account{namespaceAddonAgent, addonAccount}); err != nil {
 		return err
 	}
 	c, err := f.statusAgent(wec)
 	if err != nil {
 		return err
 	}
-	return m.supervisor.Ensure(&c)
+	return m.supervisor.Ensure(&c) //nolint:contextcheck // the process outlives this look at its cluster
 }
 
 // addonDir is where the agent's hub credentials lie, as a pod would see them.
@@ -161,7 +161,7 @@ func (f *Fleet) writeAddonFiles(wec string, secret *corev1.Secret) error {
 		if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, secret.Data[name]) {
 			continue
 		}
-		if err := writeFile(file, secret.Data[name], 0o600); err != nil {
+		if err := writeFile(file, secret.Data[name]); err != nil {
 			return err
 		}
 	}

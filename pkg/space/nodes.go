@@ -51,7 +51,7 @@ func (f *Fleet) startNodes(ctx context.Context, client *supervisorClient, wec st
 	if err := f.applyAll(ctx, wec, nodeObjects()); err != nil {
 		return err
 	}
-	if err := f.writeTokenKubeconfig(ctx, wec, programKwok, kwokAccount, componentToken); err != nil {
+	if err := f.writeTokenKubeconfig(ctx, wec, programKwok, kwokAccount); err != nil {
 		return err
 	}
 	kwok, err := f.kwok(wec)

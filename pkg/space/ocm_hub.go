@@ -80,7 +80,7 @@ func (f *Fleet) startHub(ctx context.Context, client *supervisorClient) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for program, name := range hubAccounts {
 		group.Go(func() error {
-			if err := f.writeTokenKubeconfig(ctx, hub, program, account{namespaceOCMHub, name}, componentToken); err != nil {
+			if err := f.writeTokenKubeconfig(ctx, hub, program, account{namespaceOCMHub, name}); err != nil {
 				return err
 			}
 			c, err := f.hubComponent(program)
@@ -121,7 +121,7 @@ func (f *Fleet) ocmComponent(space, program, namespace string, args ...string) (
 		return Component{}, err
 	}
 	file := filepath.Join(f.layout.Space(space), program+".yaml")
-	if err := writeFile(file, config, 0o600); err != nil {
+	if err := writeFile(file, config); err != nil {
 		return Component{}, fmt.Errorf("write the configuration of %s: %w", program, err)
 	}
 	c := f.self(space, program, append([]string{

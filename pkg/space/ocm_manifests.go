@@ -225,7 +225,8 @@ func withoutConversion(obj *unstructured.Unstructured) error {
 	}
 	var stored []any
 	for _, v := range versions {
-		if version, ok := v.(map[string]any); ok && version["storage"] == true {
+		version, _ := v.(map[string]any)
+		if isStored, _ := version["storage"].(bool); isStored {
 			stored = append(stored, v)
 		}
 	}

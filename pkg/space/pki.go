@@ -76,10 +76,10 @@ func (p pkiDir) save(name string, certDER []byte, key *ecdsa.PrivateKey) error {
 		return err
 	}
 	// The key first: a certificate without its key would be taken for whole.
-	if err := writeFile(p.key(name), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), 0o600); err != nil {
+	if err := writeFile(p.key(name), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})); err != nil {
 		return err
 	}
-	return writeFile(p.crt(name), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certDER}), 0o600)
+	return writeFile(p.crt(name), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certDER}))
 }
 
 // ca returns the certificate authority of that name, made at the first call.

@@ -19,7 +19,7 @@ const loopback = "127.0.0.1"
 
 // portFree says whether a listener could use the port now.
 func portFree(port int) bool {
-	l, err := net.Listen("tcp4", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	l, err := net.Listen("tcp4", net.JoinHostPort(loopback, strconv.Itoa(port))) //nolint:noctx // it does not wait
 	if err != nil {
 		return false
 	}

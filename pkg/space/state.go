@@ -92,7 +92,7 @@ func (s *State) save(l Layout) error {
 	if err != nil {
 		return err
 	}
-	if err := writeFile(l.FleetFile(), append(data, '\n'), 0o600); err != nil {
+	if err := writeFile(l.FleetFile(), append(data, '\n')); err != nil {
 		return fmt.Errorf("write %s: %w", l.FleetFile(), err)
 	}
 	return nil

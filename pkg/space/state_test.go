@@ -183,7 +183,7 @@ func TestLockIsExclusive(t *testing.T) {
 func TestWriteFileReplacesAtOnce(t *testing.T) {
 	path := t.TempDir() + "/deep/file"
 	for _, content := range []string{"one", "two"} {
-		if err := writeFile(path, []byte(content), 0o600); err != nil {
+		if err := writeFile(path, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)

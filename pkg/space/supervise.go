@@ -95,7 +95,7 @@ func (f *Fleet) writeSupervisorInfo(socket string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(f.layout.SupervisorFile(), data, 0o600)
+	return writeFile(f.layout.SupervisorFile(), data)
 }
 
 // socketPath returns the path of the socket: in the fleet's directory, or, where that is too long
@@ -129,7 +129,7 @@ func (f *Fleet) supervisorAPI(s *Supervisor, stop func()) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if err := s.Ensure(&c); err != nil {
+		if err := s.Ensure(&c); err != nil { //nolint:contextcheck // the process outlives the request
 			http.Error(w, err.Error(), http.StatusConflict)
 		}
 	})

@@ -169,7 +169,7 @@ func (s *Supervisor) writeComponents() error {
 	if err != nil {
 		return err
 	}
-	return writeFile(s.layout.ComponentsFile(), data, 0o600)
+	return writeFile(s.layout.ComponentsFile(), data)
 }
 
 // cutLog empties a log that has become too long. Its writers append, so they go on at its start.

@@ -38,8 +38,8 @@ func (f *Fleet) requestToken(ctx context.Context, space string, a account, life 
 
 // writeTokenKubeconfig writes the kubeconfig with which a component reaches a space as a
 // ServiceAccount.
-func (f *Fleet) writeTokenKubeconfig(ctx context.Context, space, component string, a account, life time.Duration) error {
-	token, err := f.requestToken(ctx, space, a, life)
+func (f *Fleet) writeTokenKubeconfig(ctx context.Context, space, component string, a account) error {
+	token, err := f.requestToken(ctx, space, a, componentToken)
 	if err != nil {
 		return err
 	}

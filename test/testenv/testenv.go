@@ -42,7 +42,6 @@ type Fleet struct {
 	// Dir is the directory of the fleet.
 	Dir string
 	bin string
-	env []string
 	// alive is held open as long as the fleet shall live; its supervisor reads the other end.
 	alive, watched *os.File
 }
@@ -114,7 +113,7 @@ func start(o Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{Dir: dir, bin: bin, env: os.Environ()}
+	f := &Fleet{Dir: dir, bin: bin}
 	// The kernel closes the writing end when this process ends, however it does: then the fleet ends.
 	if f.watched, f.alive, err = os.Pipe(); err != nil {
 		return nil, err
@@ -206,7 +205,7 @@ func (f *Fleet) end() error {
 // Run runs a starling command on the fleet and returns what it printed.
 func (f *Fleet) Run(args ...string) (string, error) {
 	cmd := exec.Command(f.bin, args...)
-	cmd.Env = append(f.env, "STARLING_DIR="+f.Dir)
+	cmd.Env = append(os.Environ(), "STARLING_DIR="+f.Dir)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	if err := cmd.Run(); err != nil {
