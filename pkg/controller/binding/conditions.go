@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -45,7 +45,7 @@ func statusOf(in *input, d done) *controlv1alpha1.BindingPolicyStatus {
 	}
 	synced := syncedOf(in, d)
 	set(synced)
-	ready := readyOf(in, d, synced, status.Errors)
+	ready := readyOf(d, synced, status.Errors)
 	stored := meta.FindStatusCondition(in.policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionReady)
 	if d.settling > 0 && ready.Reason == controlv1alpha1.ReasonNotDelivered && unobserved(d.binding) &&
 		stored != nil && stored.Status == metav1.ConditionTrue && stored.ObservedGeneration == in.policy.Generation {
@@ -107,7 +107,7 @@ func emptiness(binding *controlv1alpha1.Binding) string {
 	return ""
 }
 
-func readyOf(in *input, d done, synced metav1.Condition, errs []string) metav1.Condition {
+func readyOf(d done, synced metav1.Condition, errs []string) metav1.Condition {
 	c := metav1.Condition{Type: controlv1alpha1.BindingPolicyConditionReady, Status: metav1.ConditionFalse}
 	delivered := condition(d.binding, controlv1alpha1.BindingConditionDelivered)
 	applied := condition(d.binding, controlv1alpha1.BindingConditionApplied)
@@ -174,16 +174,23 @@ func statusErrors(in *input, d done) []string {
 
 // miscountError is the contract's text.
 func miscountError(miscounts []match.Miscount) string {
-	type objectName struct{ Namespace, Name string }
-	type kind struct{ Group, Version, Kind string }
+	type objectName struct {
+		Namespace string `json:"Namespace"`
+		Name      string `json:"Name"`
+	}
+	type kind struct {
+		Group   string `json:"Group"`
+		Version string `json:"Version"`
+		Kind    string `json:"Kind"`
+	}
 	type objectID struct {
-		GVK        kind
-		Resource   string
-		ObjectName objectName
+		GVK        kind       `json:"GVK"`
+		Resource   string     `json:"Resource"`
+		ObjectName objectName `json:"ObjectName"`
 	}
 	type example struct {
-		ObjectID objectID
-		NumWECs  int
+		ObjectID objectID `json:"ObjectID"`
+		NumWECs  int      `json:"NumWECs"`
 	}
 	examples := make([]example, 0, len(miscounts))
 	for _, m := range miscounts {
@@ -209,5 +216,5 @@ func list(things []string, limit int) string {
 
 // equalStatus tells whether the two mean the same.
 func equalStatus(a, b *controlv1alpha1.BindingPolicyStatus) bool {
-	return equality.Semantic.DeepEqual(a, b)
+	return apiequality.Semantic.DeepEqual(a, b)
 }

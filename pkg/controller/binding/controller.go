@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -73,6 +74,8 @@ type Controller struct {
 	specs map[string]spec
 	// settled are the states of policies in which nothing was left to write.
 	settled map[string]settled
+	// deleted are the Bindings that were deleted for policies which are being deleted: a cache may show them untouched yet.
+	deleted map[string]types.UID
 	// unreadSince tells for policies of which something is unread since when.
 	unreadSince map[string]time.Time
 }
@@ -112,6 +115,7 @@ func New(config Config) (*Controller, error) {
 		writes:      newOwnWrites(config.Clock),
 		specs:       map[string]spec{},
 		settled:     map[string]settled{},
+		deleted:     map[string]types.UID{},
 		unreadSince: map[string]time.Time{},
 	}
 	c.inventory = newInventory(config.Inventories, c.onCluster, c.onInventories)

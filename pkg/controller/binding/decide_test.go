@@ -128,32 +128,46 @@ func TestStatus(t *testing.T) {
 		"Applied":    {func(*input, *done) {}, []string{"True Synced", "True Applied"}},
 		"NoBinding":  {func(_ *input, d *done) { d.binding = nil }, []string{"True Synced", "False NotDelivered: the transport has not looked at the Binding yet"}},
 		"NoClusters": {func(_ *input, d *done) { d.binding.Spec.Destinations = nil }, []string{"True Synced: the policy selects no clusters", "True Applied"}},
-		"NoTransport": {func(_ *input, d *done) { d.binding.Status.Conditions = nil },
-			[]string{"True Synced", "False NotDelivered: the transport has not reported yet"}},
-		"Behind": {func(_ *input, d *done) { d.binding.Generation++ },
-			[]string{"True Synced", "False NotDelivered: the transport has not looked at the Binding yet"}},
+		"NoTransport": {
+			func(_ *input, d *done) { d.binding.Status.Conditions = nil },
+			[]string{"True Synced", "False NotDelivered: the transport has not reported yet"},
+		},
+		"Behind": {
+			func(_ *input, d *done) { d.binding.Generation++ },
+			[]string{"True Synced", "False NotDelivered: the transport has not looked at the Binding yet"},
+		},
 		"NotApplied": {func(_ *input, d *done) {
 			d.binding.Status.Conditions[1].Status = metav1.ConditionFalse
 			d.binding.Status.Conditions[1].Message = "c1: no room"
 			d.binding.Status.Errors = []string{"c1: no room"}
 		}, []string{"True Synced", "False NotApplied: c1: no room", "c1: no room"}},
-		"Errors": {func(in *input, _ *done) { in.unserved = []string{"z", "a"} },
-			[]string{"True Synced", "False Errors: see status.errors", "a", "z"}},
-		"Invalid": {func(in *input, _ *done) { in.invalid = []string{"spec.a: x", "spec.b: y"} },
-			[]string{"False InvalidSpec: spec.a: x … and 1 more; the Binding stays as it was", "False NotSynced: see condition Synced", "spec.a: x", "spec.b: y"}},
-		"Taken": {func(in *input, d *done) {
-			in.binding.OwnerReferences, d.binding.OwnerReferences = nil, nil
-			d.binding.Status.Errors = []string{"theirs"}
+		"Errors": {
+			func(in *input, _ *done) { in.unserved = []string{"z", "a"} },
+			[]string{"True Synced", "False Errors: see status.errors", "a", "z"},
 		},
-			[]string{`False NameTaken: the Binding "p" does not belong to this policy; delete it, or give the policy another name`, "False NotSynced: see condition Synced"}},
+		"Invalid": {
+			func(in *input, _ *done) { in.invalid = []string{"spec.a: x", "spec.b: y"} },
+			[]string{"False InvalidSpec: spec.a: x … and 1 more; the Binding stays as it was", "False NotSynced: see condition Synced", "spec.a: x", "spec.b: y"},
+		},
+		"Taken": {
+			func(in *input, d *done) {
+				in.binding.OwnerReferences, d.binding.OwnerReferences = nil, nil
+				d.binding.Status.Errors = []string{"theirs"}
+			},
+			[]string{`False NameTaken: the Binding "p" does not belong to this policy; delete it, or give the policy another name`, "False NotSynced: see condition Synced"},
+		},
 		"Deleting": {func(in *input, d *done) {
 			in.policy.DeletionTimestamp = &deleted
 			d.binding.Status.Conditions[0] = metav1.Condition{Type: "Delivered", Status: metav1.ConditionFalse, Reason: controlv1alpha1.ReasonDeleting, Message: "c1 holds works"}
 		}, []string{"False Deleting: waiting until the objects have left the clusters: c1 holds works", "False NotSynced: see condition Synced"}},
-		"BindingDeleted": {func(in *input, _ *done) { in.binding.DeletionTimestamp = &deleted },
-			[]string{"False Deleting: somebody deleted the Binding; it is made again when its objects have left the clusters", "False NotSynced: see condition Synced"}},
-		"WriteFailed": {func(_ *input, d *done) { d.err = fmt.Errorf("too large") },
-			[]string{"False Failed: cannot write the Binding: too large", "False NotSynced: see condition Synced"}},
+		"BindingDeleted": {
+			func(in *input, _ *done) { in.binding.DeletionTimestamp = &deleted },
+			[]string{"False Deleting: somebody deleted the Binding; it is made again when its objects have left the clusters", "False NotSynced: see condition Synced"},
+		},
+		"WriteFailed": {
+			func(_ *input, d *done) { d.err = fmt.Errorf("too large") },
+			[]string{"False Failed: cannot write the Binding: too large", "False NotSynced: see condition Synced"},
+		},
 		"UnreadForAMoment": {func(in *input, _ *done) { in.unread, in.unreadFor = []string{"x"}, time.Second }, nil},
 		"Unread": {func(in *input, _ *done) {
 			in.unread, in.unreadFor = []string{"a", "b", "c", "d", "e", "f", "g", "h"}, patienceUnread

@@ -68,6 +68,7 @@ func (c *Controller) onPolicyDeleted(obj any) {
 	c.mu.Lock()
 	delete(c.specs, name)
 	delete(c.settled, name)
+	delete(c.deleted, name)
 	delete(c.unreadSince, name)
 	c.mu.Unlock()
 	c.pace.forget(name)

@@ -268,11 +268,12 @@ func (c *Controller) deletePolicy(ctx context.Context, in *input) (time.Duration
 		}
 		return 0, ignoreNotFound(err)
 	}
-	if binding.DeletionTimestamp == nil {
+	if binding.DeletionTimestamp == nil && !c.wasDeleted(name, binding.UID) {
 		target := write.Target{Resource: controlv1alpha1.Bindings, Name: name}
 		if err := c.config.Writer.Delete(ctx, target, binding.UID, reasonDeleted); ignoreNotFound(err) != nil {
 			return 0, err
 		}
+		c.noteDeleted(name, binding.UID)
 		klog.FromContext(ctx).V(2).Info("Deleted Binding", logging.Reason, reasonDeleted)
 	}
 	in.binding = binding
@@ -282,6 +283,18 @@ func (c *Controller) deletePolicy(ctx context.Context, in *input) (time.Duration
 	// Its end is an event; looking again now and then heals a lost one.
 	after.at(30 * time.Second)
 	return after.duration(), ignoreNotFound(err)
+}
+
+func (c *Controller) wasDeleted(name string, uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deleted[name] == uid
+}
+
+func (c *Controller) noteDeleted(name string, uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deleted[name] = uid
 }
 
 func (c *Controller) patchFinalizers(ctx context.Context, policy *controlv1alpha1.BindingPolicy, finalizers []string) (*metav1.PartialObjectMetadata, error) {
@@ -294,7 +307,7 @@ func (c *Controller) patchFinalizers(ctx context.Context, policy *controlv1alpha
 	}
 	target := write.Target{Resource: controlv1alpha1.BindingPolicies, Name: policy.Name}
 	meta, err := c.config.Writer.Patch(ctx, target, types.MergePatchType, patch, reasonFinalizer)
-	if err == nil && len(finalizers) > 0 {
+	if err == nil {
 		c.writes.wrote(policyWrite(policy.Name), meta.ResourceVersion)
 	}
 	return meta, err

@@ -60,7 +60,8 @@ func changedKeys(a, b map[string]string) map[string]struct{} {
 // selectClusters finds the clusters that the policy, as it is now, selects.
 func (x *Index) selectClusters(c *changing, p *policy) {
 	for key, policies := range x.mentions {
-		if delete(policies, p); len(policies) == 0 {
+		delete(policies, p)
+		if len(policies) == 0 {
 			delete(x.mentions, key)
 		}
 	}

@@ -358,8 +358,8 @@ func (x *Index) rematch(c *changing, o *object) {
 		}
 		x.found = append(x.found, match{candidate.policy, candidate.clause.modulation})
 	})
-	for i := len(o.matches) - 1; i >= 0; i-- { // unmatch swaps with the last
-		if p := o.matches[i].policy; !slices.ContainsFunc(x.found, func(m match) bool { return m.policy == p }) {
+	for _, before := range slices.Backward(o.matches) { // backward, since unmatch puts the last in the place of what leaves
+		if p := before.policy; !slices.ContainsFunc(x.found, func(m match) bool { return m.policy == p }) {
 			x.unmatch(c, o, p)
 		}
 	}

@@ -27,8 +27,13 @@ type world struct {
 }
 
 func newWorld() *world {
-	return &world{map[string]*policySpec{}, map[string]*controlv1alpha1.BindingSpec{}, map[objref.Ref]*metav1.ObjectMeta{},
-		map[string]map[string]string{}, map[string]map[string]string{}}
+	return &world{
+		map[string]*policySpec{},
+		map[string]*controlv1alpha1.BindingSpec{},
+		map[objref.Ref]*metav1.ObjectMeta{},
+		map[string]map[string]string{},
+		map[string]map[string]string{},
+	}
 }
 
 var someResources = map[schema.GroupResource]Resource{}

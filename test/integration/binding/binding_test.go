@@ -66,12 +66,16 @@ func TestClauses(t *testing.T) {
 		"names":        {fmt.Sprintf(`{"downsync":[{"namespaces":[%q],"objectNames":["plain","web"]}]}`, ns), []string{"configmaps plain", "deployments web"}},
 		"nslabels":     {`{"downsync":[{"namespaceSelectors":[{"matchLabels":{"team":"clauses"}}]}]}`, []string{"configmaps plain", "configmaps settings", "deployments web"}},
 		"nslabelsnone": {`{"downsync":[{"namespaceSelectors":[{"matchLabels":{"team":"none"}},{}],` + own + `}]}`, all},
-		"union": {fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q,"site":"edge"}}],"downsync":[`+
-			`{"resources":["configmaps"],"createOnly":true,"statusCollectors":["z","a"],`+own+`},`+
-			`{"wantSingletonReportedState":true,"objectSelectors":[{"matchLabels":{"test":%q,"app":"web"}}]}]}`, e.name, e.name),
-			[]string{"configmaps plain createOnly a+z", "configmaps settings createOnly singleton a+z", "deployments web singleton", "-> " + e.name + "-a"}},
-		"anycluster": {fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}},{"matchLabels":{"no":"where"}}],"downsync":[{"resources":["deployments"],%s}]}`, e.name, own),
-			[]string{"deployments web", "-> " + e.name + "-a", "-> " + e.name + "-b"}},
+		"union": {
+			fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q,"site":"edge"}}],"downsync":[`+
+				`{"resources":["configmaps"],"createOnly":true,"statusCollectors":["z","a"],`+own+`},`+
+				`{"wantSingletonReportedState":true,"objectSelectors":[{"matchLabels":{"test":%q,"app":"web"}}]}]}`, e.name, e.name),
+			[]string{"configmaps plain createOnly a+z", "configmaps settings createOnly singleton a+z", "deployments web singleton", "-> " + e.name + "-a"},
+		},
+		"anycluster": {
+			fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}},{"matchLabels":{"no":"where"}}],"downsync":[{"resources":["deployments"],%s}]}`, e.name, own),
+			[]string{"deployments web", "-> " + e.name + "-a", "-> " + e.name + "-b"},
+		},
 		"nothing": {`{"clusterSelectors":[],"downsync":[{"objectNames":["` + e.name + `-nobody"]}]}`, []string{}},
 	}
 	for name, tc := range cases {
