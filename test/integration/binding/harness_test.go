@@ -85,6 +85,10 @@ func newEnvironment(t *testing.T) *environment {
 		}
 		e.install("its1", e.its, filepath.Join(strings.TrimSpace(string(dir)),
 			"cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml"), managed)
+		for _, space := range []string{"wds", "its"} {
+			fleet.Kubectl(t, space+"1", "create", "namespace", "starling-system")
+			fleet.Kubectl(t, space+"1", "apply", "-f", "../../../config/rbac/"+space)
+		}
 	})
 	e.create(namespaces, object("", e.name, nil))
 	return e
@@ -327,7 +331,7 @@ type controller struct {
 func (e *environment) start(inventories ...binding.Inventory) *controller {
 	e.t.Helper()
 	c := &controller{writes: &writes{}}
-	config := e.fleet.Config(e.t, "wds1")
+	config := e.identity("wds1")
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		c.writes.next = next
 		return c.writes
@@ -354,7 +358,18 @@ func (e *environment) start(inventories ...binding.Inventory) *controller {
 }
 
 func (e *environment) inventory() binding.Inventory {
-	return inventoryOf(e.fleet.Config(e.t, "its1"))
+	return inventoryOf(e.identity("its1"))
+}
+
+// identity returns a configuration with the rights that the controller has in production.
+func (e *environment) identity(space string) *rest.Config {
+	e.t.Helper()
+	config := e.fleet.Config(e.t, space)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:starling-system:binding-controller",
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:starling-system", "system:authenticated"},
+	}
+	return config
 }
 
 func inventoryOf(config *rest.Config) binding.Inventory {
