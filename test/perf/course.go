@@ -26,8 +26,11 @@ var (
 )
 
 const (
-	// name is the name of the namespace, the policy and the object that are measured.
+	// name is the name of the namespace and the policy that are measured.
 	name = "starling-perf"
+	// objects is how many objects are edited in turn: a status under churn is reported once a second, and what is measured
+	// is the first change after quiet.
+	objects = 8
 	// bareName is the name of the namespace and the object that OCM carries alone.
 	bareName = "starling-perf-bare"
 )
@@ -37,7 +40,7 @@ const (
 const object = `
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: $NAME, namespace: $NAME, labels: {measured: starling-perf}}
+metadata: {name: $OBJECT, namespace: $NAME, labels: {measured: starling-perf}}
 spec:
   replicas: 0
   minReadySeconds: 1
@@ -60,7 +63,7 @@ spec:
 
 var managedClusters = schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1", Resource: "managedclusters"}
 
-// course is the way that is measured: one object, and a watch at each place that it passes.
+// course is the way that is measured: some objects, and a watch at each place that they pass.
 type course struct {
 	cluster       string
 	wds, its, wec *dynamic.DynamicClient
@@ -82,7 +85,7 @@ func newCourse(_ context.Context, o *options) (*course, error) {
 	return c, nil
 }
 
-// prepare places the object, and sees that its status has come back once.
+// prepare places the objects, and sees that their status has come back once.
 func (c *course) prepare(ctx context.Context) error {
 	_, err := c.its.Resource(managedClusters).Patch(ctx, c.cluster, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"starling-perf":"here"}}}`), metav1.PatchOptions{})
@@ -95,57 +98,70 @@ func (c *course) prepare(ctx context.Context) error {
 	c.reports = observe(ctx, c.its.Resource(controlv1alpha1.WorkStatuses).Namespace(c.cluster), reportVersion)
 	c.returned = observe(ctx, c.wds.Resource(deployments).Namespace(name), specAndStatus)
 
-	if _, err := c.create(ctx, c.wds, namespaces, "", namespace, name); err != nil {
+	if _, err := c.wds.Resource(namespaces).Create(ctx, parse(namespace, name, ""), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if _, err := c.create(ctx, c.wds, deployments, name, object, name); err != nil {
+	for i := range objects {
+		if _, err := c.wds.Resource(deployments).Namespace(name).Create(ctx, parse(object, name, nameOf(i)), metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	if _, err := c.wds.Resource(controlv1alpha1.BindingPolicies).Create(ctx, parse(policy, name, ""), metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if _, err := c.create(ctx, c.wds, controlv1alpha1.BindingPolicies, "", policy, name); err != nil {
-		return err
+	// The same content as the works of the measured objects: OCM applies all of a work when one part of it changes.
+	manifests := []any{parse(namespace, bareName, "").Object}
+	for i := range objects {
+		manifests = append(manifests, parse(object, bareName, nameOf(i)).Object)
 	}
 	work := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": manifestWorks.GroupVersion().String(),
 		"kind":       "ManifestWork",
 		"metadata":   map[string]any{"name": bareName},
-		"spec": map[string]any{"workload": map[string]any{"manifests": []any{
-			parse(namespace, bareName).Object, parse(object, bareName).Object,
-		}}},
+		"spec":       map[string]any{"workload": map[string]any{"manifests": manifests}},
 	}}
 	if _, err := c.its.Resource(manifestWorks).Namespace(c.cluster).Create(ctx, work, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if _, err := c.bare.wait(ctx, state{spec: 1}); err != nil {
+	if _, err := c.bare.wait(ctx, state{object: nameOf(objects - 1), spec: 1}); err != nil {
 		return fmt.Errorf("wait for OCM to deliver: %w", err)
 	}
-	if _, err := c.placed.wait(ctx, state{spec: 1}); err != nil {
-		return fmt.Errorf("wait for the object in the WEC: %w", err)
+	waiting := map[string]bool{}
+	for i := range objects {
+		waiting[nameOf(i)] = true
 	}
-	if _, err := c.returned.wait(ctx, state{spec: 1, status: 1}); err != nil {
-		return fmt.Errorf("wait for the status in the WDS: %w", err)
+	for len(waiting) > 0 {
+		returned, err := c.returned.wait(ctx, state{status: 1})
+		if err != nil {
+			return fmt.Errorf("wait for the status of %d objects in the WDS: %w", len(waiting), err)
+		}
+		c.returned.passed = nil
+		delete(waiting, returned.state.object)
 	}
 	return nil
 }
 
-// editObject edits the object in the WDS and returns when it was accepted, and when it was seen to have passed each stage.
+// editObject edits one of the objects in the WDS and returns when that was accepted, and when it was seen to have passed each
+// stage. The value is another one in each call.
 func (c *course) editObject(ctx context.Context, value int64) ([]time.Time, error) {
-	_, err := c.wds.Resource(deployments).Namespace(name).Patch(ctx, name, types.MergePatchType,
+	edited := nameOf(int(value % objects))
+	_, err := c.wds.Resource(deployments).Namespace(name).Patch(ctx, edited, types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"minReadySeconds":%d}}`, value), metav1.PatchOptions{})
 	times := []time.Time{time.Now()}
 	if err != nil {
 		return nil, err
 	}
-	work, err := c.works.wait(ctx, state{spec: value})
+	work, err := c.works.wait(ctx, state{object: edited, spec: value})
 	if err != nil {
 		return nil, fmt.Errorf("wait for the work in the mailbox: %w", err)
 	}
-	placed, err := c.placed.wait(ctx, state{spec: value})
+	placed, err := c.placed.wait(ctx, state{object: edited, spec: value})
 	if err != nil {
 		return nil, fmt.Errorf("wait for the object in the WEC: %w", err)
 	}
 	times = append(times, work.at, placed.at)
 	// The cluster counts generations of its own.
-	answered := state{status: placed.generation}
+	answered := state{object: edited, status: placed.generation}
 	for _, place := range []struct {
 		what     string
 		observer *observer
@@ -163,20 +179,17 @@ func (c *course) editObject(ctx context.Context, value int64) ([]time.Time, erro
 	return times, nil
 }
 
-// editWork edits the object of a work directly and returns how long it took to the WEC.
+// editWork edits an object in a work directly and returns how long it took to the WEC.
 func (c *course) editWork(ctx context.Context, value int64) (time.Duration, error) {
+	edited := value % objects
 	_, err := c.its.Resource(manifestWorks).Namespace(c.cluster).Patch(ctx, bareName, types.JSONPatchType,
-		fmt.Appendf(nil, `[{"op":"replace","path":"/spec/workload/manifests/1/spec/minReadySeconds","value":%d}]`, value), metav1.PatchOptions{})
+		fmt.Appendf(nil, `[{"op":"replace","path":"/spec/workload/manifests/%d/spec/minReadySeconds","value":%d}]`, edited+1, value), metav1.PatchOptions{})
 	accepted := time.Now()
 	if err != nil {
 		return 0, err
 	}
-	arrived, err := c.bare.wait(ctx, state{spec: value})
+	arrived, err := c.bare.wait(ctx, state{object: nameOf(int(edited)), spec: value})
 	return arrived.at.Sub(accepted), err
-}
-
-func (c *course) create(ctx context.Context, client dynamic.Interface, gvr schema.GroupVersionResource, in, text, named string) (*unstructured.Unstructured, error) {
-	return client.Resource(gvr).Namespace(in).Create(ctx, parse(text, named), metav1.CreateOptions{})
 }
 
 // clear removes what prepare made, and waits until it is gone.
@@ -214,38 +227,41 @@ func removed(ctx context.Context, resource dynamic.ResourceInterface, what strin
 	}
 }
 
-// state is what an object says of the edit: the value in its spec, and the generation that its status speaks of. Zero stands
-// for whatever.
-type state struct{ spec, status int64 }
-
-func specAndStatus(obj *unstructured.Unstructured) state {
-	return state{spec: number(obj, "spec", "minReadySeconds"), status: number(obj, "status", "observedGeneration")}
+// state is what an object says of the edit: the value in its spec, and the generation that its status speaks of. In a
+// question, what is empty is of no interest.
+type state struct {
+	object       string
+	spec, status int64
 }
 
-// workVersion is the state in a work of the measured object.
-func workVersion(work *unstructured.Unstructured) state {
+func nameOf(i int) string { return fmt.Sprintf("%s-%d", name, i) }
+
+func specAndStatus(obj *unstructured.Unstructured) []state {
+	return []state{{object: obj.GetName(), spec: number(obj, "spec", "minReadySeconds"), status: number(obj, "status", "observedGeneration")}}
+}
+
+// workVersion is the state of the objects in a work.
+func workVersion(work *unstructured.Unstructured) []state {
 	manifests, _, err := unstructured.NestedSlice(work.Object, "spec", "workload", "manifests")
-	if err != nil || work.GetName() == bareName {
-		return state{}
+	if err != nil {
+		return nil
 	}
+	var states []state
 	for _, manifest := range manifests {
 		if fields, ok := manifest.(map[string]any); ok {
 			obj := &unstructured.Unstructured{Object: fields}
-			if obj.GetKind() == "Deployment" && obj.GetName() == name {
-				return state{spec: number(obj, "spec", "minReadySeconds")}
-			}
+			states = append(states, state{object: obj.GetName(), spec: number(obj, "spec", "minReadySeconds")})
 		}
 	}
-	return state{}
+	return states
 }
 
-func reportVersion(report *unstructured.Unstructured) state {
-	kind, _, err := unstructured.NestedString(report.Object, "spec", "sourceRef", "kind")
-	about, _, errName := unstructured.NestedString(report.Object, "spec", "sourceRef", "name")
-	if err != nil || errName != nil || kind != "Deployment" || about != name {
-		return state{}
+func reportVersion(report *unstructured.Unstructured) []state {
+	about, _, err := unstructured.NestedString(report.Object, "spec", "sourceRef", "name")
+	if err != nil {
+		return nil
 	}
-	return state{status: number(report, "status", "observedGeneration")}
+	return []state{{object: about, status: number(report, "status", "observedGeneration")}}
 }
 
 // seen is a state and when we got to know it.
@@ -263,9 +279,9 @@ type observer struct {
 	err    error
 }
 
-// observe watches until the context ends. The read function gives a zero state for an object that is of no interest.
-func observe(ctx context.Context, resource dynamic.ResourceInterface, read func(*unstructured.Unstructured) state) *observer {
-	o := &observer{events: make(chan seen, 1024)}
+// observe watches until the context ends.
+func observe(ctx context.Context, resource dynamic.ResourceInterface, read func(*unstructured.Unstructured) []state) *observer {
+	o := &observer{events: make(chan seen, 4096)}
 	go func() {
 		defer close(o.events)
 		var version string
@@ -282,8 +298,12 @@ func observe(ctx context.Context, resource dynamic.ResourceInterface, read func(
 					break
 				}
 				version = obj.GetResourceVersion()
-				if s := read(obj); event.Type != watch.Bookmark && s != (state{}) {
-					o.events <- seen{s, obj.GetGeneration(), time.Now()}
+				if event.Type == watch.Bookmark {
+					continue
+				}
+				now := time.Now()
+				for _, s := range read(obj) {
+					o.events <- seen{s, obj.GetGeneration(), now}
 				}
 			}
 			watcher.Stop()
@@ -295,7 +315,7 @@ func observe(ctx context.Context, resource dynamic.ResourceInterface, read func(
 // wait returns the first sight of a state; what was seen before it is forgotten.
 func (o *observer) wait(ctx context.Context, want state) (seen, error) {
 	matches := func(s seen) bool {
-		return (want.spec == 0 || s.state.spec == want.spec) && (want.status == 0 || s.state.status == want.status)
+		return (want.object == "" || s.state.object == want.object) && (want.spec == 0 || s.state.spec == want.spec) && (want.status == 0 || s.state.status == want.status)
 	}
 	for i, s := range o.passed {
 		if matches(s) {
@@ -322,9 +342,9 @@ func (o *observer) wait(ctx context.Context, want state) (seen, error) {
 	}
 }
 
-func parse(text, named string) *unstructured.Unstructured {
+func parse(text, namespace, named string) *unstructured.Unstructured {
 	obj := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(text, "$NAME", named)), obj); err != nil {
+	if err := yaml.Unmarshal([]byte(strings.NewReplacer("$NAME", namespace, "$OBJECT", named).Replace(text)), obj); err != nil {
 		panic(err) // the texts are constants
 	}
 	return obj

@@ -91,7 +91,7 @@ func (o *options) print(results map[string][]time.Duration) error {
 		}
 		return nil
 	}
-	fmt.Printf("%d edits of a Deployment, one after the other, on an idle fleet; %d CPUs, %s\n\n", o.edits, runtime.NumCPU(), runtime.GOARCH)
+	fmt.Printf("%d edits of Deployments, one after the other, on an idle fleet; %d CPUs, %s\n\n", o.edits, runtime.NumCPU(), runtime.GOARCH)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "ms\tp50\tp90\tp99\tmax\t")
 	row := func(name string) {
