@@ -182,7 +182,11 @@ func (c *Controller) Ready() error {
 	for _, group := range c.config.API.Unknown() {
 		missing = append(missing, "API group "+group)
 	}
-	for gr := range c.config.API.Resources() {
+	resources := c.config.API.Resources()
+	if len(resources) == 0 {
+		missing = append(missing, "the API of the WDS")
+	}
+	for gr := range resources {
 		if !c.config.Index.Known(gr) {
 			missing = append(missing, gr.String())
 		}
