@@ -242,7 +242,7 @@ func (a *Agent) followWanted(ctx context.Context) {
 	}
 	a.enqueueAll(schema.GroupResource{})
 	for {
-		a.wanted.Set(a.index.wanted())
+		a.wanted.Set(a.index.wanted(a.reportedResources()))
 		select {
 		case <-ctx.Done():
 			return
@@ -262,6 +262,16 @@ func (a *Agent) enqueueAll(gr schema.GroupResource) {
 			a.queue.Add(key{r.Name})
 		}
 	}
+}
+
+func (a *Agent) reportedResources() map[schema.GroupResource]struct{} {
+	resources := map[schema.GroupResource]struct{}{}
+	for _, item := range a.mailbox.informer.GetStore().List() {
+		if r, ok := item.(*report); ok {
+			resources[schema.GroupResource{Group: r.source.Group, Resource: r.source.Resource}] = struct{}{}
+		}
+	}
+	return resources
 }
 
 func (a *Agent) setApplied(obj any) []string {

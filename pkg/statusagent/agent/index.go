@@ -193,17 +193,22 @@ func (x *index) all(gr schema.GroupResource) []string {
 	return names
 }
 
-// wanted returns the resources of the objects that are ours. Of several versions it is the newest.
-func (x *index) wanted() map[schema.GroupResource]dynwatch.Resource {
+// wanted returns the resources of the objects that are ours, and of those that may be: whose works were not seen, while some
+// of the resource are reported. Of several versions it is the newest.
+func (x *index) wanted(reported map[schema.GroupResource]struct{}) map[schema.GroupResource]dynwatch.Resource {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	resources := map[schema.GroupResource]dynwatch.Resource{}
 	for _, a := range x.applied {
-		if len(x.works[a.work].labels) == 0 {
+		w, seen := x.works[a.work]
+		if seen && len(w.labels) == 0 {
 			continue
 		}
 		for ref, v := range a.versions {
 			gr := ref.GroupResource()
+			if _, some := reported[gr]; !seen && !some {
+				continue
+			}
 			if before, ok := resources[gr]; !ok || version.CompareKubeAwareVersionStrings(v, before.Version) > 0 {
 				resources[gr] = dynwatch.Resource{GroupVersionResource: gr.WithVersion(v)}
 			}

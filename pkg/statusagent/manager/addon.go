@@ -24,9 +24,9 @@ func (m *Manager) addon(ctx context.Context) *addon {
 		image: m.config.AgentImage,
 		options: agent.AgentAddonOptions{
 			AddonName: statusagent.AddonName,
+			// Requests for certificates are approved by approver, not by the framework.
 			Registration: &agent.RegistrationOption{
 				CSRConfigurations:     registration,
-				CSRApproveCheck:       approver(ctx),
 				PermissionConfig:      m.permit(ctx),
 				AgentInstallNamespace: namespace,
 			},

@@ -8,15 +8,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	"open-cluster-management.io/addon-framework/pkg/agent"
-	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/statusagent"
+	"github.com/starlinghq/starling/pkg/write"
 )
 
 // identities of OCM's registration agents, which ask for the certificates of the add-ons of their cluster.
@@ -25,18 +31,111 @@ const (
 	identityPrefix     = "system:open-cluster-management:"
 )
 
-// approver approves requests for the certificate of the add-on's agent, as the framework asks for it.
-func approver(ctx context.Context) agent.CSRApproveFunc {
-	return func(cluster *clusterv1.ManagedCluster, _ *addonv1alpha1.ManagedClusterAddOn, csr *certificatesv1.CertificateSigningRequest) bool {
-		err := approve(cluster, csr)
-		logger := klog.FromContext(ctx).WithValues(logging.Cluster, cluster.Name, "csr", csr.Name, "requester", csr.Spec.Username)
-		if err != nil {
-			logger.Error(err, "Left a request for a certificate alone")
-			return false
-		}
-		logger.V(2).Info("Approved a request for a certificate")
-		return true
+// approver approves requests for the certificate of the add-on's agent.
+//
+// The framework would do it with the check below, but its controller (v1.2.0) writes into objects that its informer shares.
+type approver struct {
+	inventory *inventory
+	writer    *write.Writer
+	queue     workqueue.TypedRateLimitingInterface[requestKey]
+}
+
+// requestKey names a CertificateSigningRequest.
+type requestKey struct{ name string }
+
+func newApprover(inventory *inventory, writer *write.Writer) (*approver, error) {
+	a := &approver{
+		inventory: inventory,
+		writer:    writer,
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[requestKey](20*time.Millisecond, 30*time.Second),
+			workqueue.TypedRateLimitingQueueConfig[requestKey]{Name: Name + "-approve"}),
 	}
+	// A request may be seen before what it depends on is.
+	ofCluster := func(cluster string) {
+		requests, err := inventory.requests.List(labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabelKey: cluster}))
+		if err != nil {
+			return // a lister has no errors
+		}
+		for _, request := range requests {
+			a.queue.Add(requestKey{request.Name})
+		}
+	}
+	return a, errors.Join(
+		onChange(inventory.requestsInformer, func(o metav1.Object) { a.queue.Add(requestKey{o.GetName()}) }),
+		onChange(inventory.clustersInformer, func(o metav1.Object) { ofCluster(o.GetName()) }),
+		onChange(inventory.addonsInformer, func(o metav1.Object) {
+			if o.GetName() == statusagent.AddonName {
+				ofCluster(o.GetNamespace())
+			}
+		}),
+	)
+}
+
+func (a *approver) run(ctx context.Context) {
+	var working sync.WaitGroup
+	if a.inventory.waitSynced(ctx) {
+		working.Go(func() {
+			for a.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	a.queue.ShutDown()
+	working.Wait()
+}
+
+func (a *approver) next(ctx context.Context) bool {
+	k, shutdown := a.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer a.queue.Done(k)
+	err := a.sync(ctx, k)
+	switch {
+	case err == nil:
+		a.queue.Forget(k)
+	case ctx.Err() != nil:
+		return false
+	default:
+		klog.FromContext(ctx).Error(err, "Cannot approve a request for a certificate", logging.Key, k.name)
+		a.queue.AddRateLimited(k)
+	}
+	return true
+}
+
+func (a *approver) sync(ctx context.Context, k requestKey) error {
+	csr, err := a.inventory.requests.Get(k.name)
+	if err != nil || len(csr.Status.Conditions) > 0 {
+		return nil //nolint:nilerr // it is gone, or was approved, denied or failed
+	}
+	// The label only says of which cluster the request may be; that it is, is told from the requester.
+	cluster, err := a.inventory.clusters.Get(csr.Labels[clusterv1.ClusterNameLabelKey])
+	if err != nil {
+		return nil //nolint:nilerr // a cluster that is not there has no agent
+	}
+	if _, err := a.inventory.addons.ManagedClusterAddOns(cluster.Name).Get(statusagent.AddonName); err != nil {
+		return nil //nolint:nilerr // the add-on is not installed there
+	}
+	logger := klog.FromContext(ctx).WithValues(logging.Cluster, cluster.Name, "csr", csr.Name, "requester", csr.Spec.Username)
+	if err := approve(cluster, csr); err != nil {
+		logger.Info("Left a request for a certificate alone", logging.Reason, err.Error())
+		return nil
+	}
+	csr = csr.DeepCopy()
+	csr.TypeMeta = metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"}
+	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "StatusAddOn",
+		Message: "Requested by the registration agent of the cluster for the agent of the status add-on there.",
+	})
+	target := write.Target{
+		Resource: certificatesv1.SchemeGroupVersion.WithResource("certificatesigningrequests"), Name: csr.Name, Subresource: "approval",
+	}
+	if _, err := a.writer.Update(ctx, target, csr, "approve"); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	logger.V(2).Info("Approved a request for a certificate")
+	return nil
 }
 
 // approve tells why a request for a certificate is not approved, nil if it is: it must come from the registration agent of

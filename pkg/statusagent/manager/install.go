@@ -3,26 +3,16 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
-	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
-	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
-	addonlisters "open-cluster-management.io/api/client/addon/listers/addon/v1alpha1"
-	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
-	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
-	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
 
-	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/statusagent"
 	"github.com/starlinghq/starling/pkg/write"
@@ -33,111 +23,52 @@ import (
 //
 // OCM's own way to install by Placement would need its placement controller, and a Placement that the user must not touch.
 type installer struct {
-	strategy InstallStrategy
-	writer   *write.Writer
-	queue    workqueue.TypedRateLimitingInterface[clusterKey]
-
-	clusters         clusterlisters.ManagedClusterLister
-	addons           addonlisters.ManagedClusterAddOnLister
-	managementAddons addonlisters.ClusterManagementAddOnLister
-	informers        []cache.SharedIndexInformer
+	strategy  InstallStrategy
+	inventory *inventory
+	writer    *write.Writer
+	queue     workqueue.TypedRateLimitingInterface[clusterKey]
 }
 
 // clusterKey names a cluster; the one without a name stands for the ClusterManagementAddOn.
 type clusterKey struct{ name string }
 
-func newInstaller(config *rest.Config, writer *write.Writer, strategy InstallStrategy) (*installer, error) {
-	clusterClient, err := clusterclient.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("build client for clusters: %w", err)
-	}
-	addonClient, err := addonclient.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("build client for add-ons: %w", err)
-	}
-	const never = 0
-	clusters := clusterinformers.NewSharedInformerFactory(clusterClient, never).Cluster().V1().ManagedClusters()
-	addons := addoninformers.NewSharedInformerFactory(addonClient, never).Addon().V1alpha1()
+func newInstaller(inventory *inventory, writer *write.Writer, strategy InstallStrategy) (*installer, error) {
 	i := &installer{
-		strategy: strategy,
-		writer:   writer,
+		strategy:  strategy,
+		inventory: inventory,
+		writer:    writer,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			// A mailbox follows the acceptance of its cluster within milliseconds.
 			workqueue.NewTypedItemExponentialFailureRateLimiter[clusterKey](20*time.Millisecond, 30*time.Second),
-			workqueue.TypedRateLimitingQueueConfig[clusterKey]{Name: Name}),
-		clusters:         clusters.Lister(),
-		addons:           addons.ManagedClusterAddOns().Lister(),
-		managementAddons: addons.ClusterManagementAddOns().Lister(),
+			workqueue.TypedRateLimitingQueueConfig[clusterKey]{Name: Name + "-install"}),
 	}
-	for _, o := range []struct {
-		informer cache.SharedIndexInformer
-		key      func(metav1.Object) (clusterKey, bool)
-	}{
-		{clusters.Informer(), func(o metav1.Object) (clusterKey, bool) { return clusterKey{o.GetName()}, true }},
-		{addons.ManagedClusterAddOns().Informer(), func(o metav1.Object) (clusterKey, bool) {
-			return clusterKey{o.GetNamespace()}, o.GetName() == statusagent.AddonName
-		}},
-		{addons.ClusterManagementAddOns().Informer(), func(o metav1.Object) (clusterKey, bool) {
-			return clusterKey{}, o.GetName() == statusagent.AddonName
-		}},
-	} {
-		if err := i.observe(o.informer, o.key); err != nil {
-			return nil, err
-		}
-	}
-	return i, nil
-}
-
-func (i *installer) observe(informer cache.SharedIndexInformer, keyOf func(metav1.Object) (clusterKey, bool)) error {
-	add := func(obj any) {
-		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = tombstone.Obj
-		}
-		if o, ok := obj.(metav1.Object); ok {
-			if k, ok := keyOf(o); ok {
-				i.queue.Add(k)
+	return i, errors.Join(
+		onChange(inventory.clustersInformer, func(o metav1.Object) { i.queue.Add(clusterKey{o.GetName()}) }),
+		onChange(inventory.addonsInformer, func(o metav1.Object) {
+			if o.GetName() == statusagent.AddonName {
+				i.queue.Add(clusterKey{o.GetNamespace()})
 			}
-		}
-	}
-	if err := informer.SetTransform(client.StripManagedFields); err != nil {
-		return fmt.Errorf("set transform: %w", err)
-	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: add, UpdateFunc: func(_, obj any) { add(obj) }, DeleteFunc: add,
-	})
-	if err != nil {
-		return fmt.Errorf("add event handler: %w", err)
-	}
-	i.informers = append(i.informers, informer)
-	return nil
+		}),
+		onChange(inventory.managementAddonsInformer, func(o metav1.Object) {
+			if o.GetName() == statusagent.AddonName {
+				i.queue.Add(clusterKey{})
+			}
+		}),
+	)
 }
 
 func (i *installer) run(ctx context.Context) {
-	var running sync.WaitGroup
-	synced := make([]cache.InformerSynced, 0, len(i.informers))
-	for _, informer := range i.informers {
-		synced = append(synced, informer.HasSynced)
-		running.Go(func() { informer.RunWithContext(ctx) })
-	}
-	if cache.WaitForCacheSync(ctx.Done(), synced...) {
+	var working sync.WaitGroup
+	if i.inventory.waitSynced(ctx) {
 		i.queue.Add(clusterKey{})
-		running.Go(func() {
+		working.Go(func() {
 			for i.next(ctx) {
 			}
 		})
 	}
 	<-ctx.Done()
 	i.queue.ShutDown()
-	running.Wait()
-}
-
-func (i *installer) ready() error {
-	for _, informer := range i.informers {
-		if !informer.HasSynced() {
-			return errors.New("clusters and add-ons not read yet")
-		}
-	}
-	return nil
+	working.Wait()
 }
 
 func (i *installer) next(ctx context.Context) bool {
@@ -164,7 +95,7 @@ func (i *installer) next(ctx context.Context) bool {
 }
 
 func (i *installer) sync(ctx context.Context, k clusterKey) error {
-	management, err := i.managementAddons.Get(statusagent.AddonName)
+	management, err := i.inventory.managementAddons.Get(statusagent.AddonName)
 	if k.name == "" {
 		if !apierrors.IsNotFound(err) {
 			return err
@@ -176,11 +107,11 @@ func (i *installer) sync(ctx context.Context, k clusterKey) error {
 	if i.strategy != InstallAll {
 		return nil
 	}
-	cluster, clusterErr := i.clusters.Get(k.name)
+	cluster, clusterErr := i.inventory.clusters.Get(k.name)
 	if clusterErr != nil || !cluster.Spec.HubAcceptsClient || !cluster.DeletionTimestamp.IsZero() {
 		return nil //nolint:nilerr // the lister says nothing else than that the cluster is gone
 	}
-	if _, addonErr := i.addons.ManagedClusterAddOns(k.name).Get(statusagent.AddonName); !apierrors.IsNotFound(addonErr) {
+	if _, addonErr := i.inventory.addons.ManagedClusterAddOns(k.name).Get(statusagent.AddonName); !apierrors.IsNotFound(addonErr) {
 		return addonErr
 	}
 	if err != nil {

@@ -55,7 +55,9 @@ type Config struct {
 // Manager manages the add-on on one ITS.
 type Manager struct {
 	config    Config
+	inventory *inventory
 	installer *installer
+	approver  *approver
 	hub       kubernetes.Interface
 	writer    *write.Writer
 }
@@ -76,7 +78,13 @@ func New(config Config) (*Manager, error) {
 	if m.writer, err = write.New(config.ITS, "its", Name); err != nil {
 		return nil, err
 	}
-	m.installer, err = newInstaller(config.ITS, m.writer, config.Install)
+	if m.inventory, err = newInventory(config.ITS, m.hub); err != nil {
+		return nil, err
+	}
+	if m.installer, err = newInstaller(m.inventory, m.writer, config.Install); err != nil {
+		return nil, err
+	}
+	m.approver, err = newApprover(m.inventory, m.writer)
 	return m, err
 }
 
@@ -94,10 +102,12 @@ func (m *Manager) Run(ctx context.Context) error {
 		return fmt.Errorf("start add-on manager: %w", err)
 	}
 	var running sync.WaitGroup
+	running.Go(func() { m.inventory.run(ctx) })
 	running.Go(func() { m.installer.run(ctx) })
+	running.Go(func() { m.approver.run(ctx) })
 	running.Wait()
 	return nil
 }
 
 // Ready tells what was not read yet, nil if nothing.
-func (m *Manager) Ready() error { return m.installer.ready() }
+func (m *Manager) Ready() error { return m.inventory.ready() }

@@ -1,0 +1,515 @@
+package status
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/statusagent/agent"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+// wdsUID is the identity of the WDS that the works of these tests come from.
+const wdsUID = "11111111-2222-3333-4444-555555555555"
+
+func ourLabels() map[string]any {
+	return map[string]any{"starling.io/wds-uid": wdsUID, "transport.kubestellar.io/originWdsName": "wds1"}
+}
+
+func manifestWork(cluster, name string, labels map[string]any) map[string]any {
+	return map[string]any{
+		"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+		"metadata": map[string]any{"name": name, "namespace": cluster, "labels": labels},
+		"spec":     map[string]any{"workload": map[string]any{"manifests": []any{}}},
+	}
+}
+
+// member is a cluster with its agent, in which the tests play OCM's work agent.
+type member struct {
+	t        *testing.T
+	cluster  string
+	its, wec *space
+	hub      *rest.Config
+	own      *rest.Config
+	sent     *traffic
+	stop     func()
+}
+
+// enroll joins a cluster. Its objects live in a namespace of its name.
+func enroll(t *testing.T, cluster string) *member {
+	t.Helper()
+	_, its, wec := fleet(t)
+	m := &member{t: t, cluster: cluster, its: its, wec: wec}
+	m.hub, m.own = join(t, cluster)
+	wec.namespace(t, cluster)
+	return m
+}
+
+// start starts the agent.
+func (m *member) start() *agent.Agent {
+	m.t.Helper()
+	excluded, err := agent.ParseExcluded(agent.DefaultExcludeKinds)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.sent = &traffic{}
+	a, err := agent.New(agent.Config{
+		Cluster: m.cluster, Hub: m.sent.count(m.hub), WEC: m.sent.count(m.own), Excluded: excluded, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.stop = run(m.t, func(ctx context.Context) error { return a.Run(ctx, 4) })
+	testenv.Eventually(m.t, patience, func() (bool, string) {
+		if err := a.Ready(); err != nil {
+			return false, err.Error()
+		}
+		return true, ""
+	})
+	return a
+}
+
+// work creates a work in the mailbox and its counterpart in the WEC.
+func (m *member) work(name string, labels map[string]any) *unstructured.Unstructured {
+	m.t.Helper()
+	m.its.create(m.t, manifestWorks, manifestWork(m.cluster, name, labels))
+	return m.wec.create(m.t, appliedWorks, map[string]any{
+		"apiVersion": "work.open-cluster-management.io/v1", "kind": "AppliedManifestWork",
+		"metadata": map[string]any{"name": "hash-" + m.cluster + "-" + name},
+		"spec":     map[string]any{"hubHash": "hash", "agentID": "agent", "manifestWorkName": name},
+	})
+}
+
+// holds says which objects the work holds in the WEC.
+func (m *member) holds(work string, refs ...objref.Ref) {
+	m.t.Helper()
+	resources := make([]any, 0, len(refs))
+	for _, ref := range refs {
+		resources = append(resources, map[string]any{
+			"group": ref.Group, "version": "v1", "resource": ref.Resource, "namespace": ref.Namespace, "name": ref.Name, "uid": "u",
+		})
+	}
+	m.wec.setStatus(m.t, appliedWorks, "", "hash-"+m.cluster+"-"+work, map[string]any{"appliedResources": resources})
+}
+
+// widget creates an object in the WEC that the work owns; nil for one that is orphaned.
+func (m *member) widget(name string, owner *unstructured.Unstructured) objref.Ref {
+	m.t.Helper()
+	obj := map[string]any{
+		"apiVersion": "test.example.com/v1", "kind": "Widget",
+		"metadata": map[string]any{"name": name, "namespace": m.cluster}, "spec": map[string]any{"size": 1},
+	}
+	if owner != nil {
+		obj["metadata"].(map[string]any)["ownerReferences"] = ownedBy(owner)
+	}
+	m.wec.create(m.t, widgets, obj)
+	return objref.New(widgets.GroupResource(), m.cluster, name)
+}
+
+func ownedBy(owner *unstructured.Unstructured) []any {
+	return []any{map[string]any{
+		"apiVersion": owner.GetAPIVersion(), "kind": owner.GetKind(), "name": owner.GetName(), "uid": string(owner.GetUID()),
+	}}
+}
+
+func (m *member) report(ref objref.Ref) *unstructured.Unstructured {
+	m.t.Helper()
+	return m.its.get(m.t, workStatuses, m.cluster, corestatus.ReportName(ref))
+}
+
+// reports waits until the WorkStatus of the object has that status, as JSON; "" for none, "gone" for no WorkStatus.
+func (m *member) reports(ref objref.Ref, want string) *unstructured.Unstructured {
+	m.t.Helper()
+	var ws *unstructured.Unstructured
+	testenv.Eventually(m.t, patience, func() (bool, string) {
+		ws = m.report(ref)
+		got := "gone"
+		if ws != nil {
+			got = ""
+			if status, ok := ws.Object["status"]; ok {
+				got = asJSON(status)
+			}
+		}
+		return got == want, "the WorkStatus of " + ref.String() + " is " + got
+	})
+	return ws
+}
+
+func TestAgentReports(t *testing.T) {
+	m := enroll(t, "reports")
+	m.start()
+	w := m.work("w", ourLabels())
+	ref := m.widget("one", w)
+	m.holds("w", ref)
+
+	ws := m.reports(ref, "") // existence is status
+	if got, want := asJSON(ws.Object["spec"]), `{"sourceRef":{"group":"test.example.com","kind":"Widget","name":"one","namespace":"reports","resource":"widgets","version":"v1"}}`; got != want {
+		t.Errorf("spec %s, want %s", got, want)
+	}
+	if got, want := asJSON(ws.GetLabels()), asJSON(ourLabels()); got != want {
+		t.Errorf("labels %s, want %s", got, want)
+	}
+
+	t.Run("StatusIsCopied", func(t *testing.T) {
+		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"ready": true, "count": 1, "items": []any{"a", "b"}})
+		m.reports(ref, `{"count":1,"items":["a","b"],"ready":true}`)
+		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"ready": nil, "count": 2, "items": []any{"b"}})
+		m.reports(ref, `{"count":2,"items":["b"]}`)
+	})
+	t.Run("StatusVanishes", func(t *testing.T) {
+		m.wec.patch(t, widgets, m.cluster, "one", map[string]any{"status": nil}, "status")
+		m.reports(ref, "")
+	})
+	t.Run("ChurnCostsOneWritePerSecond", func(t *testing.T) {
+		quietly()
+		before, start := len(m.sent.written()), time.Now()
+		for i := range 40 {
+			m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 100 + i})
+			time.Sleep(25 * time.Millisecond)
+		}
+		m.reports(ref, `{"count":139}`)
+		most := 2 + int(time.Since(start)/time.Second)
+		if writes := m.sent.written()[before:]; len(writes) > most {
+			t.Errorf("40 changes in %s cost %d writes, want %d at most", time.Since(start), len(writes), most)
+		}
+	})
+	t.Run("WrittenAtOnceAfterQuiet", func(t *testing.T) {
+		quietly()
+		start := time.Now()
+		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 7})
+		m.reports(ref, `{"count":7}`)
+		if took := time.Since(start); took > 500*time.Millisecond {
+			t.Errorf("took %s", took)
+		}
+	})
+	t.Run("DeletedByHand", func(t *testing.T) {
+		uid := m.report(ref).GetUID()
+		m.its.delete(t, workStatuses, m.cluster, corestatus.ReportName(ref))
+		testenv.Eventually(t, patience, func() (bool, string) {
+			ws := m.report(ref)
+			return ws != nil && ws.GetUID() != uid && asJSON(ws.Object["status"]) == `{"count":7}`, "not healed"
+		})
+	})
+	t.Run("EditedByHand", func(t *testing.T) {
+		name := corestatus.ReportName(ref)
+		m.its.patch(t, workStatuses, m.cluster, name, map[string]any{"status": map[string]any{"count": 99, "extra": 1}}, "status")
+		m.its.patch(t, workStatuses, m.cluster, name, map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"starling.io/wds-uid": "forged", "kept": "x"}},
+			"spec":     map[string]any{"sourceRef": map[string]any{"name": "other", "kind": nil}},
+		})
+		testenv.Eventually(t, patience, func() (bool, string) {
+			ws := m.report(ref)
+			state := asJSON(ws.Object["spec"]) + asJSON(ws.GetLabels()) + asJSON(ws.Object["status"])
+			return strings.Contains(state, `"name":"one"`) && strings.Contains(state, `"kind":"Widget"`) &&
+				strings.Contains(state, wdsUID) && strings.Contains(state, `"kept":"x"`) && strings.HasSuffix(state, `{"count":7}`), state
+		})
+	})
+	t.Run("LabelsFollowTheWork", func(t *testing.T) {
+		m.its.patch(t, manifestWorks, m.cluster, "w", map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"transport.kubestellar.io/originWdsName": "renamed"}},
+		})
+		testenv.Eventually(t, patience, func() (bool, string) {
+			labels := m.report(ref).GetLabels()
+			return labels["transport.kubestellar.io/originWdsName"] == "renamed", asJSON(labels)
+		})
+	})
+	t.Run("MovedToAnotherWork", func(t *testing.T) {
+		uid := m.report(ref).GetUID()
+		m.work("w2", ourLabels())
+		m.holds("w2", ref)
+		m.holds("w")
+		quietly()
+		if ws := m.report(ref); ws == nil || ws.GetUID() != uid {
+			t.Error("the WorkStatus did not stay")
+		}
+	})
+	t.Run("ObjectDeleted", func(t *testing.T) {
+		m.wec.delete(t, widgets, m.cluster, "one")
+		m.reports(ref, "gone")
+	})
+	t.Run("ObjectBack", func(t *testing.T) {
+		m.widget("one", w)
+		m.reports(ref, "")
+	})
+	t.Run("Released", func(t *testing.T) {
+		m.holds("w2")
+		m.reports(ref, "gone")
+		if m.wec.get(t, widgets, m.cluster, "one") == nil {
+			t.Error("the object is gone")
+		}
+	})
+}
+
+func TestAgentReportsOnlyWhatIsOurs(t *testing.T) {
+	m := enroll(t, "ours")
+	m.start()
+	foreign := m.work("foreign", map[string]any{"app": "x"})
+	w := m.work("w", ourLabels())
+	notOurs, mine, both, unlisted := m.widget("foreign", foreign), m.widget("mine", w), m.widget("both", w), m.widget("unlisted", w)
+	orphaned := m.widget("orphaned", nil)
+	m.wec.setStatus(t, widgets, m.cluster, "orphaned", map[string]any{"count": 3})
+	m.wec.create(t, configMaps, map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": "excluded", "namespace": m.cluster, "ownerReferences": ownedBy(w)},
+	})
+	excluded := objref.New(configMaps.GroupResource(), m.cluster, "excluded")
+	m.holds("foreign", notOurs, both)
+	m.holds("w", mine, both, orphaned, excluded)
+
+	m.reports(mine, "")
+	m.reports(both, "")
+	m.reports(orphaned, `{"count":3}`)
+	m.wec.setStatus(t, widgets, m.cluster, "orphaned", map[string]any{"count": 4})
+	m.reports(orphaned, `{"count":4}`)
+	quietly()
+	for _, ref := range []objref.Ref{notOurs, unlisted, excluded} {
+		if m.report(ref) != nil {
+			t.Errorf("%s is reported", ref)
+		}
+	}
+	// A stranger's WorkStatus stays; a forged one with our label goes.
+	for name, labels := range map[string]map[string]any{"stranger": {"app": "x"}, "forged": ourLabels()} {
+		m.its.create(t, workStatuses, map[string]any{
+			"apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
+			"metadata": map[string]any{"name": name, "namespace": m.cluster, "labels": labels},
+			"spec": map[string]any{"sourceRef": map[string]any{
+				"group": mine.Group, "resource": mine.Resource, "namespace": mine.Namespace, "name": mine.Name,
+			}},
+		})
+	}
+	testenv.Eventually(t, patience, func() (bool, string) {
+		return m.its.get(t, workStatuses, m.cluster, "forged") == nil, "the forged one is still there"
+	})
+	if m.its.get(t, workStatuses, m.cluster, "stranger") == nil {
+		t.Error("the stranger's is gone")
+	}
+	// A work that becomes nobody's: its mailbox side goes first, the objects are still there.
+	m.its.delete(t, manifestWorks, m.cluster, "w")
+	quietly()
+	if m.report(mine) == nil {
+		t.Error("a WorkStatus went because a work was not seen, with its object still there")
+	}
+	m.wec.delete(t, widgets, m.cluster, "mine")
+	m.reports(mine, "gone")
+}
+
+func TestAgentRestartWritesNothing(t *testing.T) {
+	m := enroll(t, "restart")
+	m.start()
+	w := m.work("w", ourLabels())
+	var refs []objref.Ref
+	for _, name := range []string{"a", "b", "c"} {
+		refs = append(refs, m.widget(name, w))
+	}
+	m.holds("w", refs...)
+	m.wec.setStatus(t, widgets, m.cluster, "a", map[string]any{"count": 1, "inner": map[string]any{"a": "<&>", "b": "ü"}})
+	m.reports(refs[0], `{"count":1,"inner":{"a":"\u003c\u0026\u003e","b":"ü"}}`)
+	m.reports(refs[1], "")
+	m.reports(refs[2], "")
+	quietly()
+	m.stop()
+	uid := m.report(refs[1]).GetUID()
+
+	t.Run("Unchanged", func(t *testing.T) {
+		m.start()
+		quietly()
+		m.stop()
+		if writes := m.sent.written(); len(writes) > 0 {
+			t.Errorf("the restart wrote: %v", writes)
+		}
+	})
+	t.Run("ChangedMeanwhile", func(t *testing.T) {
+		m.wec.setStatus(t, widgets, m.cluster, "a", map[string]any{"count": 2, "inner": nil})
+		m.wec.delete(t, widgets, m.cluster, "c")
+		m.start()
+		m.reports(refs[0], `{"count":2}`)
+		m.reports(refs[2], "gone")
+		if writes := m.sent.written(); len(writes) != 2 {
+			t.Errorf("want two writes, got: %v", writes)
+		}
+		if m.report(refs[1]).GetUID() != uid {
+			t.Error("the WorkStatus of an object that did not change is another one")
+		}
+	})
+}
+
+func TestAgentSurvivesAKindThatGoes(t *testing.T) {
+	m := enroll(t, "kinds")
+	m.start()
+	const kind = "sprockets"
+	crd := func() {
+		m.wec.applyYAML(t, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sprockets.test.example.com}
+spec:
+  group: test.example.com
+  scope: Cluster
+  names: {kind: Sprocket, listKind: SprocketList, plural: sprockets, singular: sprocket}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`)
+	}
+	sprockets := schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: kind}
+	w := m.work("w", ourLabels())
+	widget, sprocket := m.widget("one", w), objref.New(sprockets.GroupResource(), "", "s")
+	create := func() {
+		m.wec.apply(t, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "test.example.com/v1", "kind": "Sprocket", "metadata": map[string]any{"name": "s", "ownerReferences": ownedBy(w)},
+		}})
+	}
+	// Held before it is served.
+	m.holds("w", widget, sprocket)
+	m.reports(widget, "")
+	crd()
+	create()
+	m.reports(sprocket, "")
+
+	m.wec.delete(t, crds, "", "sprockets.test.example.com")
+	m.reports(sprocket, "gone")
+	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 5})
+	m.reports(widget, `{"count":5}`)
+
+	testenv.Eventually(t, patience, func() (bool, string) {
+		return m.wec.get(t, crds, "", "sprockets.test.example.com") == nil, "the kind is still there"
+	})
+	crd()
+	create()
+	m.reports(sprocket, "")
+}
+
+func TestAgentOutlivesTheHub(t *testing.T) {
+	m := enroll(t, "hubloss")
+	line := newWire(t, m.hub)
+	m.hub = line.config
+	m.start()
+	w := m.work("w", ourLabels())
+	one, two, gone := m.widget("one", w), m.widget("two", w), m.widget("gone", w)
+	m.holds("w", one, two, gone)
+	m.reports(one, "")
+	m.reports(two, "")
+	m.reports(gone, "")
+	uid := m.report(two).GetUID()
+
+	line.cut()
+	for i := range 3 {
+		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": i})
+	}
+	m.wec.delete(t, widgets, m.cluster, "gone")
+	// Somebody edits what the agent cannot see.
+	m.its.patch(t, workStatuses, m.cluster, corestatus.ReportName(two), map[string]any{"status": map[string]any{"count": 9}}, "status")
+	quietly()
+	if got := m.report(one).Object["status"]; got != nil {
+		t.Fatalf("the hub is not cut off: %s", asJSON(got))
+	}
+
+	line.restore()
+	m.reports(one, `{"count":2}`)
+	m.reports(gone, "gone")
+	m.reports(two, "")
+	if m.report(two).GetUID() != uid {
+		t.Error("a WorkStatus of an object that did not change is another one")
+	}
+}
+
+func TestAgentRenewsItsLease(t *testing.T) {
+	m := enroll(t, "lease")
+	m.start()
+	leases := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+	start := time.Now().Add(-time.Second)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		lease := m.wec.get(t, leases, agentHome, addonName)
+		if lease == nil {
+			return false, "no Lease"
+		}
+		text, _, _ := unstructured.NestedString(lease.Object, "spec", "renewTime")
+		renewed, err := time.Parse(metav1.RFC3339Micro, text)
+		return err == nil && renewed.After(start), "renewed at " + text
+	})
+}
+
+// wire is a connection to a space that can be cut.
+type wire struct {
+	config *rest.Config
+	target string
+	at     string
+
+	mu       sync.Mutex
+	listener net.Listener
+	open     map[net.Conn]struct{}
+}
+
+func newWire(t *testing.T, config *rest.Config) *wire {
+	t.Helper()
+	w := &wire{target: strings.TrimPrefix(config.Host, "https://"), at: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
+	w.restore()
+	w.at = w.listener.Addr().String()
+	w.config = rest.CopyConfig(config)
+	w.config.Host = "https://" + w.at
+	host, _, err := net.SplitHostPort(w.target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.config.TLSClientConfig.ServerName = host
+	t.Cleanup(w.cut)
+	return w
+}
+
+func (w *wire) restore() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	listener, err := net.Listen("tcp", w.at)
+	if err != nil {
+		panic(err)
+	}
+	w.listener = listener
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", w.target)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.open[near], w.open[far] = struct{}{}, struct{}{}
+			w.mu.Unlock()
+			for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
+				go func() {
+					defer to.Close()
+					buffer := make([]byte, 32<<10)
+					for {
+						n, err := from.Read(buffer)
+						if _, writeErr := to.Write(buffer[:n]); err != nil || writeErr != nil {
+							return
+						}
+					}
+				}()
+			}
+		}
+	}()
+}
+
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listener.Close()
+	for c := range w.open {
+		c.Close()
+	}
+	clear(w.open)
+}
