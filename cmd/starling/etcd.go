@@ -24,7 +24,7 @@ func newEtcdCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:  "etcd",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := signalContext(context.Background())
 			defer stop()
 			return runEtcd(ctx, o)

@@ -34,8 +34,7 @@ type codedError struct {
 func (e codedError) Unwrap() error { return e.error }
 
 func exitCode(err error) int {
-	var coded codedError
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[codedError](err); ok {
 		return coded.code
 	}
 	return exitFailed
@@ -106,7 +105,7 @@ func (g *global) fleet(out io.Writer) (*space.Fleet, error) {
 	file, isFile := out.(*os.File)
 	return space.New(space.Config{
 		Dir: g.dir, Executable: exe, BinDir: binDir, Version: version.Get(), OCM: ocmManifests(), Charts: charts.FS,
-		Out: out, Terminal: isFile && term.IsTerminal(int(file.Fd())), //nolint:gosec // a file descriptor is small
+		Out: out, Terminal: isFile && term.IsTerminal(int(file.Fd())),
 	})
 }
 

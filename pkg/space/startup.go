@@ -77,7 +77,9 @@ func (u *startup) startWEC(ctx context.Context, wec *WEC) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	if u.fleet.state.Nodes {
-		group.Go(func() error { return u.fleet.startNodes(ctx, u.client, wec.Name) })
+		group.Go(func() error {
+			return u.fleet.out.step("node of "+wec.Name, func() error { return u.fleet.startNodes(ctx, u.client, wec.Name) })
+		})
 	}
 	if u.fleet.state.OCM {
 		group.Go(func() error {
