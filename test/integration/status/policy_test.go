@@ -15,7 +15,7 @@ import (
 )
 
 // TestPolicyBoundsStatusReturn: of all that RBAC lets the binding-controller patch, the admission policy leaves it .status
-// and its own labels.
+// and its own labels; and RBAC keeps it from the policy.
 func TestPolicyBoundsStatusReturn(t *testing.T) {
 	wds, _, _ := fleet(t)
 	const ns = "policy"
@@ -36,6 +36,7 @@ func TestPolicyBoundsStatusReturn(t *testing.T) {
 		"apiVersion": "test.example.com/v1", "kind": "Gadget",
 		"metadata": map[string]any{"name": "policy"}, "spec": map[string]any{"size": 1},
 	})
+	grantStatusReturn(t, wds)
 	user, group := serviceAccount("starling-system", "binding-controller")
 	client, err := dynamic.NewForConfig(wds.as(user, group))
 	if err != nil {
@@ -92,10 +93,6 @@ func TestPolicyBoundsStatusReturn(t *testing.T) {
 		"FinalizerAdded":            {gvr: widgets, namespace: ns, name: "w", patch: `{"metadata":{"finalizers":["example.com/x"]}}`, wantRefused: true},
 		"OwnerAdded":                {gvr: configMaps, namespace: ns, name: "c", patch: `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"c","uid":"u"}]}}`, wantRefused: true},
 		"AnotherSubresource":        {gvr: deployments, namespace: ns, name: "d", patch: `{"spec":{"replicas":9}}`, subresource: []string{"scale"}, wantRefused: true},
-		"OwnRights": {
-			gvr:  schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
-			name: "starling:binding-controller", patch: `{"rules":[]}`, wantRefused: true,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := try(tc.gvr, tc.namespace, tc.name, tc.patch, tc.subresource...)
@@ -107,8 +104,43 @@ func TestPolicyBoundsStatusReturn(t *testing.T) {
 			}
 		})
 	}
+	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
+	for name, tc := range map[string]struct {
+		gvr   schema.GroupVersionResource
+		name  string
+		patch string
+	}{
+		"TheBound":           {admission.WithResource("validatingadmissionpolicies"), "starling-status-return", `{"spec":{"failurePolicy":"Ignore"}}`},
+		"WhereTheBoundHolds": {admission.WithResource("validatingadmissionpolicybindings"), "starling-status-return", `{"spec":{"validationActions":["Audit"]}}`},
+		"OwnRights": {
+			schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+			"starling:binding-controller", `{"metadata":{"labels":{"managed-by.kubestellar.io/singletonstatus":"true"}}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := try(tc.gvr, "", tc.name, tc.patch); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cannot patch resource") {
+				t.Errorf("error %v, want a refusal by RBAC", err)
+			}
+		})
+	}
 	t.Run("OthersAreNotBound", func(t *testing.T) {
 		wds.patch(t, deployments, ns, "d", map[string]any{"spec": map[string]any{"replicas": 2}})
+	})
+}
+
+// grantStatusReturn does what config/rbac says is to be done for custom resources.
+func grantStatusReturn(t *testing.T, wds *space) {
+	t.Helper()
+	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
+	const name = "status-return-test"
+	wds.create(t, rbac.WithResource("clusterroles"), map[string]any{
+		"apiVersion": rbac.String(), "kind": "ClusterRole", "metadata": map[string]any{"name": name},
+		"rules": []any{map[string]any{"apiGroups": []any{"test.example.com"}, "resources": []any{"*"}, "verbs": []any{"patch"}}},
+	})
+	wds.create(t, rbac.WithResource("clusterrolebindings"), map[string]any{
+		"apiVersion": rbac.String(), "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": name},
+		"roleRef":  map[string]any{"apiGroup": rbac.Group, "kind": "ClusterRole", "name": name},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": "starling-system", "name": "binding-controller"}},
 	})
 }
 
