@@ -96,7 +96,8 @@ func fleet(t *testing.T) (wds, its, wec *space) {
 			ocm(t, "addon/v1alpha1/0000_01_addon.open-cluster-management.io_managedclusteraddons.crd.yaml"),
 			root+"config/rbac/its/status-agent.yaml", root+"config/rbac/its/binding-controller.yaml")
 		all[wecName].applyFiles(t, ocm(t, "work/v1/0000_01_work.open-cluster-management.io_appliedmanifestworks.crd.yaml"))
-		all[wdsName].applyFiles(t, root+"config/rbac/wds/binding-controller.yaml", root+"config/rbac/wds/validatingadmissionpolicy.yaml")
+		all[wdsName].applyFiles(t, root+"config/rbac/wds/binding-controller.yaml", root+"config/rbac/wds/validatingadmissionpolicy.yaml",
+			"testdata/grant.yaml")
 		for _, s := range []*space{all[wdsName], all[wecName]} {
 			s.applyFiles(t, "testdata/crds.yaml")
 		}

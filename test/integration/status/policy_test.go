@@ -36,7 +36,6 @@ func TestPolicyBoundsStatusReturn(t *testing.T) {
 		"apiVersion": "test.example.com/v1", "kind": "Gadget",
 		"metadata": map[string]any{"name": "policy"}, "spec": map[string]any{"size": 1},
 	})
-	grantStatusReturn(t, wds)
 	user, group := serviceAccount("starling-system", "binding-controller")
 	client, err := dynamic.NewForConfig(wds.as(user, group))
 	if err != nil {
@@ -125,22 +124,6 @@ func TestPolicyBoundsStatusReturn(t *testing.T) {
 	}
 	t.Run("OthersAreNotBound", func(t *testing.T) {
 		wds.patch(t, deployments, ns, "d", map[string]any{"spec": map[string]any{"replicas": 2}})
-	})
-}
-
-// grantStatusReturn does what config/rbac says is to be done for custom resources.
-func grantStatusReturn(t *testing.T, wds *space) {
-	t.Helper()
-	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
-	const name = "status-return-test"
-	wds.create(t, rbac.WithResource("clusterroles"), map[string]any{
-		"apiVersion": rbac.String(), "kind": "ClusterRole", "metadata": map[string]any{"name": name},
-		"rules": []any{map[string]any{"apiGroups": []any{"test.example.com"}, "resources": []any{"*"}, "verbs": []any{"patch"}}},
-	})
-	wds.create(t, rbac.WithResource("clusterrolebindings"), map[string]any{
-		"apiVersion": rbac.String(), "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": name},
-		"roleRef":  map[string]any{"apiGroup": rbac.Group, "kind": "ClusterRole", "name": name},
-		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": "starling-system", "name": "binding-controller"}},
 	})
 }
 
