@@ -273,6 +273,7 @@ func (c *Controller) publish(name string, p *placement) {
 		delete(c.placements, name)
 		delete(c.outcomes, name)
 		delete(c.published, name)
+		delete(c.unsettled, name)
 		p = &placement{}
 	} else {
 		c.placements[name] = p

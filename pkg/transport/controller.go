@@ -80,12 +80,15 @@ type Controller struct {
 	bindings workqueue.TypedRateLimitingInterface[string]
 	status   workqueue.TypedRateLimitingInterface[string]
 
+	started time.Time // when Run began
+
 	mu         sync.Mutex
 	placements map[string]*placement              // what Bindings ask for, by name
 	listed     map[objref.Ref]map[string]struct{} // the Bindings that list an object
 	changed    map[string]time.Time               // when the change was seen that a Binding is in its queue for
 	outcomes   map[string]map[string]outcome      // what came of deliveries, by Binding and mailbox
 	published  map[string]publication             // what was last written to the status of Bindings
+	unsettled  map[string]time.Time               // since when Bindings have a status that is held back
 }
 
 // New returns a Controller that does nothing until Run.
@@ -107,6 +110,7 @@ func New(config Config) (*Controller, error) {
 		changed:    map[string]time.Time{},
 		outcomes:   map[string]map[string]outcome{},
 		published:  map[string]publication{},
+		unsettled:  map[string]time.Time{},
 	}
 	watch, err := dynwatch.New(dynwatch.Config{Source: c.wanted, Informer: config.Metadata, Handler: (*objectHandler)(c)})
 	if err != nil {
@@ -143,6 +147,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(klog.NewContext(ctx, logger))
 	defer cancel(nil)
 
+	c.started = c.clock.Now()
 	var running sync.WaitGroup
 	running.Go(func() { c.config.Bindings.RunWithContext(ctx) })
 	running.Go(func() { _ = c.watch.Run(ctx) }) // it returns nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,51 +17,42 @@ const (
 	maxNames  = 5
 )
 
+// verdict is what is said of a situation.
+type verdict struct {
+	delivered, applied metav1.Condition
+	errors             []string
+	// recheck is after what time it may change by itself; zero is never.
+	recheck time.Duration
+}
+
+// underWay tells whether the situation is one that changes by itself, for the better as far as one can see.
+func (v *verdict) underWay() bool {
+	return len(v.errors) == 0 && (v.delivered.Reason == controlv1alpha1.ReasonDelivering || v.applied.Reason == controlv1alpha1.ReasonApplying)
+}
+
 // judge says what is to be said of a situation.
-func judge(in situation) (delivered, applied metav1.Condition, texts []string) {
+func judge(in situation) verdict {
 	if in.deleting {
 		message := "waiting for works to be gone from: " + names(in.left)
 		if len(in.left) == 0 {
 			message = "all works are gone"
 		}
-		return no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDeleting, message),
-			no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotDelivered, "the Binding is being deleted"), nil
+		return verdict{
+			delivered: no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDeleting, message),
+			applied:   no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotDelivered, "the Binding is being deleted"),
+		}
 	}
-	var t tally
-	t.texts = slices.Clone(in.problems)
+	t := tally{texts: slices.Clone(in.problems), now: in.now}
 	for i := range in.sites {
 		t.add(&in.sites[i])
 	}
 	for _, ref := range t.tooLarge {
 		t.texts = append(t.texts, ref+": is too large for a work; see --max-size-wrapped")
 	}
-	undelivered := len(t.texts)
-	t.texts = append(t.texts, t.refused...)
-
-	scope := fmt.Sprintf("%d objects for %d clusters", in.objects, len(in.sites))
-	switch {
-	case undelivered > 0:
-		delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonFailed,
-			fmt.Sprintf("%d errors, see status.errors", undelivered))
-	case len(t.delivering) > 0:
-		delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivering, "under way to: "+names(t.delivering))
-	case len(t.waiting) > 0:
-		delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivering, "waiting for: "+names(t.waiting))
-	default:
-		delivered = yes(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivered, scope)
-	}
-	switch {
-	case len(t.refused) > 0:
-		applied = no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonFailed,
-			fmt.Sprintf("%d objects could not be applied, see status.errors", len(t.refused)))
-	case delivered.Status == metav1.ConditionFalse:
-		applied = no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotDelivered, "see condition "+controlv1alpha1.BindingConditionDelivered)
-	case len(t.applying) > 0:
-		applied = no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonApplying, "waiting for: "+names(t.applying))
-	default:
-		applied = yes(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonApplied, scope)
-	}
-	return delivered, applied, t.texts
+	v := t.verdict(in)
+	v.errors = slices.Concat(t.texts, t.refused)
+	v.recheck = t.recheck
+	return v
 }
 
 // tally adds up what is to be said of the destinations.
@@ -71,6 +63,35 @@ type tally struct {
 	delivering []string // clusters
 	waiting    []string // "cluster: object"
 	applying   []string // clusters
+	now        time.Time
+	recheck    time.Duration
+}
+
+func (t *tally) verdict(in situation) (v verdict) {
+	scope := fmt.Sprintf("%d objects for %d clusters", in.objects, len(in.sites))
+	switch {
+	case len(t.texts) > 0:
+		v.delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonFailed,
+			fmt.Sprintf("%d errors, see status.errors", len(t.texts)))
+	case len(t.delivering) > 0:
+		v.delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivering, "under way to: "+names(t.delivering))
+	case len(t.waiting) > 0:
+		v.delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivering, "waiting for: "+names(t.waiting))
+	default:
+		v.delivered = yes(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivered, scope)
+	}
+	switch {
+	case len(t.refused) > 0:
+		v.applied = no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonFailed,
+			fmt.Sprintf("%d objects could not be applied, see status.errors", len(t.refused)))
+	case v.delivered.Status == metav1.ConditionFalse:
+		v.applied = no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotDelivered, "see condition "+controlv1alpha1.BindingConditionDelivered)
+	case len(t.applying) > 0:
+		v.applied = no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonApplying, "waiting for: "+names(t.applying))
+	default:
+		v.applied = yes(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonApplied, scope)
+	}
+	return v
 }
 
 func (t *tally) add(s *site) {
@@ -94,25 +115,38 @@ func (t *tally) add(s *site) {
 			t.waiting = append(t.waiting, text)
 		}
 	}
-	pending := false
-	for _, work := range s.works {
+	if t.reports(s) {
+		t.applying = append(t.applying, s.name)
+	}
+}
+
+// reports adds up what a destination said of its works; it tells whether some answers are still to come.
+func (t *tally) reports(s *site) (pending bool) {
+	for w := range s.works {
+		work := &s.works[w]
 		if work.Deleting {
 			continue
 		}
 		for i := range work.Items {
 			item := &work.Items[i]
-			switch {
-			case item.State == plan.Applied:
-			case item.State == plan.Failed && (!work.patient || !passing(item)):
-				t.refused = append(t.refused, s.name+": "+item.Ref.String()+": "+applyError(item))
-			default:
+			switch item.State {
+			case plan.Applied:
+			case plan.Pending:
 				pending = true
+			case plan.Failed:
+				left := work.patience(item, t.now)
+				if left == 0 {
+					t.refused = append(t.refused, s.name+": "+item.Ref.String()+": "+applyError(item))
+					continue
+				}
+				pending = true
+				if t.recheck == 0 || left < t.recheck {
+					t.recheck = left
+				}
 			}
 		}
 	}
-	if pending {
-		t.applying = append(t.applying, s.name)
-	}
+	return pending
 }
 
 func yes(kind, reason, message string) metav1.Condition {

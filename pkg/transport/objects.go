@@ -116,10 +116,14 @@ func (o *objects) current(ref objref.Ref, apiVersion string) (transform.Object, 
 	return have.object, !have.version.olderThan(meta)
 }
 
-// missing notes since when the object has not been there. Its content is forgotten: it is not to go to further places.
+// missing notes since when the object has not been there. Its content is forgotten: it is not to go to further places. One
+// that was never seen gets no grace: it is not on its way out, and a restart must not take an error back for a moment.
 func (o *objects) missing(ref objref.Ref, have *known, now time.Time) finding {
 	since := now
-	if have != nil && !have.missing.IsZero() {
+	switch {
+	case have == nil:
+		since = now.Add(-grace)
+	case !have.missing.IsZero():
 		since = have.missing
 	}
 	o.mu.Lock()

@@ -65,17 +65,23 @@ func (r *retries) nudged(uid types.UID, now time.Time) {
 	}
 }
 
-// patient tells whether failures of a work that pass are no errors yet, and for how long that stays so; zero if it is not known
-// to fail.
-func (r *retries) patient(uid types.UID, now time.Time) (left time.Duration, patient bool) {
+// seen returns since when a work is known to fail, as far as we have seen it; now if it is new to us.
+func (r *retries) seen(uid types.UID, now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a, ok := r.works[uid]
-	if !ok {
-		return 0, true
+	if a, ok := r.works[uid]; ok {
+		return a.since
 	}
-	left = a.since.Add(pendingFor).Sub(now)
-	return max(left, 0), left > 0
+	return now
+}
+
+// patience returns for how long a failure is no error yet: those that pass are none for a while. The time is that by the clock
+// of the cluster, which also a restart of ours does not change, but at most the time that we have seen: clocks differ.
+func (w *workReport) patience(item *plan.Item, now time.Time) time.Duration {
+	if !passing(item) {
+		return 0
+	}
+	return max(0, min(time.Unix(item.Since, 0).Add(pendingFor).Sub(now), w.seen.Add(pendingFor).Sub(now)))
 }
 
 // retry nudges the works that are due. A work that failed because of a Namespace or kind is nudged together with the works

@@ -19,6 +19,9 @@ import (
 // statusInterval is the least time between two writes of the status of one Binding: the answers of a fleet come one by one.
 const statusInterval = time.Second
 
+// startUp is how long after the start the status of a Binding is left as it was while not all its mailboxes were looked at.
+const startUp = 30 * time.Second
+
 // publication is what was last written to the status of a Binding.
 type publication struct {
 	at      time.Time
@@ -43,13 +46,22 @@ func (c *Controller) syncStatus(ctx context.Context, name string) (result, error
 	if !ok {
 		return result{}, nil
 	}
+	if last.at.IsZero() && binding.Status.ObservedGeneration == in.generation && !in.complete() {
+		if left := c.started.Add(startUp).Sub(now); left > 0 {
+			return result{after: left}, nil // what the last one of us wrote stands until all mailboxes were looked at
+		}
+	}
 	old := &binding.Status
 	if newer(last.version, binding.ResourceVersion) {
 		old = &last.status // the informer has not seen our last write yet
 	}
-	status := decideStatus(old, in, metav1.NewTime(now))
+	status, v := decideStatus(old, in)
 	if apiequality.Semantic.DeepEqual(*old, status) {
-		return result{after: in.recheck}, nil
+		c.settle(name, now, true)
+		return result{after: v.recheck}, nil
+	}
+	if left := c.settle(name, now, !v.underWay()); left > 0 {
+		return result{after: left}, nil
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": binding.UID},
@@ -68,8 +80,29 @@ func (c *Controller) syncStatus(ctx context.Context, name string) (result, error
 	}
 	c.mu.Lock()
 	c.published[name] = publication{at: now, status: status, version: answer.ResourceVersion}
+	delete(c.unsettled, name)
 	c.mu.Unlock()
-	return result{after: in.recheck}, nil
+	return result{after: v.recheck}, nil
+}
+
+// settling is how long a status that says that something is under way is held back: mostly it is done by then, and what is
+// said is that.
+const settling = 300 * time.Millisecond
+
+// settle returns for how long a status is still to be held back; nothing if it says how things ended.
+func (c *Controller) settle(name string, now time.Time, ended bool) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ended {
+		delete(c.unsettled, name)
+		return 0
+	}
+	since, ok := c.unsettled[name]
+	if !ok {
+		c.unsettled[name] = now
+		return settling
+	}
+	return since.Add(settling).Sub(now)
 }
 
 // situation is what the status of a Binding is made of.
@@ -80,7 +113,12 @@ type situation struct {
 	objects    int
 	problems   []string // of objects, whatever the destination
 	sites      []site   // the destinations, sorted by name
-	recheck    time.Duration
+	now        time.Time
+}
+
+// complete tells whether all destinations were looked at.
+func (in *situation) complete() bool {
+	return !slices.ContainsFunc(in.sites, func(s site) bool { return !s.known && s.problem == "" })
 }
 
 // site is one destination.
@@ -97,8 +135,8 @@ type site struct {
 // workReport is what a destination says of one work.
 type workReport struct {
 	*plan.Work
-	// patient: failures that pass are no errors yet.
-	patient bool
+	// seen is since when we have seen the work fail.
+	seen time.Time
 }
 
 // gatherStatus looks up the situation of a Binding; ok is false if it is not known yet what the Binding asks for.
@@ -107,7 +145,7 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 	if p == nil || p.uid != binding.UID {
 		return situation{}, false
 	}
-	in = situation{generation: p.generation, deleting: p.deleting, problems: p.problems}
+	in = situation{generation: p.generation, deleting: p.deleting, problems: p.problems, now: now}
 	if p.deleting {
 		in.left = c.left(p)
 		return in, true
@@ -123,11 +161,7 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 		switch {
 		case owner != nil:
 			for _, work := range owner.store.of(p.uid, name) {
-				left, patient := owner.retries.patient(work.UID, now)
-				if left > 0 && (in.recheck == 0 || left < in.recheck) {
-					in.recheck = left
-				}
-				s.works = append(s.works, workReport{work, patient})
+				s.works = append(s.works, workReport{work, owner.retries.seen(work.UID, now)})
 			}
 		case sure:
 			s.problem = "is not an accepted cluster of any inventory space"
@@ -138,17 +172,17 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 }
 
 // decideStatus says what the status of a Binding is. Times of conditions move only when the conditions do.
-func decideStatus(old *controlv1alpha1.BindingStatus, in situation, now metav1.Time) controlv1alpha1.BindingStatus {
+func decideStatus(old *controlv1alpha1.BindingStatus, in situation) (controlv1alpha1.BindingStatus, verdict) {
 	status := controlv1alpha1.BindingStatus{
 		ObservedGeneration: in.generation,
 		Conditions:         slices.Clone(old.Conditions),
 	}
-	delivered, applied, texts := judge(in)
-	for _, condition := range []metav1.Condition{delivered, applied} {
+	v := judge(in)
+	for _, condition := range []metav1.Condition{v.delivered, v.applied} {
 		condition.ObservedGeneration = in.generation
-		condition.LastTransitionTime = now
+		condition.LastTransitionTime = metav1.NewTime(in.now)
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	status.Errors = bound(texts)
-	return status
+	status.Errors = bound(v.errors)
+	return status, v
 }

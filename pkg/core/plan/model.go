@@ -50,6 +50,8 @@ type Item struct {
 	State State
 	// Reason and Message are what the destination said of a Failed object. The message may hold what the object holds.
 	Reason, Message string
+	// Since is when it began to fail at this generation, by the destination's clock, in seconds since 1970.
+	Since int64
 }
 
 // State says what a destination reported of an object.

@@ -219,6 +219,7 @@ func (r reports) apply(item *plan.Item, kind schema.GroupKind, namespace, name s
 	default:
 		item.State = plan.Failed
 		item.Reason = one(applied.Reason)
+		item.Since = applied.LastTransitionTime.Unix()
 		item.Message = strings.Clone(applied.Message[:min(len(applied.Message), maxMessage)])
 	}
 }

@@ -22,7 +22,8 @@ import (
 // agent answers for the clusters of one test as OCM's agents would: it reports every manifest applied, unless told otherwise,
 // and takes its finalizer away from works that are deleted.
 type agent struct {
-	e *environment
+	e      *environment
+	prefix string // of its clusters
 
 	mu sync.Mutex
 	// fails gives the error of a manifest, described as in environment.contents; "" is none.
@@ -33,7 +34,7 @@ type agent struct {
 }
 
 func newAgent(e *environment) *agent {
-	a := &agent{e: e, fails: func(string) string { return "" }, offline: map[string]bool{}, again: make(chan struct{}, 1)}
+	a := &agent{e: e, prefix: e.name + "-", fails: func(string) string { return "" }, offline: map[string]bool{}, again: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(e.t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(e.its, ocm.ManifestWorks, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	handle := func(obj any) {
@@ -80,7 +81,7 @@ func (a *agent) answer(ctx context.Context, obj *unstructured.Unstructured) {
 	a.mu.Lock()
 	fails, offline := a.fails, a.offline[mailbox]
 	a.mu.Unlock()
-	if offline || !strings.HasPrefix(mailbox, a.e.name+"-") {
+	if offline || !strings.HasPrefix(mailbox, a.prefix) {
 		return
 	}
 	works := a.e.its.Resource(ocm.ManifestWorks).Namespace(mailbox)

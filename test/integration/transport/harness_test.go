@@ -49,15 +49,14 @@ func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
 const patience = 30 * time.Second
 
 var (
-	bindings    = controlv1alpha1.Bindings
-	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	secrets     = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	services    = schema.GroupVersionResource{Version: "v1", Resource: "services"}
-	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
-	jobs        = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
-	roles       = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
-	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	bindings   = controlv1alpha1.Bindings
+	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	services   = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	jobs       = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	roles      = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
 var kinds = map[string]string{
@@ -417,24 +416,6 @@ func (r *requests) made() map[string]int {
 	return made
 }
 
-// expect waits until exactly these requests were made, and a moment longer for more.
-func (r *requests) expect(t *testing.T, want map[string]int) {
-	t.Helper()
-	testenv.Eventually(t, patience, func() (bool, string) {
-		got := r.made()
-		for key, n := range want {
-			if got[key] < n {
-				return false, fmt.Sprintf("requests: %v, want %v", got, want)
-			}
-		}
-		return true, ""
-	})
-	time.Sleep(300 * time.Millisecond)
-	if got := r.made(); !maps.Equal(got, want) {
-		t.Errorf("requests: %v, want %v", got, want)
-	}
-}
-
 // running is a running controller.
 type running struct {
 	*requests
@@ -442,7 +423,7 @@ type running struct {
 }
 
 // start runs the controller until the test ends, or until stop.
-func (e *environment) start(limits packing.Limits) *running {
+func (e *environment) start(limits packing.Limits, more ...transport.Space) *running {
 	e.t.Helper()
 	r := &requests{count: map[string]int{}, at: map[string]time.Time{}}
 	wdsConfig, itsConfig := r.wrap(e.fleet.Config(e.t, "wds1"), "wds1"), r.wrap(e.fleet.Config(e.t, "its1"), "its1")
@@ -462,14 +443,15 @@ func (e *environment) start(limits packing.Limits) *running {
 	must(err)
 	writer, err := write.New(wdsConfig, "wds1", ocm.FieldManager)
 	must(err)
+	uid := e.wdsUID()
 	controller, err := transport.New(transport.Config{
 		Bindings: informer,
 		Metadata: dynwatch.MetadataInformer(metadataClient),
 		Objects:  objects,
 		WDS:      writer,
-		Spaces: []transport.Space{{Name: "its1", Connect: func(context.Context) (transport.Plugin, error) {
-			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: "wds1", WDSUID: e.wdsUID()})
-		}}},
+		Spaces: append([]transport.Space{{Name: "its1", Connect: func(context.Context) (transport.Plugin, error) {
+			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: "wds1", WDSUID: uid})
+		}}}, more...),
 		Pipeline:    transform.Standard(),
 		Limits:      limits,
 		Concurrency: 8,
@@ -485,7 +467,10 @@ func (e *environment) start(limits packing.Limits) *running {
 		}
 	})
 	e.t.Cleanup(stop)
-	testenv.Eventually(e.t, patience, func() (bool, string) { err := controller.Ready(); return err == nil, fmt.Sprint(err) })
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		err := controller.Ready()
+		return err == nil || len(more) > 0, fmt.Sprint(err)
+	})
 	return &running{requests: r, stop: stop}
 }
 
