@@ -97,6 +97,7 @@ run cat docs/examples/nginx/status-back.yaml
 show --context wds1 apply -f docs/examples/nginx/status-back.yaml
 show --context wds1 --namespace nginx-demo wait --for='jsonpath={.status.availableReplicas}=2' deployment/nginx --timeout=60s
 show --context wds1 --namespace nginx-demo get deployment/nginx
+show --context wds1 wait --for=condition=Ready bindingpolicies --all --timeout=60s
 show --context wds1 get bindingpolicies
 
 say "Figures"
