@@ -2,9 +2,11 @@ package dynwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +34,13 @@ const (
 	rediscover = 5 * time.Minute
 	// retryDiscovery is the same while discovery fails in whole or in part.
 	retryDiscovery = 5 * time.Second
+	// firstDiscovery is how long the first discovery waits for what it is checked against; a space need not have either.
+	firstDiscovery = 5 * time.Second
 )
+
+// errUnlisted is why a group counts as not discovered that is registered and yet missing in the answer: an API server that is
+// just starting does not list yet what it has not asked the servers behind it.
+var errUnlisted = errors.New("registered, but not listed yet")
 
 // Discovery is a Source of all resources of a space that can be listed and watched.
 //
@@ -45,6 +53,8 @@ type Discovery struct {
 	filter  func(Resource) bool
 	changed chan struct{}
 	wake    chan struct{}
+	// registered returns the names of the APIServices.
+	registered func() []string
 
 	mu         sync.Mutex
 	crds       map[string]Resource               // by name of the CRD
@@ -62,13 +72,14 @@ func NewDiscovery(client discovery.AggregatedDiscoveryInterface, dynamicClient d
 		filter = func(Resource) bool { return true }
 	}
 	return &Discovery{
-		client:  client,
-		dynamic: dynamicClient,
-		filter:  filter,
-		changed: make(chan struct{}, 1),
-		wake:    make(chan struct{}, 1),
-		crds:    map[string]Resource{},
-		wasCRD:  map[schema.GroupResource]bool{},
+		client:     client,
+		dynamic:    dynamicClient,
+		filter:     filter,
+		changed:    make(chan struct{}, 1),
+		wake:       make(chan struct{}, 1),
+		registered: func() []string { return nil },
+		crds:       map[string]Resource{},
+		wasCRD:     map[schema.GroupResource]bool{},
 	}
 }
 
@@ -120,6 +131,10 @@ func (d *Discovery) Run(ctx context.Context) error {
 	defer running.Wait()
 	running.Go(func() { crds.RunWithContext(ctx) })
 	running.Go(func() { apiServices.RunWithContext(ctx) })
+	d.registered = apiServices.GetStore().ListKeys
+	waitCtx, cancel := context.WithTimeout(ctx, firstDiscovery)
+	cache.WaitForCacheSync(waitCtx.Done(), crds.HasSynced, apiServices.HasSynced)
+	cancel()
 
 	for {
 		d.discover(ctx)
@@ -153,7 +168,9 @@ func (d *Discovery) informer(gvr schema.GroupVersionResource, transform cache.Tr
 
 // discover asks the space and takes over what the answer is sure of.
 func (d *Discovery) discover(ctx context.Context) {
+	registered := d.registered() // before, so that what goes meanwhile is missed for once only
 	groups, byVersion, failed, err := d.client.GroupsAndMaybeResources()
+	failed = addUnlisted(failed, groups, registered)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err, d.failed = err, failed
@@ -166,12 +183,34 @@ func (d *Discovery) discover(ctx context.Context) {
 	}
 	if byVersion == nil {
 		// A server without aggregated discovery: one request a group and version.
-		if byVersion, failed = d.fetch(groups); len(failed) > 0 {
-			d.failed = failed
-		}
+		byVersion, failed = d.fetch(groups)
+		d.failed = addUnlisted(failed, groups, registered)
 	}
 	d.discovered, d.served = merge(d.discovered, groups, byVersion, d.failed, d.served)
 	d.publish()
+}
+
+// addUnlisted returns failed with the groups that are registered and not in the answer. Each name is "version.group".
+func addUnlisted(failed map[schema.GroupVersion]error, groups *metav1.APIGroupList, registered []string) map[schema.GroupVersion]error {
+	if groups == nil {
+		return failed
+	}
+	listed := map[string]struct{}{"": {}} // the core group is listed elsewhere, and always there
+	for i := range groups.Groups {
+		listed[groups.Groups[i].Name] = struct{}{}
+	}
+	all := maps.Clone(failed)
+	for _, name := range registered {
+		version, group, _ := strings.Cut(name, ".")
+		if _, ok := listed[group]; ok {
+			continue
+		}
+		if all == nil {
+			all = map[schema.GroupVersion]error{}
+		}
+		all[schema.GroupVersion{Group: group, Version: version}] = errUnlisted
+	}
+	return all
 }
 
 func (d *Discovery) fetch(groups *metav1.APIGroupList) (map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error) {
@@ -349,6 +388,9 @@ func (d *Discovery) Serves(group *string, resource string) (serves, known bool) 
 		if !d.wasCRD[gr] && match(gr) {
 			return true, true
 		}
+	}
+	if group != nil && d.wasCRD[schema.GroupResource{Group: *group, Resource: resource}] {
+		return false, true // its CRD was seen, and is gone
 	}
 	for gv := range d.failed {
 		if group == nil || *group == gv.Group {
