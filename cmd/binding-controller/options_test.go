@@ -1,0 +1,50 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestOptions(t *testing.T) {
+	const its = "--its=its1=/k"
+	cases := map[string]struct {
+		args      []string
+		wantErr   string
+		wantLease string
+		wantAPIs  []string
+	}{
+		"Least":           {args: []string{its}},
+		"NoITS":           {args: nil, wantErr: "--its is required"},
+		"SameITS":         {args: []string{its, its}, wantErr: "was given before"},
+		"One":             {args: []string{its, "--controllers=status"}, wantLease: "status"},
+		"Both":            {args: []string{its, "--controllers=status,binding"}},
+		"Unknown":         {args: []string{its, "--controllers=binding,x"}, wantErr: `there is no "x"; there are binding, status`},
+		"None":            {args: []string{its, "--controllers="}, wantErr: "at least one of binding, status"},
+		"CoreGroup":       {args: []string{its, "--api-groups=apps,,batch"}, wantAPIs: []string{"apps", "", "batch"}},
+		"NoWorkers":       {args: []string{its, "--concurrency=0"}, wantErr: "--concurrency"},
+		"NoName":          {args: []string{its, "--wds-name="}, wantErr: "--wds-name"},
+		"NoRequests":      {args: []string{its, "--wds-qps=0"}, wantErr: "--wds-qps"},
+		"NoRequestsToITS": {args: []string{its, "--its-burst=0"}, wantErr: "--its-burst"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o, flags := newOptions(), pflag.NewFlagSet("", pflag.ContinueOnError)
+			o.addFlags(flags)
+			err := flags.Parse(tc.args)
+			if err == nil {
+				err = o.validate()
+			}
+			switch {
+			case tc.wantErr == "" && err != nil:
+				t.Errorf("error %v", err)
+			case tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)):
+				t.Errorf("error %v, want one that says %q", err, tc.wantErr)
+			case tc.wantErr == "" && (o.leaseSuffix() != tc.wantLease || !slices.Equal(o.apiGroups, tc.wantAPIs)):
+				t.Errorf("lease %q, API groups %q; want %q, %q", o.leaseSuffix(), o.apiGroups, tc.wantLease, tc.wantAPIs)
+			}
+		})
+	}
+}
