@@ -31,6 +31,7 @@ func newComponentCommand(name string, build func() *cobra.Command) *cobra.Comman
 		Args:   cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			trimSoon()
+			showForeignFlags()
 			inner := build()
 			inner.SetArgs(args)
 			return cli.RunNoErrOutput(inner)

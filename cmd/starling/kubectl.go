@@ -37,6 +37,7 @@ func newKubectlCommand(g *global) *cobra.Command {
 // runKubectl runs kubectl in this process. Most of its errors end the process with kubectl's own
 // message and exit code.
 func runKubectl(args []string) error {
+	showForeignFlags()
 	os.Args = append([]string{"kubectl"}, args...)
 	cmd := kubectl.NewDefaultKubectlCommandWithArgs(kubectl.KubectlOptions{
 		PluginHandler: kubectl.NewDefaultPluginHandler([]string{"kubectl"}),

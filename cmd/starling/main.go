@@ -8,7 +8,9 @@ import (
 
 func main() {
 	if err := newRootCommand().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "Error:", err)
+		if text := err.Error(); text != "" {
+			fmt.Fprintln(os.Stderr, "Error:", text)
+		}
 		os.Exit(exitCode(err))
 	}
 }

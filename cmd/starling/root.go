@@ -33,6 +33,9 @@ type codedError struct {
 
 func (e codedError) Unwrap() error { return e.error }
 
+// errNotReady has an exit code and nothing to say: what there is to say has been shown.
+var errNotReady = codedError{error: errors.New(""), code: exitNotReady}
+
 func exitCode(err error) int {
 	if coded, ok := errors.AsType[codedError](err); ok {
 		return coded.code
@@ -50,6 +53,7 @@ type global struct {
 }
 
 func newRootCommand() *cobra.Command {
+	hideForeignFlags()
 	g := &global{}
 	root := &cobra.Command{
 		Use:   "starling",
@@ -63,6 +67,7 @@ with an API server of its own, joined by Open Cluster Management.`,
   starling kubectl -- --context wds1 get ns
   starling status
   starling down`,
+		Version:       version.Get(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,

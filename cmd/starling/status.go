@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -39,7 +38,7 @@ The exit code is 0 where everything is ready, and %d where something is not.`, e
 				return err
 			}
 			if !st.Ready() {
-				return codedError{error: errors.New("the fleet is not ready"), code: exitNotReady}
+				return errNotReady
 			}
 			return nil
 		},

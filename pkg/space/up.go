@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
 	"slices"
@@ -48,6 +49,7 @@ func (f *Fleet) Up(ctx context.Context, opts *UpOptions) (*UpReport, error) {
 		return nil, f.explain(err)
 	}
 	defer unlock()
+	defer f.removeUnused()
 	old, err := f.prepare(opts)
 	if err != nil {
 		return nil, f.explain(err)
@@ -67,13 +69,13 @@ func (f *Fleet) Up(ctx context.Context, opts *UpOptions) (*UpReport, error) {
 			return f.report(ctx, client, true)
 		}
 	}
+	if err := f.checkPrograms(); err != nil {
+		return nil, err
+	}
 	if down {
 		if err := f.beforeLaunch(ctx, opts); err != nil {
 			return nil, err
 		}
-	}
-	if err := f.checkPrograms(); err != nil {
-		return nil, err
 	}
 	if err := f.ensureFiles(); err != nil {
 		return nil, f.explain(err)
@@ -94,6 +96,14 @@ func (f *Fleet) Up(ctx context.Context, opts *UpOptions) (*UpReport, error) {
 		return nil, f.explain(err)
 	}
 	return f.report(ctx, client, false)
+}
+
+// removeUnused removes the directory where nothing has come of it.
+func (f *Fleet) removeUnused() {
+	if _, err := os.Stat(f.layout.FleetFile()); errors.Is(err, fs.ErrNotExist) {
+		_ = os.Remove(f.layout.CommandLock())
+		_ = os.Remove(f.layout.Dir) // only if it is empty
+	}
 }
 
 // prepare loads the state, or makes that of a new fleet, and applies the options. It returns the

@@ -17,23 +17,24 @@ var errNeedsRunning = errors.New("the fleet is down: run `starling up` first")
 
 // change prepares a command that changes a running fleet.
 func (f *Fleet) change(ctx context.Context) (client *supervisorClient, unlock func(), err error) {
+	if _, err := f.Load(); err != nil { // before the lock, which would make the directory
+		return nil, nil, err
+	}
 	unlock, err = f.lockCommands()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			unlock()
-		}
-	}()
-	if _, err = f.Load(); err != nil {
-		return nil, nil, err
+	if _, err = f.Load(); err == nil {
+		client, err = f.connect(ctx)
 	}
-	client, err = f.connect(ctx)
 	if errors.Is(err, errDown) {
 		err = errNeedsRunning
 	}
-	return client, unlock, err
+	if err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	return client, unlock, nil
 }
 
 // AddWEC adds a cluster to a running fleet and joins it. A pending one is left for the user to

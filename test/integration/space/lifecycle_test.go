@@ -42,6 +42,7 @@ func TestUpOnARunningFleetChangesNothing(t *testing.T) {
 
 // TestLifeOfAFleet takes one small fleet through what a user does with it, and what goes wrong.
 func TestLifeOfAFleet(t *testing.T) {
+	t.Parallel()
 	f := testenv.Start(t, testenv.Options{Spaces: []string{"wds1"}})
 	f.Kubectl(t, "wds1", "create", "namespace", "kept")
 	server := f.Component(t, "wds1/kube-apiserver")

@@ -76,6 +76,7 @@ func TestEveryChildComesBackAfterKill(t *testing.T) {
 }
 
 func TestKilledSupervisorLeavesNothing(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux ties a process to its parent")
 	}
@@ -98,6 +99,7 @@ func TestKilledSupervisorLeavesNothing(t *testing.T) {
 }
 
 func TestFleetDiesWithItsStarter(t *testing.T) {
+	t.Parallel()
 	f := testenv.Start(t, testenv.Options{Spaces: []string{"wds1"}})
 	f.Abandon()
 	testenv.Eventually(t, 30*time.Second, func() (bool, string) {
