@@ -1,0 +1,119 @@
+package transport
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+func TestFingerprint(t *testing.T) {
+	meta := func(change func(*metav1.ObjectMeta)) *metav1.ObjectMeta {
+		m := &metav1.ObjectMeta{
+			UID: "u", Generation: 1, ResourceVersion: "1",
+			Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},
+		}
+		change(m)
+		return m
+	}
+	base := fingerprint(meta(func(*metav1.ObjectMeta) {}))
+	cases := map[string]struct {
+		change func(*metav1.ObjectMeta)
+		want   bool // that it is a change
+	}{
+		"ResourceVersion": {func(m *metav1.ObjectMeta) { m.ResourceVersion = "2" }, false},
+		"OurLabel":        {func(m *metav1.ObjectMeta) { m.Labels["managed-by.kubestellar.io/singletonstatus"] = "true" }, false},
+		"LastApplied": {
+			func(m *metav1.ObjectMeta) { m.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "x" },
+			false,
+		},
+		"Label":                  {func(m *metav1.ObjectMeta) { m.Labels["a"] = "x" }, true},
+		"Annotation":             {func(m *metav1.ObjectMeta) { m.Annotations["e"] = "" }, true},
+		"LabelBecomesAnnotation": {func(m *metav1.ObjectMeta) { m.Labels, m.Annotations = m.Annotations, m.Labels }, true},
+		"Generation":             {func(m *metav1.ObjectMeta) { m.Generation = 2 }, true},
+		"UID":                    {func(m *metav1.ObjectMeta) { m.UID = "v" }, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := fingerprint(meta(tc.change)) != base; got != tc.want {
+				t.Errorf("is a change: %v, want %v", got, tc.want)
+			}
+		})
+	}
+	ungenerated := func(version string) uint64 {
+		return fingerprint(meta(func(m *metav1.ObjectMeta) { m.Generation, m.ResourceVersion = 0, version }))
+	}
+	if ungenerated("1") == ungenerated("2") {
+		t.Error("a kind without generation does not go by resourceVersion")
+	}
+}
+
+// fakeWatch is a watch that says what a test sets.
+type fakeWatch struct {
+	objects map[objref.Ref]metav1.Object
+	synced  bool
+}
+
+func (w *fakeWatch) Get(ref objref.Ref) (metav1.Object, bool) {
+	o, ok := w.objects[ref]
+	return o, ok
+}
+
+func (w *fakeWatch) Synced(schema.GroupResource) bool { return w.synced }
+
+func configMap(version, content string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"namespace": "web", "name": "settings", "uid": "u", "resourceVersion": version},
+		"data":     map[string]any{"content": content},
+	}}
+}
+
+func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
+	ctx := t.Context()
+	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), configMap("5", "1"))
+	watch := &fakeWatch{objects: map[objref.Ref]metav1.Object{}}
+	o := newObjects(client, watch, transform.Standard())
+	reads := func() int { n := len(client.Actions()); client.ClearActions(); return n }
+	find := func(what string, wantKnown bool, wantReads int) finding {
+		t.Helper()
+		f := o.find(ctx, settings, "v1", now)
+		if n := reads(); f.known != wantKnown || n != wantReads {
+			t.Errorf("%s: known %v after %d reads (%v), want %v after %d", what, f.known, n, f.err, wantKnown, wantReads)
+		}
+		return f
+	}
+
+	find("before the watch has synced", true, 1)
+	find("again", true, 0)
+	watch.synced, watch.objects[settings] = true, configMap("5", "1")
+	find("the watch shows what was read", true, 0)
+	watch.objects[settings] = configMap("4", "1")
+	find("the watch is late", true, 0)
+	watch.objects[settings] = configMap("6", "1")
+	find("it changed", true, 1)
+
+	delete(watch.objects, settings)
+	if f := find("it is gone", false, 0); f.err != nil || !f.recheck {
+		t.Errorf("gone for no time: %+v, want to look again", f)
+	}
+	if f := o.find(ctx, settings, "v1", now.Add(grace)); f.known || f.err != errMissing {
+		t.Errorf("gone for long: %+v, want errMissing", f)
+	}
+	reads()
+	watch.objects[settings] = configMap("7", "1")
+	find("it is back", true, 1)
+
+	o.forget(map[objref.Ref]bool{settings: true})
+	delete(watch.objects, settings)
+	find("the watch has not seen it yet", true, 1)
+	if f := o.find(ctx, password, "v1", now); f.err != errMissing || f.known {
+		t.Errorf("one that never was: %+v, want errMissing at once", f)
+	}
+}
