@@ -153,7 +153,7 @@ func (c *Controller) settled(ctx context.Context, resource dynwatch.Resource, re
 			return false, fmt.Errorf("encode patch of %s: %w", ref, err)
 		}
 		objects := c.config.Client.Resource(resource.GroupVersionResource).Namespace(ref.Namespace)
-		options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
+		options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore}
 		result, err := objects.Patch(ctx, ref.Name, types.MergePatchType, body, options, "status")
 		if noSubresource(err) {
 			result, err = objects.Patch(ctx, ref.Name, types.MergePatchType, body, options)

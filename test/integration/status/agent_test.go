@@ -56,6 +56,14 @@ func enroll(t *testing.T, cluster string) *member {
 	return m
 }
 
+// in returns m for a subtest.
+func (m *member) in(t *testing.T) *member {
+	t.Helper()
+	sub := *m
+	sub.t = t
+	return &sub
+}
+
 // start starts the agent.
 func (m *member) start() *agent.Agent {
 	m.t.Helper()
@@ -162,16 +170,19 @@ func TestAgentReports(t *testing.T) {
 	}
 
 	t.Run("StatusIsCopied", func(t *testing.T) {
+		m := m.in(t)
 		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"ready": true, "count": 1, "items": []any{"a", "b"}})
 		m.reports(ref, `{"count":1,"items":["a","b"],"ready":true}`)
 		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"ready": nil, "count": 2, "items": []any{"b"}})
 		m.reports(ref, `{"count":2,"items":["b"]}`)
 	})
 	t.Run("StatusVanishes", func(t *testing.T) {
+		m := m.in(t)
 		m.wec.patch(t, widgets, m.cluster, "one", map[string]any{"status": nil}, "status")
 		m.reports(ref, "")
 	})
 	t.Run("ChurnCostsOneWritePerSecond", func(t *testing.T) {
+		m := m.in(t)
 		quietly()
 		before, start := len(m.sent.written()), time.Now()
 		for i := range 40 {
@@ -185,6 +196,7 @@ func TestAgentReports(t *testing.T) {
 		}
 	})
 	t.Run("WrittenAtOnceAfterQuiet", func(t *testing.T) {
+		m := m.in(t)
 		quietly()
 		start := time.Now()
 		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 7})
@@ -194,6 +206,7 @@ func TestAgentReports(t *testing.T) {
 		}
 	})
 	t.Run("DeletedByHand", func(t *testing.T) {
+		m := m.in(t)
 		uid := m.report(ref).GetUID()
 		m.its.delete(t, workStatuses, m.cluster, corestatus.ReportName(ref))
 		testenv.Eventually(t, patience, func() (bool, string) {
@@ -202,6 +215,7 @@ func TestAgentReports(t *testing.T) {
 		})
 	})
 	t.Run("EditedByHand", func(t *testing.T) {
+		m := m.in(t)
 		name := corestatus.ReportName(ref)
 		m.its.patch(t, workStatuses, m.cluster, name, map[string]any{"status": map[string]any{"count": 99, "extra": 1}}, "status")
 		m.its.patch(t, workStatuses, m.cluster, name, map[string]any{
@@ -216,6 +230,7 @@ func TestAgentReports(t *testing.T) {
 		})
 	})
 	t.Run("LabelsFollowTheWork", func(t *testing.T) {
+		m := m.in(t)
 		m.its.patch(t, manifestWorks, m.cluster, "w", map[string]any{
 			"metadata": map[string]any{"labels": map[string]any{"transport.kubestellar.io/originWdsName": "renamed"}},
 		})
@@ -225,6 +240,7 @@ func TestAgentReports(t *testing.T) {
 		})
 	})
 	t.Run("MovedToAnotherWork", func(t *testing.T) {
+		m := m.in(t)
 		uid := m.report(ref).GetUID()
 		m.work("w2", ourLabels())
 		m.holds("w2", ref)
@@ -235,14 +251,17 @@ func TestAgentReports(t *testing.T) {
 		}
 	})
 	t.Run("ObjectDeleted", func(t *testing.T) {
+		m := m.in(t)
 		m.wec.delete(t, widgets, m.cluster, "one")
 		m.reports(ref, "gone")
 	})
 	t.Run("ObjectBack", func(t *testing.T) {
+		m := m.in(t)
 		m.widget("one", w)
 		m.reports(ref, "")
 	})
 	t.Run("Released", func(t *testing.T) {
+		m := m.in(t)
 		m.holds("w2")
 		m.reports(ref, "gone")
 		if m.wec.get(t, widgets, m.cluster, "one") == nil {
@@ -322,6 +341,7 @@ func TestAgentRestartWritesNothing(t *testing.T) {
 	uid := m.report(refs[1]).GetUID()
 
 	t.Run("Unchanged", func(t *testing.T) {
+		m := m.in(t)
 		m.start()
 		quietly()
 		m.stop()
@@ -330,6 +350,7 @@ func TestAgentRestartWritesNothing(t *testing.T) {
 		}
 	})
 	t.Run("ChangedMeanwhile", func(t *testing.T) {
+		m := m.in(t)
 		m.wec.setStatus(t, widgets, m.cluster, "a", map[string]any{"count": 2, "inner": nil})
 		m.wec.delete(t, widgets, m.cluster, "c")
 		m.start()

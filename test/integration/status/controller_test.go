@@ -1,0 +1,471 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/controller/status"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+const singletonLabel = "managed-by.kubestellar.io/singletonstatus"
+
+// policies say what is asked for, in place of an index of policies.
+type policies struct {
+	mu  sync.Mutex
+	ask map[objref.Ref]match.Requests
+	// unknown makes all answers unknown.
+	unknown bool
+}
+
+func (p *policies) Requests(ref objref.Ref) match.Requests {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	answer := p.ask[ref]
+	answer.Known = !p.unknown
+	return answer
+}
+
+// hub is a WDS and an ITS with the controller between them.
+type hub struct {
+	t        *testing.T
+	ns       string
+	wds, its *space
+	policies *policies
+	// itsConfig leads to the ITS.
+	itsConfig *rest.Config
+
+	controller *status.Controller
+	sent       *traffic
+	stop       func()
+}
+
+// newHub prepares a namespace of the WDS and mailboxes <ns>-1 and <ns>-2.
+func newHub(t *testing.T, ns string) *hub {
+	t.Helper()
+	wds, its, _ := fleet(t)
+	wds.namespace(t, ns)
+	its.namespace(t, ns+"-1")
+	its.namespace(t, ns+"-2")
+	user, group := serviceAccount("starling-system", "binding-controller")
+	return &hub{t: t, ns: ns, wds: wds, its: its, policies: &policies{ask: map[objref.Ref]match.Requests{}}, itsConfig: its.as(user, group)}
+}
+
+// start starts the controller under the identity that it has in production.
+func (h *hub) start() {
+	h.t.Helper()
+	h.sent = &traffic{}
+	user, group := serviceAccount("starling-system", "binding-controller")
+	config := h.sent.count(h.wds.as(user, group))
+	wdsClient, err := dynamic.NewForConfig(config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	wdsMetadata, err := metadata.NewForConfig(config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	writer, err := write.New(config, "wds", "binding-controller")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	itsClient, err := client.New(h.itsConfig)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	wanted := dynwatch.NewWanted()
+	resources := map[schema.GroupResource]dynwatch.Resource{}
+	for _, gvr := range []schema.GroupVersionResource{widgets, gadgets, deployments, services, namespaces} {
+		resources[gvr.GroupResource()] = dynwatch.Resource{GroupVersionResource: gvr}
+	}
+	wanted.Set(resources)
+	relay := &relay{}
+	set, err := dynwatch.New(dynwatch.Config{Source: wanted, Informer: dynwatch.MetadataInformer(wdsMetadata), Handler: relay})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.controller, err = status.New(status.Config{
+		WDSUID: wdsUID, Inventories: map[string]*client.Client{itsName: itsClient}, Requests: h.policies,
+		Objects: set, Client: wdsClient, Writer: writer, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	relay.Handler = h.controller
+	h.stop = run(h.t, func(ctx context.Context) error {
+		var running sync.WaitGroup
+		defer running.Wait()
+		running.Go(func() { _ = set.Run(ctx) })
+		// What the index of policies does when it has read everything.
+		h.controller.OnRequests(h.asked())
+		return h.controller.Run(ctx, 4)
+	})
+	testenv.Eventually(h.t, patience, func() (bool, string) {
+		for gr := range resources {
+			if !set.Synced(gr) {
+				return false, gr.String() + " not synced"
+			}
+		}
+		return true, ""
+	})
+	h.controller.OnRequests(h.asked())
+}
+
+type relay struct{ dynwatch.Handler }
+
+func (h *hub) asked() []objref.Ref {
+	h.policies.mu.Lock()
+	defer h.policies.mu.Unlock()
+	var refs []objref.Ref
+	for ref := range h.policies.ask {
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
+// wants says that a policy asks for the status of the object from those of the mailboxes 1 and 2; with none, that no policy
+// does any more.
+func (h *hub) wants(ref objref.Ref, mailboxes ...int) {
+	h.policies.mu.Lock()
+	if mailboxes == nil {
+		delete(h.policies.ask, ref)
+	} else {
+		var clusters []string
+		for _, n := range mailboxes {
+			clusters = append(clusters, fmt.Sprintf("%s-%d", h.ns, n))
+		}
+		h.policies.ask[ref] = match.Requests{Singleton: true, SingletonClusters: clusters}
+	}
+	h.policies.mu.Unlock()
+	h.controller.OnRequests([]objref.Ref{ref})
+}
+
+// widget creates an object in the WDS.
+func (h *hub) widget(name string) objref.Ref {
+	h.t.Helper()
+	h.wds.create(h.t, widgets, map[string]any{
+		"apiVersion": "test.example.com/v1", "kind": "Widget",
+		"metadata": map[string]any{"name": name, "namespace": h.ns}, "spec": map[string]any{"size": 1},
+	})
+	return objref.New(widgets.GroupResource(), h.ns, name)
+}
+
+// report writes the WorkStatus of an object; a nil status is none.
+func (h *hub) report(ref objref.Ref, mailbox int, state map[string]any) {
+	h.t.Helper()
+	namespace, name := fmt.Sprintf("%s-%d", h.ns, mailbox), corestatus.ReportName(ref)
+	if h.its.get(h.t, workStatuses, namespace, name) == nil {
+		h.its.create(h.t, workStatuses, map[string]any{
+			"apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
+			"metadata": map[string]any{"name": name, "namespace": namespace, "labels": ourLabels()},
+			"spec": map[string]any{"sourceRef": map[string]any{
+				"group": ref.Group, "version": "v1", "resource": ref.Resource, "namespace": ref.Namespace, "name": ref.Name,
+			}},
+		})
+	}
+	if state != nil {
+		body := []map[string]any{{"op": "add", "path": "/status", "value": state}}
+		_, err := h.its.client.Resource(workStatuses).Namespace(namespace).Patch(h.t.Context(), name, "application/json-patch+json",
+			[]byte(asJSON(body)), metav1.PatchOptions{}, "status")
+		if err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func (h *hub) object(gvr schema.GroupVersionResource, ref objref.Ref) *unstructured.Unstructured {
+	h.t.Helper()
+	return h.wds.get(h.t, gvr, ref.Namespace, ref.Name)
+}
+
+// becomes waits until the object has that status, as JSON, and the label if it is to be returned status.
+func (h *hub) becomes(gvr schema.GroupVersionResource, ref objref.Ref, want string, labelled bool) {
+	h.t.Helper()
+	testenv.Eventually(h.t, patience, func() (bool, string) {
+		obj := h.object(gvr, ref)
+		got := ""
+		if s, ok := obj.Object["status"]; ok {
+			got = asJSON(s)
+		}
+		_, has := obj.GetLabels()[singletonLabel]
+		return got == want && has == labelled, fmt.Sprintf("status %s, labelled %v", got, has)
+	})
+}
+
+// in returns h for a subtest.
+func (h *hub) in(t *testing.T) *hub {
+	t.Helper()
+	sub := *h
+	sub.t = t
+	return &sub
+}
+
+func TestStatusComesBack(t *testing.T) {
+	h := newHub(t, "comeback")
+	h.start()
+	ref := h.widget("one")
+	h.report(ref, 1, map[string]any{"ready": true, "count": 3, "inner": map[string]any{"a": "x", "b": "y"}})
+	quietly()
+	h.becomes(widgets, ref, "", false) // nobody asked
+
+	h.wants(ref, 1)
+	h.becomes(widgets, ref, `{"count":3,"inner":{"a":"x","b":"y"},"ready":true}`, true)
+
+	t.Run("Changes", func(t *testing.T) {
+		h := h.in(t)
+		h.report(ref, 1, map[string]any{"count": 4, "items": []any{"a"}, "inner": map[string]any{"b": "z"}})
+		h.becomes(widgets, ref, `{"count":4,"inner":{"b":"z"},"items":["a"]}`, true)
+	})
+	t.Run("FieldsNewerThanTheSchema", func(t *testing.T) {
+		h := h.in(t)
+		h.report(ref, 1, map[string]any{"count": 5, "brandNew": map[string]any{"x": 1}})
+		h.becomes(widgets, ref, `{"count":5}`, true)
+		h.report(ref, 1, map[string]any{"count": 6, "brandNew": map[string]any{"x": 2}})
+		h.becomes(widgets, ref, `{"count":6}`, true)
+	})
+	t.Run("OverwrittenBySomebody", func(t *testing.T) {
+		h := h.in(t)
+		h.wds.setStatus(t, widgets, h.ns, "one", map[string]any{"count": 99, "ready": true})
+		h.becomes(widgets, ref, `{"count":6}`, true)
+	})
+	t.Run("LabelRemovedBySomebody", func(t *testing.T) {
+		h := h.in(t)
+		h.wds.patch(t, widgets, h.ns, "one", map[string]any{"metadata": map[string]any{"labels": map[string]any{singletonLabel: nil}}})
+		h.becomes(widgets, ref, `{"count":6}`, true)
+	})
+	t.Run("SpecEditedBySomebody", func(t *testing.T) {
+		h := h.in(t)
+		before := len(h.sent.written())
+		h.wds.patch(t, widgets, h.ns, "one", map[string]any{"spec": map[string]any{"size": 2}})
+		quietly()
+		if writes := h.sent.written()[before:]; len(writes) > 0 {
+			t.Errorf("an edit of the spec made us write: %v", writes)
+		}
+		h.report(ref, 1, map[string]any{"count": 7})
+		h.becomes(widgets, ref, `{"count":7}`, true)
+	})
+	t.Run("SeveralClusters", func(t *testing.T) {
+		h := h.in(t)
+		h.wants(ref, 1, 2)
+		h.becomes(widgets, ref, "", false)
+	})
+	t.Run("AnotherCluster", func(t *testing.T) {
+		h := h.in(t)
+		h.report(ref, 2, map[string]any{"count": 22})
+		h.wants(ref, 2)
+		h.becomes(widgets, ref, `{"count":22}`, true)
+	})
+	t.Run("ReportWithoutStatusChangesNothing", func(t *testing.T) {
+		h := h.in(t)
+		name := corestatus.ReportName(ref)
+		h.its.patch(t, workStatuses, h.ns+"-2", name, map[string]any{"status": nil}, "status")
+		quietly()
+		h.becomes(widgets, ref, `{"count":22}`, true)
+	})
+	t.Run("ReportGone", func(t *testing.T) {
+		h := h.in(t)
+		h.its.delete(t, workStatuses, h.ns+"-2", corestatus.ReportName(ref))
+		h.becomes(widgets, ref, "", false)
+	})
+	t.Run("NotRequestedAnyMore", func(t *testing.T) {
+		h := h.in(t)
+		h.wants(ref, 1)
+		h.becomes(widgets, ref, `{"count":7}`, true)
+		h.wants(ref)
+		h.becomes(widgets, ref, "", false)
+	})
+	t.Run("ObjectBornAgain", func(t *testing.T) {
+		h := h.in(t)
+		h.wants(ref, 1)
+		h.becomes(widgets, ref, `{"count":7}`, true)
+		h.wds.delete(t, widgets, h.ns, "one")
+		h.widget("one")
+		h.wants(ref, 1) // the index of policies says so for an object that is added
+		h.becomes(widgets, ref, `{"count":7}`, true)
+	})
+}
+
+func TestStatusOfKinds(t *testing.T) {
+	h := newHub(t, "kindsback")
+	h.start()
+
+	t.Run("Deployment", func(t *testing.T) {
+		h := h.in(t)
+		h.wds.create(t, deployments, deployment(h.ns, "d"))
+		ref := objref.New(deployments.GroupResource(), h.ns, "d")
+		h.wants(ref, 1)
+		h.report(ref, 1, map[string]any{"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "observedGeneration": 4, "fromTheFuture": true})
+		testenv.Eventually(t, patience, func() (bool, string) {
+			n, _, _ := unstructured.NestedInt64(h.object(deployments, ref).Object, "status", "availableReplicas")
+			return n == 2, fmt.Sprint(n)
+		})
+		h.wants(ref)
+		testenv.Eventually(t, patience, func() (bool, string) {
+			n, _, _ := unstructured.NestedInt64(h.object(deployments, ref).Object, "status", "availableReplicas")
+			return n == 0 && !hasLabel(h.object(deployments, ref)), fmt.Sprint(n)
+		})
+	})
+	t.Run("ServiceWhoseServerInsistsOnFields", func(t *testing.T) {
+		h := h.in(t)
+		h.wds.create(t, services, map[string]any{
+			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "s", "namespace": h.ns},
+			"spec": map[string]any{"ports": []any{map[string]any{"port": 80}}},
+		})
+		ref := objref.New(services.GroupResource(), h.ns, "s")
+		h.wants(ref, 1)
+		h.report(ref, 1, map[string]any{"conditions": []any{map[string]any{
+			"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+		}}})
+		testenv.Eventually(t, patience, func() (bool, string) {
+			conditions, _, _ := unstructured.NestedSlice(h.object(services, ref).Object, "status", "conditions")
+			return len(conditions) == 1, asJSON(h.object(services, ref).Object["status"])
+		})
+	})
+	t.Run("WithoutStatusSubresource", func(t *testing.T) {
+		h := h.in(t)
+		h.wds.create(t, gadgets, map[string]any{
+			"apiVersion": "test.example.com/v1", "kind": "Gadget", "metadata": map[string]any{"name": "g"}, "spec": map[string]any{"size": 1},
+		})
+		ref := objref.New(gadgets.GroupResource(), "", "g")
+		h.wants(ref, 1)
+		h.report(ref, 1, map[string]any{"anything": []any{"a"}})
+		h.becomes(gadgets, ref, `{"anything":["a"]}`, true)
+		h.report(ref, 1, map[string]any{"other": 1})
+		h.becomes(gadgets, ref, `{"other":1}`, true)
+		h.wants(ref)
+		h.becomes(gadgets, ref, "", false)
+	})
+	t.Run("NeverNamespaces", func(t *testing.T) {
+		h := h.in(t)
+		ref := objref.New(namespaces.GroupResource(), "", h.ns)
+		h.wants(ref, 1)
+		h.report(ref, 1, map[string]any{"phase": "Terminating"})
+		quietly()
+		h.becomes(namespaces, ref, `{"phase":"Active"}`, false)
+	})
+}
+
+func TestStatusControllerRestartWritesNothing(t *testing.T) {
+	h := newHub(t, "again")
+	h.start()
+	one, two := h.widget("one"), h.widget("two")
+	h.wds.create(t, services, map[string]any{
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "s", "namespace": h.ns},
+		"spec": map[string]any{"ports": []any{map[string]any{"port": 80}}},
+	})
+	service := objref.New(services.GroupResource(), h.ns, "s")
+	for _, ref := range []objref.Ref{one, two, service} {
+		h.wants(ref, 1)
+	}
+	h.report(one, 1, map[string]any{"count": 1})
+	h.report(two, 1, map[string]any{"count": 2, "unknownToTheWDS": map[string]any{"x": 1}})
+	h.report(service, 1, map[string]any{"conditions": []any{}})
+	h.becomes(widgets, one, `{"count":1}`, true)
+	h.becomes(widgets, two, `{"count":2}`, true)
+	testenv.Eventually(t, patience, func() (bool, string) { return hasLabel(h.object(services, service)), "not labelled" })
+	quietly()
+	h.stop()
+
+	t.Run("Unchanged", func(t *testing.T) {
+		h := h.in(t)
+		h.start()
+		quietly()
+		h.stop()
+		if writes := h.sent.written(); len(writes) > 0 {
+			t.Errorf("the restart wrote: %v", writes)
+		}
+	})
+	t.Run("PoliciesNotEvaluated", func(t *testing.T) {
+		h := h.in(t)
+		h.policies.unknown = true
+		h.report(one, 1, map[string]any{"count": 11})
+		h.start()
+		quietly()
+		if writes := h.sent.written(); len(writes) > 0 {
+			t.Errorf("wrote without knowing what is asked for: %v", writes)
+		}
+		h.policies.mu.Lock()
+		h.policies.unknown = false
+		delete(h.policies.ask, two)
+		h.policies.mu.Unlock()
+		h.controller.OnKnown(widgets.GroupResource())
+		h.becomes(widgets, one, `{"count":11}`, true)
+		h.becomes(widgets, two, "", false)
+		h.stop()
+	})
+	t.Run("InventoryNotRead", func(t *testing.T) {
+		h := h.in(t)
+		line := newWire(t, h.itsConfig)
+		line.cut()
+		h.itsConfig = line.config
+		h.start()
+		quietly()
+		if writes := h.sent.written(); len(writes) > 0 {
+			t.Errorf("wrote without knowing what is reported: %v", writes)
+		}
+		if h.controller.Ready() == nil {
+			t.Error("ready without having read the ITS")
+		}
+		h.its.delete(t, workStatuses, h.ns+"-1", corestatus.ReportName(one))
+		line.restore()
+		h.becomes(widgets, one, "", false)
+	})
+}
+
+// TestStatusLatency measures the way from a WorkStatus to the object. The bound is loose: the machine may be busy.
+func TestStatusLatency(t *testing.T) {
+	h := newHub(t, "latency")
+	h.start()
+	ref := h.widget("one")
+	h.wants(ref, 1)
+	h.report(ref, 1, map[string]any{"count": 0})
+	h.becomes(widgets, ref, `{"count":0}`, true)
+	watcher, err := h.wds.client.Resource(widgets).Namespace(h.ns).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Stop()
+	var took []time.Duration
+	for i := range 50 {
+		start := time.Now()
+		h.report(ref, 1, map[string]any{"count": i + 1})
+		for event := range watcher.ResultChan() {
+			n, _, _ := unstructured.NestedInt64(event.Object.(*unstructured.Unstructured).Object, "status", "count")
+			if n == int64(i+1) {
+				break
+			}
+		}
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	t.Logf("from the write of a WorkStatus to the object in the WDS: p50 %s, maximum %s", took[len(took)/2], took[len(took)-1])
+	if p50 := took[len(took)/2]; p50 > 200*time.Millisecond {
+		t.Errorf("p50 is %s", p50)
+	}
+	if reads := h.sent.reads.Load(); reads > 40 {
+		t.Errorf("%d reads of the WDS for 50 changes of one object", reads)
+	}
+}
+
+func hasLabel(obj *unstructured.Unstructured) bool {
+	_, ok := obj.GetLabels()[singletonLabel]
+	return ok
+}
