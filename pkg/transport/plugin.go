@@ -52,7 +52,8 @@ type Receipt struct {
 // stores and enqueues; it must not block. What it is given is immutable and its own from then on.
 type Handler interface {
 	// OnWork says that a work was found or created (before is nil), changed in its spec, its report, or its metadata, or is
-	// gone (after is nil). Changes that come close together may be told as one; the last state is always told.
+	// gone (after is nil). Before is what was told last, perhaps with another ResourceVersion. Changes that come close together
+	// may be told as one; the last state is always told.
 	OnWork(before, after *plan.Work)
 	// OnDestination says that a destination was found or changed, or is gone (nil).
 	OnDestination(name string, destination *Destination)

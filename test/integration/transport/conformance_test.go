@@ -1,0 +1,297 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/ocm"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+// subject is a plugin that conform tests.
+type subject struct {
+	// plugin makes a Plugin for the WDS of that UID, over the same space every time.
+	plugin func(wds types.UID) transport.Plugin
+	// mailbox is an empty mailbox of an accepted destination.
+	mailbox string
+	// vandalize changes something of the first object in a work, as somebody else would.
+	vandalize func(work string)
+	// forget removes the work, whatever holds it.
+	forget func(work string)
+}
+
+// mirror is a Handler that keeps what it was told.
+type mirror struct {
+	t            *testing.T
+	mu           sync.Mutex
+	works        map[string]*plan.Work
+	destinations map[string]bool
+	synced       bool
+}
+
+func (m *mirror) OnWork(before, after *plan.Work) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if before != nil {
+		known := *m.works[before.Name]
+		known.ResourceVersion = before.ResourceVersion
+		if diff := cmp.Diff(known, *before); diff != "" {
+			m.t.Errorf("%s is not what was told before (-told +now):\n%s", before.Name, diff)
+		}
+		delete(m.works, before.Name)
+	}
+	if after != nil {
+		m.works[after.Name] = after
+	}
+}
+
+func (m *mirror) OnDestination(name string, d *transport.Destination) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.destinations[name] = d != nil && d.Accepted
+}
+
+func (m *mirror) OnSynced() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.synced {
+		m.t.Error("OnSynced was called twice")
+	}
+	m.synced = true
+}
+
+func (m *mirror) of(binding types.UID, mailbox string) []*plan.Work {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var works []*plan.Work
+	for _, work := range m.works {
+		if work.BindingUID == binding && work.Mailbox == mailbox {
+			works = append(works, work)
+		}
+	}
+	return works
+}
+
+// conform tests what every plugin must do.
+func conform(t *testing.T, s subject) {
+	ctx := t.Context()
+	origin := transport.Origin{Binding: "a.binding-" + strings.Repeat("x", 100), BindingUID: types.UID("binding-of-" + s.mailbox)}
+	plugin, m, stop := observe(t, s, "wds")
+
+	holds := func(wants ...plan.Object) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			var got []string
+			for _, work := range m.of(origin.BindingUID, s.mailbox) {
+				if work.Deleting {
+					continue
+				}
+				if work.Recorded != work.Actual || work.Binding != origin.Binding {
+					return false, fmt.Sprintf("%+v is not as it was written", work)
+				}
+				for _, item := range work.Items {
+					got = append(got, fmt.Sprint(item.Ref, item.Kind, item.Hash, item.Size, item.CreateOnly, item.Orphan))
+				}
+			}
+			var want []string
+			for _, o := range wants {
+				want = append(want, fmt.Sprint(o.Ref, o.Kind.Kind, o.Hash, o.Size(), o.CreateOnly, o.Orphan))
+			}
+			slices.Sort(got)
+			slices.Sort(want)
+			return slices.Equal(want, got), cmp.Diff(want, got)
+		})
+	}
+	build := func(objects ...plan.Object) []plan.Action {
+		d := plan.NewDesired(slices.Clone(objects), packing.Limits{Count: 3, Bytes: 10000})
+		return plan.Build(d, s.mailbox, string(origin.BindingUID), m.of(origin.BindingUID, s.mailbox)).Actions
+	}
+	deliver := func(objects ...plan.Object) {
+		t.Helper()
+		actions := build(objects...)
+		if len(actions) == 0 {
+			t.Error("nothing is to be done")
+		}
+		for i := range actions {
+			receipt, err := plugin.Do(ctx, origin, &actions[i])
+			if err != nil {
+				t.Fatalf("%s: %v", &actions[i], err)
+			}
+			if actions[i].Verb != plan.Delete && (receipt.UID == "" || receipt.Generation == 0) {
+				t.Errorf("%s: receipt %+v", &actions[i], receipt)
+			}
+		}
+		holds(objects...)
+		for _, a := range build(objects...) {
+			t.Errorf("planned again: %s", &a)
+		}
+	}
+	flagged := func(o plan.Object) plan.Object { o.CreateOnly, o.Orphan = true, true; return o }
+	a, b, c, d := cm(t, "a", "1"), cm(t, "b", "1"), cm(t, "c", "1"), cm(t, "d", "1")
+
+	testenv.Eventually(t, patience, func() (bool, string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.destinations[s.mailbox], "the destination is not known"
+	})
+	deliver(a, b, c)
+	deliver(a, cm(t, "b", "2"), c)
+	deliver(a, flagged(b), c)
+	deliver(flagged(a), b, c, d)
+	deliver(b, d)
+	deliver(a, b, c, d)
+
+	// What was planned on an old view is refused.
+	works := m.of(origin.BindingUID, s.mailbox)
+	old := *works[slices.IndexFunc(works, func(w *plan.Work) bool { return len(w.Items) > 1 })]
+	deliver(cm(t, "a", "3"), cm(t, "b", "3"), cm(t, "c", "3"), cm(t, "d", "3"))
+	for _, change := range []func(*plan.Action){
+		func(*plan.Action) {}, func(a *plan.Action) { a.UID = "another" },
+	} {
+		action := plan.Action{
+			Verb: plan.Patch, Mailbox: s.mailbox, Name: old.Name, UID: old.UID, Generation: old.Generation, Recorded: old.Recorded,
+			Changes: []plan.Change{{Op: plan.OpRemove, At: 0, Ref: old.Items[0].Ref}},
+		}
+		change(&action)
+		if _, err := plugin.Do(ctx, origin, &action); !errors.Is(err, transport.ErrStale) {
+			t.Errorf("a patch on an old view: error %v, want ErrStale", err)
+		}
+	}
+
+	// Somebody else edits.
+	s.vandalize(old.Name)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		i := slices.IndexFunc(m.of(origin.BindingUID, s.mailbox), func(w *plan.Work) bool { return w.Recorded != w.Actual })
+		return i >= 0, "the edit does not show"
+	})
+	deliver(cm(t, "a", "3"), cm(t, "b", "3"), cm(t, "c", "3"), cm(t, "d", "3"))
+
+	// A nudge changes no content.
+	nudge := plan.NudgeOf(m.of(origin.BindingUID, s.mailbox)[0], plan.ReasonRetry)
+	if _, err := plugin.Do(ctx, origin, &nudge); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, func() (bool, string) {
+		return slices.ContainsFunc(m.of(origin.BindingUID, s.mailbox), func(w *plan.Work) bool { return w.Nudges == 1 }), "the nudge does not show"
+	})
+	holds(cm(t, "a", "3"), cm(t, "b", "3"), cm(t, "c", "3"), cm(t, "d", "3"))
+
+	// Another WDS sees nothing of it; after a restart all is known.
+	_, other, stopOther := observe(t, s, "another-wds")
+	if works := other.of(origin.BindingUID, s.mailbox); len(works) != 0 {
+		t.Errorf("another WDS is told of %d works", len(works))
+	}
+	stopOther()
+	stop()
+	plugin, m, stop = observe(t, s, "wds")
+	holds(cm(t, "a", "3"), cm(t, "b", "3"), cm(t, "c", "3"), cm(t, "d", "3"))
+
+	// A work that exists is not created; one that is gone is stale to patch, and deleted.
+	works = m.of(origin.BindingUID, s.mailbox)
+	exists := plan.Action{Verb: plan.Create, Mailbox: s.mailbox, Name: works[0].Name, Wave: 1, After: entries(a)}
+	if _, err := plugin.Do(ctx, origin, &exists); err == nil {
+		t.Error("a work was created twice")
+	}
+	gone := *works[0]
+	s.forget(gone.Name)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		return len(m.of(origin.BindingUID, s.mailbox)) == len(works)-1, "the work is still told of"
+	})
+	patch := plan.Action{Verb: plan.Patch, Mailbox: s.mailbox, Name: gone.Name, UID: gone.UID, Generation: gone.Generation, Recorded: gone.Recorded}
+	if _, err := plugin.Do(ctx, origin, &patch); !errors.Is(err, transport.ErrStale) {
+		t.Errorf("a patch of nothing: error %v, want ErrStale", err)
+	}
+	for _, action := range append(plan.Remove([]*plan.Work{&gone}), plan.Remove(m.of(origin.BindingUID, s.mailbox))...) {
+		if _, err := plugin.Do(ctx, origin, &action); err != nil {
+			t.Errorf("%s: %v", &action, err)
+		}
+	}
+	holds()
+
+	// A mailbox that does not exist.
+	nowhere := plan.Action{Verb: plan.Create, Mailbox: s.mailbox + "-missing", Name: "w", Wave: 1, After: entries(a)}
+	if _, err := plugin.Do(ctx, origin, &nowhere); err == nil || errors.Is(err, transport.ErrStale) {
+		t.Errorf("a mailbox that does not exist: error %v, want one that is not ErrStale", err)
+	}
+	stop()
+}
+
+// observe runs a plugin until stop, with a Handler that keeps what it is told.
+func observe(t *testing.T, s subject, wds types.UID) (transport.Plugin, *mirror, func()) {
+	t.Helper()
+	plugin := s.plugin(wds)
+	m := &mirror{t: t, works: map[string]*plan.Work{}, destinations: map[string]bool{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- plugin.Run(ctx, m) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run() = %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.synced, "the plugin has not told everything"
+	})
+	return plugin, m, stop
+}
+
+func cm(t *testing.T, name, content string) plan.Object {
+	t.Helper()
+	ref := objref.Ref{Resource: "configmaps", Namespace: "web", Name: name}
+	o := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"content": content, "odd": "<&> \u2028"}}}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"})
+	o.SetNamespace(ref.Namespace)
+	o.SetName(ref.Name)
+	object, err := transform.Standard().Apply(ref, o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Object{Object: object, Known: true}
+}
+
+func entries(o plan.Object) []plan.Entry {
+	return []plan.Entry{{Ref: o.Ref, Kind: o.Kind.Kind, Hash: o.Hash, Size: o.Size(), Object: &o}}
+}
+
+func TestConformanceOCM(t *testing.T) {
+	e := newEnvironment(t)
+	mailbox := e.clusters(1)[0]
+	works := e.its.Resource(ocm.ManifestWorks).Namespace(mailbox)
+	conform(t, subject{
+		mailbox: mailbox,
+		plugin: func(wds types.UID) transport.Plugin {
+			p, err := ocm.New(ocm.Config{Space: "its1", Hub: e.fleet.Config(t, "its1"), WDSName: "wds1", WDSUID: wds + types.UID(e.name)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		},
+		vandalize: func(work string) {
+			patch := `[{"op":"replace","path":"/spec/workload/manifests/0/data/content","value":"other"}]`
+			if _, err := works.Patch(t.Context(), work, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		forget: func(work string) { e.remove(e.its.Resource(ocm.ManifestWorks), mailbox, work) },
+	})
+}
