@@ -422,9 +422,9 @@ func keepCRD(obj any) (any, error) {
 	}
 	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
 	unstructured.RemoveNestedField(object.Object, "metadata", "annotations")
-	versions, _, err := unstructured.NestedSlice(object.Object, "spec", "versions")
-	if err != nil {
-		return object, nil
+	versions, found, err := unstructured.NestedSlice(object.Object, "spec", "versions")
+	if err != nil || !found {
+		return object, err
 	}
 	for _, version := range versions {
 		if fields, ok := version.(map[string]any); ok {

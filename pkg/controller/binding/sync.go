@@ -79,9 +79,7 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 		return nil, false, patience
 	}
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	told := c.specs[name]
+	told, _ := c.spec(name)
 	if told.version != versionOfPolicy(policy) {
 		return nil, false, 0 // the handler is about to tell the index, and to enqueue
 	}
@@ -100,24 +98,42 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 	}
 	in.unserved = match.Unserved(&policy.Spec, served{c.config.API, c.config.Selectable})
 	in.unread = c.unread(told.compiled, policy, binding)
+	in.unreadFor = c.noteUnread(name, len(in.unread) > 0, in.now)
 	if len(in.unread) == 0 {
-		delete(c.unreadSince, name)
 		in.miscounts = c.config.Index.Miscounts(name, maxMiscounts)
-	} else {
-		since, known := c.unreadSince[name]
-		if !known {
-			since = in.now
-			c.unreadSince[name] = since
+		if in.isSettled = c.isSettled(name, binding); in.isSettled {
+			return in, true, 0
 		}
-		in.unreadFor = in.now.Sub(since)
-	}
-	revision, _ := c.config.Index.Revision(name)
-	if binding != nil && len(in.unread) == 0 && c.settled[name] == (settled{revision, binding.UID, binding.Generation}) {
-		in.isSettled = true
-		return in, true, 0
 	}
 	in.selected, ok = c.config.Index.Snapshot(name)
 	return in, ok, 0
+}
+
+// noteUnread returns for how long something has been unread that matters to the policy.
+func (c *Controller) noteUnread(name string, unread bool, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !unread {
+		delete(c.unreadSince, name)
+		return 0
+	}
+	since, known := c.unreadSince[name]
+	if !known {
+		since = now
+		c.unreadSince[name] = since
+	}
+	return now.Sub(since)
+}
+
+// isSettled tells whether the Binding is known to be as it should be.
+func (c *Controller) isSettled(name string, binding *controlv1alpha1.Binding) bool {
+	revision, ok := c.config.Index.Revision(name)
+	if !ok || binding == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settled[name] == settled{revision, binding.UID, binding.Generation}
 }
 
 // unread lists what the policy could select, or its Binding holds, and what was not read since the start. Sorted.

@@ -36,8 +36,17 @@ type Snapshot struct {
 	Revision uint64
 }
 
-// Snapshot returns what the policy selects; false if it is not known, or held. It costs a sort of the objects.
+// Snapshot returns what the policy selects; false if it is not known, or held. It costs a sort of the objects, which holds up
+// nobody else.
 func (x *Index) Snapshot(name string) (Snapshot, bool) {
+	snapshot, ok := x.unsorted(name)
+	slices.SortFunc(snapshot.Matches, func(a, b Match) int {
+		return cmp.Or(strings.Compare(a.Ref.Group, b.Ref.Group), strings.Compare(a.Version, b.Version), objref.Compare(a.Ref, b.Ref))
+	})
+	return snapshot, ok
+}
+
+func (x *Index) unsorted(name string) (Snapshot, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.policies[name]
@@ -55,9 +64,6 @@ func (x *Index) Snapshot(name string) (Snapshot, bool) {
 			Modulation:      o.matches[i].modulation,
 		})
 	}
-	slices.SortFunc(matches, func(a, b Match) int {
-		return cmp.Or(strings.Compare(a.Ref.Group, b.Ref.Group), strings.Compare(a.Version, b.Version), objref.Compare(a.Ref, b.Ref))
-	})
 	return Snapshot{Matches: matches, Clusters: p.destinations(), Revision: p.revision}, true
 }
 
