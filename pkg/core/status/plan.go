@@ -3,6 +3,7 @@ package status
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
@@ -71,9 +72,7 @@ func (s Step) Encode(resourceVersion string) ([]byte, error) {
 	if resourceVersion != "" {
 		metadata := map[string]any{"resourceVersion": resourceVersion}
 		if given, ok := s.Patch["metadata"].(map[string]any); ok {
-			for key, value := range given {
-				metadata[key] = value
-			}
+			maps.Copy(metadata, given)
 		}
 		patch = map[string]any{"metadata": metadata}
 		if status, ok := s.Patch["status"]; ok {

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -107,7 +106,7 @@ func identity(obj metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace:       obj.GetNamespace(),
 		Name:            obj.GetName(),
-		UID:             types.UID(obj.GetUID()),
+		UID:             obj.GetUID(),
 		ResourceVersion: obj.GetResourceVersion(),
 		Generation:      obj.GetGeneration(),
 	}

@@ -180,7 +180,7 @@ func comesFrom(cluster, user string, groups []string) error {
 // asksFor tells why a request is not just for the identity of the agent of the cluster.
 func asksFor(cluster string, request []byte) error {
 	block, rest := pem.Decode(request)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(strings.TrimSpace(string(rest))) > 0 {
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || strings.TrimSpace(string(rest)) != "" {
 		return errors.New("not one PEM block of type CERTIFICATE REQUEST")
 	}
 	asked, err := x509.ParseCertificateRequest(block.Bytes)
@@ -197,7 +197,7 @@ func asksFor(cluster string, request []byte) error {
 		return fmt.Errorf("organizations %q, want %q", asked.Subject.Organization, want)
 	}
 	// Each name of the subject counts: what is neither the common name nor the organization must not be there.
-	if len(asked.Subject.Names) != 2 { //nolint:mnd // the two that were compared above
+	if len(asked.Subject.Names) != 2 {
 		return errors.New("subject has more than common name and organization")
 	}
 	// OCM asks for this name; in a client certificate it means nothing.

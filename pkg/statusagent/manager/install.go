@@ -151,6 +151,5 @@ func managedClusterAddOn(cluster string, management *addonv1alpha1.ClusterManage
 		ObjectMeta: metav1.ObjectMeta{
 			Name: statusagent.AddonName, Namespace: cluster, OwnerReferences: []metav1.OwnerReference{*owner},
 		},
-		Spec: addonv1alpha1.ManagedClusterAddOnSpec{InstallNamespace: statusagent.InstallNamespace},
 	}
 }

@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+)
+
+func TestDecide(t *testing.T) {
+	ref := objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "nginx"}
+	name := corestatus.ReportName(ref)
+	labels := map[string]string{controlv1alpha1.LabelWDSUID: "u", controlv1alpha1.LabelWDSName: "wds1"}
+	source := controlv1alpha1.SourceRef{
+		Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment", Namespace: "web", Name: "nginx",
+	}
+	held := func(o ownership) *holding {
+		h := &holding{ref: ref, ownership: o}
+		if o == ours {
+			h.labels = labels
+		}
+		return h
+	}
+	object := func(status string) *reported {
+		r := &reported{gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, applied: true}
+		if status != "" {
+			r.status = []byte(status)
+		}
+		return r
+	}
+	there := func(status string, change func(*report)) *report {
+		r := &report{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "x", Labels: labels}, source: source}
+		if status != "" {
+			r.hash = hashOf([]byte(status))
+		}
+		if change != nil {
+			change(r)
+		}
+		return r
+	}
+	// What is written, in short.
+	type writes struct {
+		Remove, Create bool
+		Amend, Status  string
+		Reason         string
+	}
+	const addStatus = `[{"op":"add","path":"/status","value":{"a":1}}]`
+	for name, tc := range map[string]struct {
+		in   evidence
+		want writes
+	}{
+		"New": {
+			in:   evidence{holding: held(ours), read: true, object: object(`{"a":1}`)},
+			want: writes{Create: true, Status: addStatus, Reason: "report"},
+		},
+		"NewWithoutStatus": {
+			in:   evidence{holding: held(ours), read: true, object: object("")},
+			want: writes{Create: true, Reason: "report"},
+		},
+		"NewWithEmptyStatus": {
+			in:   evidence{holding: held(ours), read: true, object: object(`{}`)},
+			want: writes{Create: true, Status: `[{"op":"add","path":"/status","value":{}}]`, Reason: "report"},
+		},
+		"Same": {
+			in:   evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: there(`{"a":1}`, nil)},
+			want: writes{Reason: "report"},
+		},
+		"Changed": {
+			in:   evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: there(`{"a":2}`, nil)},
+			want: writes{Status: addStatus, Reason: "report"},
+		},
+		"StatusVanished": {
+			in:   evidence{holding: held(ours), read: true, object: object(""), report: there(`{"a":2}`, nil)},
+			want: writes{Status: `[{"op":"remove","path":"/status"}]`, Reason: "report"},
+		},
+		"LabelLost": {
+			in: evidence{holding: held(ours), read: true, object: object(""), report: there("", func(r *report) { r.Labels = nil })},
+			want: writes{
+				Amend: `{"metadata":{"labels":{"starling.io/wds-uid":"u","transport.kubestellar.io/originWdsName":"wds1"}},` +
+					`"spec":{"sourceRef":{"group":"apps","kind":"Deployment","name":"nginx","namespace":"web","resource":"deployments","version":"v1"}}}`,
+				Reason: "report",
+			},
+		},
+		"SpecEdited": {
+			in: evidence{holding: held(ours), read: true, object: object(""), report: there("", func(r *report) { r.source.Name = "other" })},
+			want: writes{
+				Amend: `{"metadata":{"labels":{"starling.io/wds-uid":"u","transport.kubestellar.io/originWdsName":"wds1"}},` +
+					`"spec":{"sourceRef":{"group":"apps","kind":"Deployment","name":"nginx","namespace":"web","resource":"deployments","version":"v1"}}}`,
+				Reason: "report",
+			},
+		},
+		"ObjectGone": {
+			in:   evidence{holding: held(ours), read: true, report: there("", nil)},
+			want: writes{Remove: true, Reason: "gone"},
+		},
+		"ObjectGoneAndUnreported": {in: evidence{holding: held(ours), read: true}},
+		"NotReadYet":              {in: evidence{holding: held(ours), report: there(`{"a":2}`, nil)}},
+		"Released": {
+			in:   evidence{report: there("", nil)},
+			want: writes{Remove: true, Reason: "released"},
+		},
+		"ReleasedAndUnreported": {},
+		"OnlyForeignWorks": {
+			in:   evidence{holding: held(foreign), read: true, object: object(""), report: there("", nil)},
+			want: writes{Remove: true, Reason: "released"},
+		},
+		"WorkNotSeenAndUnreported": {in: evidence{holding: held(unknown), read: true, object: object(`{"a":1}`)}},
+		"WorkNotSeen": {
+			in:   evidence{holding: held(unknown), read: true, object: object(`{"a":1}`), report: there(`{"a":2}`, nil)},
+			want: writes{Status: addStatus, Reason: "report"},
+		},
+		"WorkNotSeenAndObjectGone": {
+			in:   evidence{holding: held(unknown), read: true, report: there("", nil)},
+			want: writes{Remove: true, Reason: "gone"},
+		},
+		"Excluded": {
+			in:   evidence{holding: held(ours), read: true, object: object(""), excluded: true, report: there("", nil)},
+			want: writes{Remove: true, Reason: "released"},
+		},
+		"StrangerStays": {
+			in: evidence{name: "stranger", report: there("", func(r *report) { r.Name, r.Labels = "stranger", nil })},
+		},
+		"ForgedGoes": {
+			in:   evidence{name: "forged", report: there("", func(r *report) { r.Name = "forged" })},
+			want: writes{Remove: true, Reason: "released"},
+		},
+		"OursWithoutLabelGoes": {
+			in:   evidence{report: there("", func(r *report) { r.Labels = nil })},
+			want: writes{Remove: true, Reason: "released"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.in.name == "" {
+				tc.in.name = corestatus.ReportName(ref)
+			}
+			v := decide(tc.in)
+			got := writes{Remove: v.remove, Create: v.create != nil, Amend: string(v.amend), Status: string(v.status), Reason: v.reason}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("decide (-want +got):\n%s", diff)
+			}
+			if v.status != nil && !json.Valid(v.status) {
+				t.Errorf("status patch is no JSON: %s", v.status)
+			}
+			// What was decided is stable.
+			if v.after != nil {
+				again := tc.in
+				again.report = v.after
+				if v := decide(again); !v.nothing() {
+					t.Errorf("decided anew: %+v", v)
+				}
+			}
+		})
+	}
+}

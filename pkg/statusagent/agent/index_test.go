@@ -1,0 +1,212 @@
+package agent
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+)
+
+func aWork(name, wds string, age time.Duration) *metav1.PartialObjectMetadata {
+	w := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age)), Labels: map[string]string{"other": "x"},
+	}}
+	if wds != "" {
+		w.Labels[controlv1alpha1.LabelWDSUID] = wds
+	}
+	return w
+}
+
+func anApplied(work string, versions map[objref.Ref]string) *workv1.AppliedManifestWork {
+	a := &workv1.AppliedManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "hash-" + work}}
+	a.Spec.ManifestWorkName = work
+	for ref, version := range versions {
+		a.Status.AppliedResources = append(a.Status.AppliedResources, workv1.AppliedManifestResourceMeta{
+			ResourceIdentifier: workv1.ResourceIdentifier{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name},
+			Version:            version,
+		})
+	}
+	return a
+}
+
+var (
+	nginx    = objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "nginx"}
+	settings = objref.Ref{Resource: "configmaps", Namespace: "web", Name: "settings"}
+)
+
+func TestIndexOwnership(t *testing.T) {
+	holds := map[objref.Ref]string{nginx: "v1"}
+	type answer struct {
+		Held      bool
+		Ownership ownership
+		WDS       string
+	}
+	for name, tc := range map[string]struct {
+		works   []*metav1.PartialObjectMetadata
+		applied []*workv1.AppliedManifestWork
+		want    answer
+	}{
+		"NotHeld":  {works: []*metav1.PartialObjectMetadata{aWork("w", "u1", 0)}},
+		"Ours":     {works: []*metav1.PartialObjectMetadata{aWork("w", "u1", 0)}, applied: []*workv1.AppliedManifestWork{anApplied("w", holds)}, want: answer{true, ours, "u1"}},
+		"Foreign":  {works: []*metav1.PartialObjectMetadata{aWork("w", "", 0)}, applied: []*workv1.AppliedManifestWork{anApplied("w", holds)}, want: answer{true, foreign, ""}},
+		"Unseen":   {applied: []*workv1.AppliedManifestWork{anApplied("w", holds)}, want: answer{true, unknown, ""}},
+		"Excluded": {works: []*metav1.PartialObjectMetadata{aWork("w", "u1", 0)}, applied: []*workv1.AppliedManifestWork{anApplied("w", map[objref.Ref]string{settings: "v1"})}},
+		"OursAndForeign": {
+			works:   []*metav1.PartialObjectMetadata{aWork("w", "u1", 0), aWork("f", "", 0)},
+			applied: []*workv1.AppliedManifestWork{anApplied("w", holds), anApplied("f", holds)}, want: answer{true, ours, "u1"},
+		},
+		"ForeignAndUnseen": {
+			works:   []*metav1.PartialObjectMetadata{aWork("f", "", 0)},
+			applied: []*workv1.AppliedManifestWork{anApplied("f", holds), anApplied("w", holds)}, want: answer{true, unknown, ""},
+		},
+		"OursAndUnseen": {
+			works:   []*metav1.PartialObjectMetadata{aWork("w", "u1", 0)},
+			applied: []*workv1.AppliedManifestWork{anApplied("w", holds), anApplied("x", holds)}, want: answer{true, ours, "u1"},
+		},
+		"TwoWDSesTheEarlierCounts": {
+			works:   []*metav1.PartialObjectMetadata{aWork("w1", "u1", time.Minute), aWork("w2", "u2", time.Hour)},
+			applied: []*workv1.AppliedManifestWork{anApplied("w1", holds), anApplied("w2", holds)}, want: answer{true, ours, "u2"},
+		},
+		"TwoWDSesOfOneSecond": {
+			works:   []*metav1.PartialObjectMetadata{aWork("w1", "u2", 0), aWork("w2", "u1", 0)},
+			applied: []*workv1.AppliedManifestWork{anApplied("w1", holds), anApplied("w2", holds)}, want: answer{true, ours, "u1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			excluded, err := ParseExcluded(DefaultExcludeKinds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := newIndex(excluded)
+			for _, w := range tc.works {
+				x.setWork(w)
+			}
+			for _, a := range tc.applied {
+				x.setApplied(a)
+			}
+			h, held := x.lookup(corestatus.ReportName(nginx))
+			got := answer{Held: held, Ownership: h.ownership, WDS: h.labels[controlv1alpha1.LabelWDSUID]}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("lookup (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestIndexTellsWhatChanged(t *testing.T) {
+	x := newIndex(Excluded{})
+	nginxName, settingsName := corestatus.ReportName(nginx), corestatus.ReportName(settings)
+	step := func(what string, got []string, want ...string) {
+		t.Helper()
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	step("applied", x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"})), nginxName, settingsName)
+	step("the same again", x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"})))
+	step("its work", x.setWork(aWork("w", "u", 0)), nginxName, settingsName)
+	step("the same work again", x.setWork(aWork("w", "u", 0)))
+	step("another work", x.setWork(aWork("other", "u", 0)))
+	step("one object less", x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1"})), settingsName)
+	step("held twice", x.setApplied(anApplied("w2", map[objref.Ref]string{nginx: "v1"})), nginxName)
+	step("label gone", x.setWork(aWork("w", "", 0)), nginxName)
+	step("work gone", x.deleteWork("w"), nginxName)
+	step("released once", x.deleteApplied("hash-w"), nginxName)
+	if _, held := x.lookup(nginxName); !held {
+		t.Error("no longer held, though another work holds it")
+	}
+	step("released twice", x.deleteApplied("hash-w2"), nginxName)
+	if _, held := x.lookup(nginxName); held {
+		t.Error("still held")
+	}
+	step("released thrice", x.deleteApplied("hash-w2"))
+}
+
+func TestIndexWanted(t *testing.T) {
+	x := newIndex(Excluded{})
+	other := objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "other"}
+	secret := objref.Ref{Resource: "secrets", Namespace: "web", Name: "s"}
+	x.setWork(aWork("w", "u", 0))
+	x.setWork(aWork("foreign", "", 0))
+	x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1beta1", other: "v1"}))
+	x.setApplied(anApplied("foreign", map[objref.Ref]string{secret: "v1"}))
+	x.setApplied(anApplied("unseen", map[objref.Ref]string{settings: "v1"}))
+	deployments := map[schema.GroupResource]dynwatch.Resource{
+		nginx.GroupResource(): {GroupVersionResource: nginx.GroupResource().WithVersion("v1")},
+	}
+	if diff := cmp.Diff(deployments, x.wanted(nil)); diff != "" {
+		t.Errorf("wanted (-want +got):\n%s", diff)
+	}
+	deployments[settings.GroupResource()] = dynwatch.Resource{GroupVersionResource: settings.GroupResource().WithVersion("v1")}
+	if diff := cmp.Diff(deployments, x.wanted(map[schema.GroupResource]struct{}{settings.GroupResource(): {}})); diff != "" {
+		t.Errorf("wanted with reports of an unseen work (-want +got):\n%s", diff)
+	}
+}
+
+// TestIndexIsItsInputs: whatever came before, in whatever order, the index answers like one that was told only how things
+// are now.
+func TestIndexIsItsInputs(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible on purpose
+	refs := make([]objref.Ref, 6)
+	for i := range refs {
+		refs[i] = objref.Ref{Resource: "things", Name: strconv.Itoa(i)}
+	}
+	for range 50 {
+		x := newIndex(Excluded{})
+		works, applied := map[string]*metav1.PartialObjectMetadata{}, map[string]*workv1.AppliedManifestWork{}
+		for range 60 {
+			name := strconv.Itoa(random.IntN(4))
+			switch random.IntN(4) {
+			case 0:
+				works[name] = aWork(name, []string{"", "u1", "u2"}[random.IntN(3)], time.Duration(random.IntN(3))*time.Second)
+				x.setWork(works[name])
+			case 1:
+				delete(works, name)
+				x.deleteWork(name)
+			case 2:
+				versions := map[objref.Ref]string{}
+				for _, ref := range refs {
+					if random.IntN(2) == 0 {
+						versions[ref] = "v1"
+					}
+				}
+				applied[name] = anApplied(name, versions)
+				x.setApplied(applied[name])
+			default:
+				delete(applied, name)
+				x.deleteApplied("hash-" + name)
+			}
+		}
+		fresh := newIndex(Excluded{})
+		for _, a := range applied {
+			fresh.setApplied(a)
+		}
+		for _, w := range works {
+			fresh.setWork(w)
+		}
+		for _, ref := range refs {
+			name := corestatus.ReportName(ref)
+			want, wantHeld := fresh.lookup(name)
+			got, gotHeld := x.lookup(name)
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(holding{})); diff != "" || wantHeld != gotHeld {
+				t.Fatalf("lookup of %s: held %v, want %v (-want +got):\n%s", ref, gotHeld, wantHeld, diff)
+			}
+		}
+		if diff := cmp.Diff(fresh.wanted(nil), x.wanted(nil)); diff != "" {
+			t.Fatalf("wanted (-want +got):\n%s", diff)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+)
+
+func TestReduceObject(t *testing.T) {
+	type object = map[string]any
+	build := func(owner object, rest object) *unstructured.Unstructured {
+		obj := object{"apiVersion": "v1", "kind": "Pod", "metadata": object{
+			"name": "n", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": int64(2),
+			"labels": object{"a": "b"}, "annotations": object{"a": "b"}, "managedFields": []any{object{}},
+		}, "spec": object{"big": "x"}}
+		if owner != nil {
+			obj["metadata"].(object)["ownerReferences"] = []any{owner}
+		}
+		for key, value := range rest {
+			obj[key] = value
+		}
+		return &unstructured.Unstructured{Object: obj}
+	}
+	amw := object{"apiVersion": "work.open-cluster-management.io/v1", "kind": "AppliedManifestWork", "name": "a", "uid": "x"}
+	identity := metav1.ObjectMeta{Name: "n", Namespace: "ns", UID: "u", ResourceVersion: "7", Generation: 2}
+	for name, tc := range map[string]struct {
+		in          *unstructured.Unstructured
+		wantApplied bool
+		wantStatus  string
+	}{
+		"Applied":          {in: build(amw, object{"status": object{"b": int64(1), "a": "<"}}), wantApplied: true, wantStatus: `{"a":"\u003c","b":1}`},
+		"WithoutStatus":    {in: build(amw, nil), wantApplied: true},
+		"NullStatus":       {in: build(amw, object{"status": nil}), wantApplied: true},
+		"StatusIsNoObject": {in: build(amw, object{"status": "fine"}), wantApplied: true},
+		"NotApplied":       {in: build(nil, object{"status": object{"a": "b"}})},
+		"OwnedBySomebody":  {in: build(object{"apiVersion": "apps/v1", "kind": "AppliedManifestWork", "name": "a", "uid": "x"}, object{"status": object{"a": "b"}})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := reduceObject(tc.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := got.(*reported)
+			if r.applied != tc.wantApplied || string(r.status) != tc.wantStatus {
+				t.Errorf("applied %v, status %q, want %v, %q", r.applied, r.status, tc.wantApplied, tc.wantStatus)
+			}
+			if diff := cmp.Diff(identity, r.ObjectMeta); diff != "" {
+				t.Errorf("metadata (-want +got):\n%s", diff)
+			}
+			if again, err := reduceObject(got); err != nil || again != got {
+				t.Errorf("not idempotent: %v, %v", again, err)
+			}
+		})
+	}
+}
+
+func TestReduceReport(t *testing.T) {
+	build := func(status string) *controlv1alpha1.WorkStatus {
+		ws := &controlv1alpha1.WorkStatus{ObjectMeta: metav1.ObjectMeta{
+			Name: "n", Labels: map[string]string{"other": "x", controlv1alpha1.LabelWDSUID: "u"},
+		}}
+		if status != "" {
+			ws.Status = &runtime.RawExtension{Raw: []byte(status)}
+		}
+		return ws
+	}
+	hash := func(status string) string {
+		got, err := reduceReport(build(status))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := got.(*report)
+		if diff := cmp.Diff(map[string]string{controlv1alpha1.LabelWDSUID: "u"}, r.Labels); diff != "" {
+			t.Errorf("labels (-want +got):\n%s", diff)
+		}
+		return r.hash
+	}
+	if got := hash(""); got != "" {
+		t.Error("a hash of no status")
+	}
+	if got := hash("null"); got != "" {
+		t.Error("a hash of a null status")
+	}
+	if hash(`{"a":1,"b":"<ü"}`) != hash(`{ "b":"\u003cü", "a":1 }`) {
+		t.Error("the same status in another form hashes otherwise")
+	}
+	if hash(`{"a":1}`) == hash(`{"a":2}`) || hash(`{}`) == "" {
+		t.Error("different statuses hash the same")
+	}
+	// The hash is that of the object's status as it is kept.
+	if hash(`{"a":"<","n":12345678901}`) != hashOf([]byte(`{"a":"\u003c","n":12345678901}`)) {
+		t.Error("a copied status hashes otherwise than what was copied")
+	}
+}
+
+func TestParseExcluded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kinds                  []string
+		wantResources, wantErr string
+	}{
+		"Default": {
+			kinds: DefaultExcludeKinds,
+			wantResources: "clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io configmaps " +
+				"rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io secrets serviceaccounts",
+		},
+		"None":     {},
+		"Plurals":  {kinds: []string{"Ingress.networking.k8s.io", "NetworkPolicy.networking.k8s.io"}, wantResources: "ingresses.networking.k8s.io networkpolicies.networking.k8s.io"},
+		"Resource": {kinds: []string{"secrets"}, wantErr: `kind "secrets"`},
+		"Empty":    {kinds: []string{""}, wantErr: `kind ""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, err := ParseExcluded(tc.kinds)
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("error %v, want %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := strings.Fields(tc.wantResources)
+			if len(e.resources) != len(want) {
+				t.Errorf("%d resources, want %d", len(e.resources), len(want))
+			}
+			for _, text := range want {
+				resource, group, _ := strings.Cut(text, ".")
+				if _, ok := e.resources[schema.GroupResource{Group: group, Resource: resource}]; !ok {
+					t.Errorf("%s is not excluded", text)
+				}
+			}
+		})
+	}
+}

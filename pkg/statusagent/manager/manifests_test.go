@@ -1,0 +1,83 @@
+package manager
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func TestManifests(t *testing.T) {
+	const rbac = "Namespace/open-cluster-management-agent-addon ServiceAccount/status-agent-sa " +
+		"ClusterRole/open-cluster-management:addon-status:agent ClusterRoleBinding/open-cluster-management:addon-status:agent " +
+		"Role/open-cluster-management:addon-status:agent RoleBinding/open-cluster-management:addon-status:agent"
+	for name, tc := range map[string]struct{ image, want string }{
+		"WithoutImage": {want: rbac},
+		"WithImage":    {image: "example.com/starling/status-agent:v1@sha256:0", want: rbac + " Deployment/status-agent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, err := manifests("cluster1", tc.image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, obj := range objects {
+				u := obj.(*unstructured.Unstructured)
+				if got != "" {
+					got += " "
+				}
+				got += u.GetKind() + "/" + u.GetName()
+				check(t, u)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("manifests (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// check looks at what must not slip: the agent reads, and its Deployment is confined.
+func check(t *testing.T, obj *unstructured.Unstructured) {
+	t.Helper()
+	convert := func(into any) {
+		t.Helper()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(obj.Object, into, true); err != nil {
+			t.Fatalf("%s: %v", obj.GetKind(), err)
+		}
+	}
+	switch obj.GetKind() {
+	case "ClusterRole":
+		role := &rbacv1.ClusterRole{}
+		convert(role)
+		for _, rule := range role.Rules {
+			for _, verb := range rule.Verbs {
+				if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+					t.Errorf("the agent may %s in the whole WEC", verb)
+				}
+			}
+		}
+	case "Role":
+		role := &rbacv1.Role{}
+		convert(role)
+		for _, rule := range role.Rules {
+			if !slices.Equal(rule.Resources, []string{"leases"}) || slices.Contains(rule.Verbs, "*") {
+				t.Errorf("the agent may %v %v", rule.Verbs, rule.Resources)
+			}
+		}
+	case "Deployment":
+		deployment := &appsv1.Deployment{}
+		convert(deployment)
+		pod := deployment.Spec.Template.Spec
+		c := pod.Containers[0].SecurityContext
+		if !*pod.SecurityContext.RunAsNonRoot || *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || len(c.Capabilities.Drop) != 1 {
+			t.Error("the container is not confined")
+		}
+		if !slices.Contains(pod.Containers[0].Command, "--cluster-name=cluster1") {
+			t.Errorf("command %v", pod.Containers[0].Command)
+		}
+	}
+}
