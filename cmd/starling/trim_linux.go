@@ -11,15 +11,11 @@ import (
 )
 
 // Every component is this one large program, and its start touches code and constants of all the
-// parts, most of which the component then never needs. Twice after the start they are unmapped;
+// parts, most of which the component then never needs. A few times after the start they are unmapped;
 // what is needed comes back from the page cache at the next touch.
-const (
-	firstTrim  = 12 * time.Second
-	secondTrim = time.Minute
-)
-
 func trimSoon() {
-	for _, after := range []time.Duration{firstTrim, secondTrim} {
+	const first, second, last = 5 * time.Second, 15 * time.Second, time.Minute
+	for _, after := range []time.Duration{first, second, last} {
 		time.AfterFunc(after, trim)
 	}
 }

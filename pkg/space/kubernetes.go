@@ -97,7 +97,7 @@ func (f *Fleet) apiServer(space string) (Component, error) {
 	)
 	c.Address = fmt.Sprintf("%s:%d", loopback, port)
 	c.Stage = StageAPIServer
-	c.Env = f.baseEnv(75, "600MiB")
+	c.Env = f.baseEnv(100, "600MiB")
 	c.Probe = Probe{URL: "https://" + c.Address + "/readyz", CA: p.crt("ca"), Cert: p.crt("admin"), Key: p.key("admin")}
 	return c, nil
 }
@@ -172,7 +172,7 @@ func (f *Fleet) controllerManager(space string) (Component, error) {
 		"--v=1",
 	)
 	c.Address = address
-	c.Env = f.baseEnv(50, "250MiB")
+	c.Env = f.baseEnv(80, "250MiB")
 	c.Probe = Probe{URL: "https://" + address + "/healthz", CA: p.crt("ca")}
 	return c, nil
 }

@@ -133,7 +133,7 @@ func (f *Fleet) ocmComponent(space, program, namespace string, args ...string) (
 		"--kube-api-qps=200", "--kube-api-burst=400",
 	}, args...)...)
 	c.Address = address
-	c.Env = f.baseEnv(40, "200MiB")
+	c.Env = f.baseEnv(80, "200MiB")
 	c.Probe = Probe{URL: "https://" + address + "/healthz", CA: p.crt("ca")}
 	return c, nil
 }
@@ -151,7 +151,7 @@ func (f *Fleet) webhookComponent(space string) (Component, error) {
 		"--key="+p.key("component"),
 	)
 	c.Address = address
-	c.Env = f.baseEnv(40, "150MiB")
+	c.Env = f.baseEnv(80, "150MiB")
 	c.Probe = Probe{TCP: address}
 	return c, nil
 }
