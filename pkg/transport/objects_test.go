@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,7 +104,7 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	if f := find("it is gone", false, 0); f.err != nil || !f.recheck {
 		t.Errorf("gone for no time: %+v, want to look again", f)
 	}
-	if f := o.find(ctx, settings, "v1", now.Add(grace)); f.known || f.err != errMissing {
+	if f := o.find(ctx, settings, "v1", now.Add(grace)); f.known || !errors.Is(f.err, errMissing) {
 		t.Errorf("gone for long: %+v, want errMissing", f)
 	}
 	reads()
@@ -113,7 +114,7 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	o.forget(map[objref.Ref]bool{settings: true})
 	delete(watch.objects, settings)
 	find("the watch has not seen it yet", true, 1)
-	if f := o.find(ctx, password, "v1", now); f.err != errMissing || f.known {
+	if f := o.find(ctx, password, "v1", now); !errors.Is(f.err, errMissing) || f.known {
 		t.Errorf("one that never was: %+v, want errMissing at once", f)
 	}
 }

@@ -87,7 +87,7 @@ func TestExpectations(t *testing.T) {
 
 func TestRetries(t *testing.T) {
 	var r retries
-	if next := r.note("1", true, now); next != now.Add(firstNudge) {
+	if next := r.note("1", true, now); !next.Equal(now.Add(firstNudge)) {
 		t.Errorf("first nudge at %s", next.Sub(now))
 	}
 	at := now

@@ -254,7 +254,8 @@ func TestLimits(t *testing.T) {
 		names := map[string]string{}
 		for _, work := range e.works(sites[0]) {
 			for _, line := range describe(t, &work) {
-				names[line[:strings.Index(line, ":")]] = work.Name
+				object, _, _ := strings.Cut(line, ":")
+				names[object] = work.Name
 			}
 		}
 		return names
