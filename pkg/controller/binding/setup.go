@@ -2,6 +2,7 @@ package binding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -123,8 +124,23 @@ func (r *Running) Run(ctx context.Context, workers int) error {
 	return group.Wait()
 }
 
-// Ready tells what was not read yet, nil if nothing.
-func (r *Running) Ready() error { return r.controller.Ready() }
+// Ready tells what was not read yet, and why as far as that is known; nil if nothing.
+func (r *Running) Ready() error {
+	err := r.controller.Ready()
+	if err == nil {
+		return nil
+	}
+	reasons := []error{err}
+	if err := r.discovery.Err(); err != nil {
+		reasons = append(reasons, err)
+	}
+	for _, state := range r.Objects.Resources() {
+		if !state.Synced && state.Err != "" {
+			reasons = append(reasons, fmt.Errorf("%s: %s", state.GroupResource(), state.Err))
+		}
+	}
+	return errors.Join(reasons...)
+}
 
 // selectable tells whether objects of a resource may be workload.
 func selectable(groups []string, gr schema.GroupResource) bool {

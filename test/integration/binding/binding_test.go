@@ -1,6 +1,7 @@
 package binding
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -470,5 +471,39 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 	e.eventuallyCondition(policy, ready, "Unknown NotSynced")
 	if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "its9") || !strings.Contains(err.Error(), "binding.example.com") {
 		t.Errorf("Ready says %v", err)
+	}
+}
+
+func TestSchemaRefuses(t *testing.T) {
+	e := newEnvironment(t)
+	cases := map[string]struct{ spec, want string }{
+		"Valid":           {`{"clusterSelectors":[{}],"downsync":[{"objectNames":["*"]}]}`, ""},
+		"Empty":           {`{}`, ""},
+		"EmptyClause":     {`{"downsync":[{"objectNames":["*"]},{}]}`, "a clause must have at least one of"},
+		"EmptyLists":      {`{"downsync":[{"resources":[],"namespaces":[],"createOnly":true}]}`, "a clause must have at least one of"},
+		"CoreGroupAlone":  {`{"downsync":[{"apiGroup":""}]}`, ""},
+		"NoList":          {`{"downsync":{"objectNames":["*"]}}`, "must be of type array"},
+		"NoOperator":      {`{"clusterSelectors":[{"matchExpressions":[{"key":"a"}]}]}`, "operator: Required value"},
+		"CollectorsTwice": {`{"downsync":[{"objectNames":["*"],"statusCollectors":["a","a"]}]}`, "Duplicate value"},
+		"LongName":        {`{"downsync":[{"objectNames":["` + strings.Repeat("x", 254) + `"]}]}`, "Too long"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			fields := map[string]any{}
+			if err := json.Unmarshal([]byte(tc.spec), &fields); err != nil {
+				t.Fatal(err)
+			}
+			p := object("", e.name+"-"+strings.ToLower(name), nil)
+			p.SetAPIVersion(policies.GroupVersion().String())
+			p.SetKind("BindingPolicy")
+			p.Object["spec"] = fields
+			_, err := e.wds.Resource(policies).Create(t.Context(), p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if tc.want == "" && err != nil {
+				t.Errorf("refused: %v", err)
+			}
+			if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("error %v, want one that says %q", err, tc.want)
+			}
+		})
 	}
 }

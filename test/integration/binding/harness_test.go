@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,12 +63,16 @@ type environment struct {
 	name string
 }
 
-var installed sync.Once
+var (
+	installed sync.Once
+	// environments counts them, so that a test that runs again finds nothing of its former self.
+	environments atomic.Int32
+)
 
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
-	e := &environment{t: t, fleet: fleet, name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))}
+	e := &environment{t: t, fleet: fleet, name: fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), environments.Add(1))}
 	client := func(space string) dynamic.Interface {
 		c, err := dynamic.NewForConfig(fleet.Config(t, space))
 		if err != nil {
