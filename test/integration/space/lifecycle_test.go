@@ -41,7 +41,7 @@ func TestUpOnARunningFleetChangesNothing(t *testing.T) {
 }
 
 // TestLifeOfAFleet takes one small fleet through what a user does with it, and what goes wrong.
-func TestLifeOfAFleet(t *testing.T) {
+func TestLifeOfAFleet(t *testing.T) { //nolint:tparallel // the steps of one life follow each other
 	t.Parallel()
 	f := testenv.Start(t, testenv.Options{Spaces: []string{"wds1"}})
 	f.Kubectl(t, "wds1", "create", "namespace", "kept")
