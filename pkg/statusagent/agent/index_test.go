@@ -159,7 +159,7 @@ func TestIndexWanted(t *testing.T) {
 // TestIndexIsItsInputs: whatever came before, in whatever order, the index answers like one that was told only how things
 // are now.
 func TestIndexIsItsInputs(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible on purpose
+	random := rand.New(rand.NewPCG(1, 2))
 	refs := make([]objref.Ref, 6)
 	for i := range refs {
 		refs[i] = objref.Ref{Resource: "things", Name: strconv.Itoa(i)}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -23,9 +24,7 @@ func TestReduceObject(t *testing.T) {
 		if owner != nil {
 			obj["metadata"].(object)["ownerReferences"] = []any{owner}
 		}
-		for key, value := range rest {
-			obj[key] = value
-		}
+		maps.Copy(obj, rest)
 		return &unstructured.Unstructured{Object: obj}
 	}
 	amw := object{"apiVersion": "work.open-cluster-management.io/v1", "kind": "AppliedManifestWork", "name": "a", "uid": "x"}
