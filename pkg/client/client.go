@@ -4,6 +4,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -83,9 +84,7 @@ func NewInformer[L runtime.Object](client lister[L], example runtime.Object, ind
 		},
 	}
 	all := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
-	for name, index := range indexers {
-		all[name] = index
-	}
+	maps.Copy(all, indexers)
 	informer := cache.NewSharedIndexInformer(listWatch, example, never, all)
 	if err := informer.SetTransform(StripManagedFields); err != nil {
 		return nil, err

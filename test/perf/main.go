@@ -19,6 +19,13 @@ import (
 )
 
 func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "perf:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	o := &options{}
@@ -37,8 +44,5 @@ func main() {
 	flags.StringVar(&o.wec, "wec-context", "cluster1", "Context of the WEC, and name of its ManagedCluster.")
 	flags.IntVar(&o.edits, "edits", 300, "How many edits to make, one after the other.")
 	flags.StringVarP(&o.output, "output", "o", "table", "table, or bench for lines that benchstat reads.")
-	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "perf:", err)
-		os.Exit(1)
-	}
+	return cmd.ExecuteContext(ctx)
 }
