@@ -67,6 +67,8 @@ func New(config *rest.Config, space, manager string) (*Writer, error) {
 	config = dynamic.ConfigFor(config)
 	config.GroupVersion = &schema.GroupVersion{}
 	config.APIPath = "/unused" // requests carry absolute paths
+	// A status with a field that the schema of the WDS does not know is no news, yet a warning with each write.
+	config.WarningHandlerWithContext = rest.NoWarnings{}
 	client, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("build client for space %s: %w", space, err)

@@ -201,7 +201,7 @@ func TestAgentReports(t *testing.T) {
 		start := time.Now()
 		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 7})
 		m.reports(ref, `{"count":7}`)
-		if took := time.Since(start); took > 500*time.Millisecond {
+		if took := time.Since(start); took > 900*time.Millisecond {
 			t.Errorf("took %s", took)
 		}
 	})
