@@ -40,8 +40,6 @@ type Component struct {
 	Address string `json:"address"`
 	// Stage says when it is stopped.
 	Stage Stage `json:"stage"`
-	// Revision changes when a file that the component reads only at its start has changed.
-	Revision string `json:"revision,omitempty"`
 }
 
 // Space returns the space of the component, or "" for one that serves all spaces.
@@ -65,5 +63,5 @@ func programOf(component string) string { return path.Base(component) }
 
 func (c *Component) equal(o *Component) bool {
 	return c.Path == o.Path && slices.Equal(c.Args, o.Args) && slices.Equal(c.Env, o.Env) &&
-		c.Probe == o.Probe && c.Revision == o.Revision
+		c.Probe == o.Probe
 }
