@@ -291,11 +291,10 @@ func (c *Controller) publish(name string, p *placement) {
 			}
 		}
 	}
-	for mailbox := range c.outcomes[name] {
-		if _, still := p.destinations[mailbox]; !still {
-			delete(c.outcomes[name], mailbox)
-		}
-	}
+	maps.DeleteFunc(c.outcomes[name], func(mailbox string, _ outcome) bool {
+		_, still := p.destinations[mailbox]
+		return !still
+	})
 	c.mu.Unlock()
 	c.objects.forget(unlisted)
 }

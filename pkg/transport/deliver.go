@@ -25,6 +25,7 @@ type space struct {
 	plugin   Plugin // set before the workers start
 	store    *store
 	expected expectations
+	written  writings
 	retries  retries
 	queue    workqueue.TypedRateLimitingInterface[Key]
 	synced   chan struct{}
@@ -99,6 +100,7 @@ func (s *space) OnWork(before, after *plan.Work) {
 	}
 	if after == nil {
 		s.retries.note(before.UID, false, time.Time{})
+		s.written.forget(before.UID)
 		if p := s.placementOf(before.Binding); p != nil && p.deleting {
 			s.bindings.Add(before.Binding)
 		}
@@ -154,7 +156,8 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 	}
 	_, listed := p.destinations[key.Mailbox]
 	if p.deleting || !listed {
-		_, _, err := s.do(ctx, key, p, plan.Remove(works))
+		texts, _, err := s.do(ctx, key, p, plan.Remove(works))
+		s.record(key, outcome{errors: texts})
 		return result{}, err
 	}
 	if owner, _ := s.owner(key.Mailbox); owner != s {
@@ -164,7 +167,9 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 	}
 
 	built := plan.Build(p.desired, key.Mailbox, string(p.uid), works)
-	texts, stale, err := s.do(ctx, key, p, built.Actions)
+	actions, futile := s.written.sift(built.Actions, p.desired)
+	texts, stale, err := s.do(ctx, key, p, actions)
+	texts = append(texts, futile...)
 	if stale && err == nil {
 		err = ErrStale
 	}
@@ -172,7 +177,7 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	if len(built.Actions) > 0 {
+	if len(actions) > 0 {
 		return result{}, nil // what comes of them is told by an event
 	}
 	return s.retry(ctx, key, p, works)
@@ -194,6 +199,7 @@ func (s *space) do(ctx context.Context, key Key, p *placement, actions []plan.Ac
 		switch {
 		case err == nil:
 			s.expected.expect(key, action, receipt, s.clock.Now())
+			s.written.note(receipt, p.desired)
 			deliverySeconds.WithLabelValues(s.name).Observe(s.clock.Since(p.decided).Seconds())
 			klog.FromContext(ctx).V(2).Info("Wrote", "action", action.String())
 			continue
@@ -212,11 +218,16 @@ func (s *space) do(ctx context.Context, key Key, p *placement, actions []plan.Ac
 	return texts, stale, errors.Join(failures...)
 }
 
-// record notes the outcome of a delivery for the status.
+// record notes the outcome of a delivery for the status. Of a destination that is no longer listed only errors are kept.
 func (s *space) record(key Key, o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.placements[key.Binding]; p == nil || p.deleting {
+	p := s.placements[key.Binding]
+	if p == nil {
+		return
+	}
+	if _, listed := p.destinations[key.Mailbox]; !listed && len(o.errors) == 0 {
+		delete(s.outcomes[key.Binding], key.Mailbox)
 		return
 	}
 	if s.outcomes[key.Binding] == nil {

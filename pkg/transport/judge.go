@@ -40,6 +40,7 @@ func judge(in situation) verdict {
 		return verdict{
 			delivered: no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDeleting, message),
 			applied:   no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotDelivered, "the Binding is being deleted"),
+			errors:    in.problems,
 		}
 	}
 	t := tally{texts: slices.Clone(in.problems), now: in.now}
@@ -115,7 +116,7 @@ func (t *tally) add(s *site) {
 			t.waiting = append(t.waiting, text)
 		}
 	}
-	if t.reports(s) {
+	if pending := t.reports(s); pending || s.unseen {
 		t.applying = append(t.applying, s.name)
 	}
 }

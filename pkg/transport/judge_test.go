@@ -64,6 +64,14 @@ func TestJudge(t *testing.T) {
 			wantDelivered: "True Delivered: 0 objects for 2 clusters",
 			wantApplied:   "False Applying: waiting for: a, b",
 		},
+		"WhatWasWrittenDoesNotShowYet": {
+			in: situation{sites: []site{
+				{name: "a", known: true, unseen: true},
+				{name: "b", known: true, unseen: true, works: []workReport{{Work: &plan.Work{Items: []plan.Item{applied}}}}},
+			}},
+			wantDelivered: "True Delivered: 0 objects for 2 clusters",
+			wantApplied:   "False Applying: waiting for: a, b",
+		},
 		"ManyNames": {
 			in: situation{sites: []site{
 				{name: "a"},

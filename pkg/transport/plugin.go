@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
 // ErrStale says that a work is not, or no more, what an Action was planned on. It is planned again once the Handler has heard
@@ -44,6 +45,8 @@ type Receipt struct {
 	// UID and Generation are those of the work after the write; zero after a deletion.
 	UID        types.UID
 	Generation int64
+	// Recorded is the hash that was written with the spec; zero if none was.
+	Recorded transform.Hash
 }
 
 // Handler is told what is in a space.

@@ -111,7 +111,7 @@ type situation struct {
 	deleting   bool
 	left       []string // where works are of a Binding that is being deleted
 	objects    int
-	problems   []string // of objects, whatever the destination
+	problems   []string // of objects, whatever the destination, and of destinations that are not listed any more
 	sites      []site   // the destinations, sorted by name
 	now        time.Time
 }
@@ -130,6 +130,8 @@ type site struct {
 	known bool
 	outcome
 	works []workReport
+	// unseen tells that something was written that the works do not show yet.
+	unseen bool
 }
 
 // workReport is what a destination says of one work.
@@ -145,21 +147,30 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 	if p == nil || p.uid != binding.UID {
 		return situation{}, false
 	}
-	in = situation{generation: p.generation, deleting: p.deleting, problems: p.problems, now: now}
+	in = situation{generation: p.generation, deleting: p.deleting, problems: slices.Clone(p.problems), now: now}
+	c.mu.Lock()
+	outcomes := maps.Clone(c.outcomes[binding.Name])
+	c.mu.Unlock()
+	for mailbox, o := range outcomes {
+		if _, listed := p.destinations[mailbox]; !listed {
+			for _, text := range o.errors {
+				in.problems = append(in.problems, mailbox+": "+text)
+			}
+		}
+	}
 	if p.deleting {
 		in.left = c.left(p)
 		return in, true
 	}
 	in.objects = p.desired.Len()
-	c.mu.Lock()
-	outcomes := maps.Clone(c.outcomes[binding.Name])
-	c.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(p.destinations)) {
 		s := site{name: name, outcome: outcomes[name]}
 		s.known = s.desired == p.desired
 		owner, sure := c.owner(name)
 		switch {
 		case owner != nil:
+			s.unseen = owner.expected.unmet(Key{Binding: p.name, Mailbox: name}, owner.store.of(p.uid, name), now)
+			// Looked up anew: a delivery may have met its expectation with newer works than those.
 			for _, work := range owner.store.of(p.uid, name) {
 				s.works = append(s.works, workReport{work, owner.retries.seen(work.UID, now)})
 			}

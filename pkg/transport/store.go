@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
 // store holds what a Plugin told of its space: works by Binding and mailbox, and destinations. It is safe for concurrent use.
@@ -176,4 +177,50 @@ func (e *expectations) unmet(key Key, works []*plan.Work, now time.Time) bool {
 		delete(e.pending, key)
 	}
 	return len(pending) > 0
+}
+
+// writings remember the last write to each work, to tell an edit by somebody else from a space that changes what is written:
+// an admission webhook, say. The first is put right; the second would be put right for ever.
+type writings struct {
+	mu   sync.Mutex
+	last map[types.UID]writing
+}
+
+type writing struct {
+	generation int64
+	recorded   transform.Hash
+	desired    *plan.Desired
+}
+
+func (w *writings) note(r Receipt, d *plan.Desired) {
+	if r.Recorded == (transform.Hash{}) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last == nil {
+		w.last = map[types.UID]writing{}
+	}
+	w.last[r.UID] = writing{generation: r.Generation, recorded: r.Recorded, desired: d}
+}
+
+func (w *writings) forget(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.last, uid)
+}
+
+// sift takes out the actions that would write once more what was written to that very generation of a work, and says so.
+func (w *writings) sift(actions []plan.Action, d *plan.Desired) (kept []plan.Action, texts []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept = slices.DeleteFunc(actions, func(a plan.Action) bool {
+		last, ok := w.last[a.UID]
+		futile := ok && a.Reason == plan.ReasonRepair && last == writing{a.Generation, a.Recorded, d}
+		if futile {
+			texts = append(texts, "work "+a.Name+": the space changes what is written to it")
+		}
+		return futile
+	})
+	return kept, texts
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
 func TestStore(t *testing.T) {
@@ -112,4 +114,30 @@ func TestRetries(t *testing.T) {
 	if seen := r.seen("1", at); !seen.Equal(at) || len(r.works) != 0 {
 		t.Error("a work that does not fail any more is remembered")
 	}
+}
+
+func TestWritingsTellEditsFromASpaceThatChangesWhatIsWritten(t *testing.T) {
+	d, other := plan.NewDesired(nil, packing.Limits{}), plan.NewDesired(nil, packing.Limits{})
+	ours := transform.HashOf([]byte("ours"))
+	repair := func(generation int64) []plan.Action {
+		return []plan.Action{{Verb: plan.Patch, Reason: plan.ReasonRepair, Name: "w", UID: "1", Generation: generation, Recorded: ours}}
+	}
+	var w writings
+	check := func(what string, generation int64, d *plan.Desired, wantKept, wantTexts int) {
+		t.Helper()
+		if kept, texts := w.sift(repair(generation), d); len(kept) != wantKept || len(texts) != wantTexts {
+			t.Errorf("%s: kept %d, texts %q", what, len(kept), texts)
+		}
+	}
+	check("never written by us", 4, d, 1, 0)
+	w.note(Receipt{UID: "1", Generation: 5, Recorded: ours}, d)
+	check("the generation that we wrote is not what we wrote", 5, d, 0, 1)
+	check("somebody edited it", 6, d, 1, 0)
+	check("something else is wanted", 5, other, 1, 0)
+	w.note(Receipt{UID: "1", Generation: 5}, other)
+	check("a nudge came after it", 5, d, 0, 1)
+	ours = transform.Hash{}
+	check("somebody took the annotation away", 5, d, 1, 0)
+	w.forget("1")
+	check("forgotten", 5, d, 1, 0)
 }

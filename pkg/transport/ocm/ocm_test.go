@@ -82,7 +82,7 @@ func (h *hub) do(a *plan.Action) {
 	h.t.Helper()
 	switch a.Verb {
 	case plan.Create:
-		work, err := h.p.manifestWork(origin, a)
+		work, _, err := h.p.manifestWork(origin, a)
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -94,8 +94,14 @@ func (h *hub) do(a *plan.Action) {
 		h.works[a.Name] = raw
 	case plan.Delete:
 		delete(h.works, a.Name)
-	case plan.Patch, plan.Nudge:
-		raw, err := h.p.patch(origin, a)
+	case plan.Nudge:
+		raw, err := nudge(a)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.edit(a.Name, string(raw))
+	case plan.Patch:
+		raw, _, err := h.p.patch(origin, a)
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -193,8 +199,8 @@ func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 		t.Errorf("kinds: %s", h.works[work])
 	}
 
-	nudge := plan.NudgeOf(h.read()[0], plan.ReasonRetry)
-	h.do(&nudge)
+	again := plan.NudgeOf(h.read()[0], plan.ReasonRetry)
+	h.do(&again)
 	if got := h.read()[0].Nudges; got != 1 {
 		t.Errorf("%d nudges, want 1", got)
 	}
@@ -209,7 +215,7 @@ func TestPatchIsGuarded(t *testing.T) {
 		Verb: plan.Patch, UID: "u", Generation: 7, Recorded: transform.HashOf(nil),
 		Changes: []plan.Change{{Op: plan.OpRemove, At: 1}},
 	}
-	raw, err := p.patch(origin, action)
+	raw, _, err := p.patch(origin, action)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +324,7 @@ func TestLabelsOfAWork(t *testing.T) {
 	p := newPlugin(t)
 	o := object(t, settings, configMap, "1")
 	p1 := plan.Build(plan.NewDesired([]plan.Object{o}, limits), "cluster1", "uid", nil)
-	work, err := p.manifestWork(origin, &p1.Actions[0])
+	work, _, err := p.manifestWork(origin, &p1.Actions[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +348,7 @@ func BenchmarkRead(b *testing.B) {
 				objects = append(objects, object(t, ref, configMap, strings.Repeat("x", 500)))
 			}
 			built := plan.Build(plan.NewDesired(objects, packing.Limits{Count: n, Bytes: 1 << 30}), "cluster1", "uid", nil)
-			work, err := newPlugin(t).manifestWork(origin, &built.Actions[0])
+			work, _, err := newPlugin(t).manifestWork(origin, &built.Actions[0])
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -22,6 +22,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport"
 	"github.com/starlinghq/starling/pkg/write"
 )
@@ -166,16 +167,22 @@ func (p *Plugin) clusterInformer() (cache.SharedIndexInformer, error) {
 func (p *Plugin) Do(ctx context.Context, origin transport.Origin, a *plan.Action) (transport.Receipt, error) {
 	target := write.Target{Resource: ManifestWorks, Namespace: a.Mailbox, Name: a.Name}
 	var answer *metav1.PartialObjectMetadata
+	var recorded transform.Hash
 	var err error
 	switch a.Verb {
 	case plan.Create:
 		var work *workv1.ManifestWork
-		if work, err = p.manifestWork(origin, a); err == nil {
+		if work, recorded, err = p.manifestWork(origin, a); err == nil {
 			answer, err = p.writer.Create(ctx, target, work, a.Reason)
 		}
-	case plan.Patch, plan.Nudge:
+	case plan.Patch:
 		var patch []byte
-		if patch, err = p.patch(origin, a); err == nil {
+		if patch, recorded, err = p.patch(origin, a); err == nil {
+			answer, err = p.writer.Patch(ctx, target, types.JSONPatchType, patch, a.Reason)
+		}
+	case plan.Nudge:
+		var patch []byte
+		if patch, err = nudge(a); err == nil {
 			answer, err = p.writer.Patch(ctx, target, types.JSONPatchType, patch, a.Reason)
 		}
 	case plan.Delete:
@@ -195,7 +202,7 @@ func (p *Plugin) Do(ctx context.Context, origin transport.Origin, a *plan.Action
 	if answer == nil {
 		return transport.Receipt{}, nil
 	}
-	return transport.Receipt{UID: answer.UID, Generation: answer.Generation}, nil
+	return transport.Receipt{UID: answer.UID, Generation: answer.Generation, Recorded: recorded}, nil
 }
 
 // stale tells whether a write was refused because the work is not what was planned on: it is gone, or is another one, or a

@@ -18,8 +18,8 @@ import (
 	"github.com/starlinghq/starling/pkg/transport"
 )
 
-// manifestWork returns the ManifestWork that an Action creates.
-func (p *Plugin) manifestWork(origin transport.Origin, a *plan.Action) (*workv1.ManifestWork, error) {
+// manifestWork returns the ManifestWork that an Action creates, and the hash recorded in it.
+func (p *Plugin) manifestWork(origin transport.Origin, a *plan.Action) (*workv1.ManifestWork, transform.Hash, error) {
 	work := &workv1.ManifestWork{
 		TypeMeta: metav1.TypeMeta{APIVersion: workv1.GroupVersion.String(), Kind: "ManifestWork"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -38,20 +38,21 @@ func (p *Plugin) manifestWork(origin transport.Origin, a *plan.Action) (*workv1.
 	for i := range a.After {
 		object := a.After[i].Object
 		if object == nil {
-			return nil, fmt.Errorf("no content of %s", a.After[i].Ref)
+			return nil, transform.Hash{}, fmt.Errorf("no content of %s", a.After[i].Ref)
 		}
 		work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests,
 			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: object.JSON}})
 	}
-	work.Annotations = annotations(origin, a.After, &work.Spec)
-	return work, nil
+	hash := specHash(items(a.After), &work.Spec)
+	work.Annotations = annotations(origin, a.After, hash)
+	return work, hash, nil
 }
 
 // annotations returns our annotations on a work that holds these objects.
-func annotations(origin transport.Origin, after []plan.Entry, spec *workv1.ManifestWorkSpec) map[string]string {
+func annotations(origin transport.Origin, after []plan.Entry, hash transform.Hash) map[string]string {
 	return map[string]string{
 		controlv1alpha1.AnnotationBinding:     origin.Binding,
-		controlv1alpha1.AnnotationContentHash: specHash(items(after), spec).String(),
+		controlv1alpha1.AnnotationContentHash: hash.String(),
 		controlv1alpha1.AnnotationKinds:       writeKinds(after),
 	}
 }
@@ -122,13 +123,17 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// patch returns the JSON patch that a Patch or Nudge sends.
-func (p *Plugin) patch(origin transport.Origin, a *plan.Action) ([]byte, error) {
+// nudge returns the JSON patch that a Nudge sends.
+func nudge(a *plan.Action) ([]byte, error) {
+	return json.Marshal([]operation{
+		{"test", "/metadata/uid", a.UID},
+		{"add", pointer("metadata", "labels", controlv1alpha1.LabelNudge), strconv.Itoa(a.Nudges)},
+	})
+}
+
+// patch returns the JSON patch that a Patch sends, and the hash that it records.
+func (p *Plugin) patch(origin transport.Origin, a *plan.Action) ([]byte, transform.Hash, error) {
 	ops := []operation{{"test", "/metadata/uid", a.UID}}
-	if a.Verb == plan.Nudge {
-		ops = append(ops, operation{"add", pointer("metadata", "labels", controlv1alpha1.LabelNudge), strconv.Itoa(a.Nudges)})
-		return json.Marshal(ops)
-	}
 	recorded := pointer("metadata", "annotations", controlv1alpha1.AnnotationContentHash)
 	// The generation guards the positions against whatever edited the spec, the hash against another one of us.
 	ops = append(ops, operation{"test", "/metadata/generation", a.Generation})
@@ -138,7 +143,7 @@ func (p *Plugin) patch(origin transport.Origin, a *plan.Action) ([]byte, error) 
 	for _, c := range a.Changes {
 		op, err := change(c)
 		if err != nil {
-			return nil, err
+			return nil, transform.Hash{}, err
 		}
 		ops = append(ops, op)
 	}
@@ -148,18 +153,21 @@ func (p *Plugin) patch(origin transport.Origin, a *plan.Action) ([]byte, error) 
 		ops = append(ops, set("/spec/deleteOption", spec.DeleteOption, spec.DeleteOption != nil)...)
 		ops = append(ops, set("/spec/executor", nil, false)...)
 	}
-	ours := annotations(origin, a.After, &spec)
-	if a.Recorded == (transform.Hash{}) {
+	hash := specHash(items(a.After), &spec)
+	ours := annotations(origin, a.After, hash)
+	switch {
+	case a.Recorded == (transform.Hash{}):
 		// Ours are not all there, and perhaps none at all: then there is nothing to add one to.
 		ops = append(ops, operation{"add", "/metadata/annotations", ours})
-		return json.Marshal(ops)
-	}
-	ops = append(ops, operation{"replace", recorded, ours[controlv1alpha1.AnnotationContentHash]})
-	if slices.ContainsFunc(a.Changes, func(c plan.Change) bool { return c.Op != plan.OpReplace }) {
+	case slices.ContainsFunc(a.Changes, func(c plan.Change) bool { return c.Op != plan.OpReplace }):
 		kinds := pointer("metadata", "annotations", controlv1alpha1.AnnotationKinds)
 		ops = append(ops, operation{"add", kinds, ours[controlv1alpha1.AnnotationKinds]})
+		fallthrough
+	default:
+		ops = append(ops, operation{"replace", recorded, ours[controlv1alpha1.AnnotationContentHash]})
 	}
-	return json.Marshal(ops)
+	raw, err := json.Marshal(ops)
+	return raw, hash, err
 }
 
 func change(c plan.Change) (operation, error) {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,12 +76,15 @@ type environment struct {
 	agent *agent
 }
 
-var installed sync.Once
+var (
+	installed sync.Once
+	runs      atomic.Int32 // tells repeated runs of one test apart
+)
 
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
-	e := &environment{t: t, fleet: fleet, name: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))}
+	e := &environment{t: t, fleet: fleet, name: fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), runs.Add(1))}
 	connect := func(space string) dynamic.Interface {
 		c, err := dynamic.NewForConfig(fleet.Config(t, space))
 		if err != nil {
