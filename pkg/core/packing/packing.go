@@ -22,6 +22,8 @@ type Limits struct {
 type Item struct {
 	Ref  objref.Ref
 	Size int
+	// Pinned: the object stays where it is, whatever the limits. It is in a work.
+	Pinned bool
 }
 
 // Slot is an object in a work, as it is now.
@@ -53,10 +55,12 @@ type Placement struct {
 //
 // The result depends on the arguments only. It takes time linear in items and slots, but for the logarithm.
 func Pack(works []Work, items []Item, limits Limits, newName func(wave, n int) string) Placement {
-	p := packer{limits: limits, home: make(map[objref.Ref]string, len(items))}
+	p := packer{limits: limits, home: make(map[objref.Ref]string, len(items)), pinned: map[objref.Ref]bool{}}
 	sizes := make(map[objref.Ref]int, len(items))
 	for _, item := range items {
-		if item.Size > limits.Bytes || limits.Count < 1 {
+		if item.Pinned {
+			p.pinned[item.Ref] = true
+		} else if item.Size > limits.Bytes || limits.Count < 1 {
 			p.tooLarge = append(p.tooLarge, item.Ref)
 			continue
 		}
@@ -87,6 +91,7 @@ type load struct{ count, bytes int }
 type packer struct {
 	limits   Limits
 	home     map[objref.Ref]string
+	pinned   map[objref.Ref]bool
 	loads    []load // of the works, by their index, with what is still there of objects that move away
 	tooLarge []objref.Ref
 }
@@ -97,7 +102,8 @@ func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 	current := map[objref.Ref]bool{}              // those whose work there has the content that is wanted
 	for i, work := range works {
 		for _, slot := range work.Slots {
-			if _, wanted := sizes[slot.Ref]; !wanted || WaveOf(slot.Ref.GroupResource()) != work.Wave {
+			_, wanted := sizes[slot.Ref]
+			if !wanted || WaveOf(slot.Ref.GroupResource()) != work.Wave && !p.pinned[slot.Ref] {
 				continue
 			}
 			if _, seen := where[slot.Ref]; !seen || slot.Current && !current[slot.Ref] {
@@ -126,10 +132,16 @@ func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 	}
 }
 
-// settle makes the work the home of those of its objects that fit. What shrinks makes room at once. What grew least settles
-// first, so that an object that no longer fits is one that grew; it takes its place until it has arrived elsewhere.
+// settle makes the work the home of those of its objects that are pinned or fit. What shrinks makes room at once. What grew
+// least settles first, so that an object that no longer fits is one that grew; it takes its place until it has arrived
+// elsewhere.
 func (p *packer) settle(l *load, name string, slots []Slot, sizes map[objref.Ref]int) {
-	growth := func(s Slot) int { return max(sizes[s.Ref]-s.Size, 0) }
+	growth := func(s Slot) int {
+		if p.pinned[s.Ref] {
+			return -1 // before all others
+		}
+		return max(sizes[s.Ref]-s.Size, 0)
+	}
 	slices.SortFunc(slots, func(a, b Slot) int {
 		return cmp.Or(cmp.Compare(growth(a), growth(b)), Order(a.Ref, b.Ref))
 	})
@@ -139,13 +151,13 @@ func (p *packer) settle(l *load, name string, slots []Slot, sizes map[objref.Ref
 	var settled load
 	for _, slot := range slots {
 		size, grows := sizes[slot.Ref], growth(slot)
-		overfull := settled.count >= p.limits.Count || settled.bytes+size > p.limits.Bytes // the limits were lowered
+		overfull := !p.pinned[slot.Ref] && (settled.count >= p.limits.Count || settled.bytes+size > p.limits.Bytes) // the limits were lowered
 		if overfull || grows > 0 && l.bytes+grows > p.limits.Bytes {
 			continue
 		}
 		settled.count++
 		settled.bytes += size
-		l.bytes += grows
+		l.bytes += max(grows, 0)
 		p.home[slot.Ref] = name
 	}
 }

@@ -31,7 +31,7 @@ func TestPack(t *testing.T) {
 		wantTooLarge []objref.Ref
 	}{
 		"FirstPlacementSplitsWaves": {
-			items: []packing.Item{{a, 10}, {namespace, 10}, {b, 10}},
+			items: []packing.Item{{Ref: a, Size: 10}, {Ref: namespace, Size: 10}, {Ref: b, Size: 10}},
 			want:  map[objref.Ref]string{namespace: "new-0-0", a: "new-1-0", b: "new-1-0"},
 		},
 		"FirstWorkWithRoom": {
@@ -39,11 +39,11 @@ func TestPack(t *testing.T) {
 				{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 90}}},
 				{Name: "w1", Wave: 1, Slots: []packing.Slot{{Ref: b, Size: 50}}},
 			},
-			items: []packing.Item{{a, 90}, {b, 50}, {c, 20}, {d, 10}},
+			items: []packing.Item{{Ref: a, Size: 90}, {Ref: b, Size: 50}, {Ref: c, Size: 20}, {Ref: d, Size: 10}},
 			want:  map[objref.Ref]string{a: "w0", b: "w1", c: "w1", d: "w0"},
 		},
 		"ByCount": {
-			items:  []packing.Item{{a, 1}, {b, 1}, {c, 1}},
+			items:  []packing.Item{{Ref: a, Size: 1}, {Ref: b, Size: 1}, {Ref: c, Size: 1}},
 			limits: packing.Limits{Count: 1, Bytes: 100},
 			want:   map[objref.Ref]string{a: "new-1-0", b: "new-1-1", c: "new-1-2"},
 		},
@@ -52,17 +52,17 @@ func TestPack(t *testing.T) {
 				{Name: "w0", Wave: 1},
 				{Name: "w1", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 10}}},
 			},
-			items: []packing.Item{{a, 10}},
+			items: []packing.Item{{Ref: a, Size: 10}},
 			want:  map[objref.Ref]string{a: "w1"},
 		},
 		"TheOneThatGrewMoves": {
 			works: []packing.Work{{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 30}, {Ref: b, Size: 30}, {Ref: c, Size: 30}}}},
-			items: []packing.Item{{a, 60}, {b, 30}, {c, 30}},
+			items: []packing.Item{{Ref: a, Size: 60}, {Ref: b, Size: 30}, {Ref: c, Size: 30}},
 			want:  map[objref.Ref]string{a: "new-1-0", b: "w0", c: "w0"},
 		},
 		"WhatIsNotWantedLeavesRoom": {
 			works: []packing.Work{{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 100}}}},
-			items: []packing.Item{{b, 100}},
+			items: []packing.Item{{Ref: b, Size: 100}},
 			want:  map[objref.Ref]string{b: "w0"},
 		},
 		"AMovingObjectGoesWhereItsContentIsCurrent": {
@@ -70,11 +70,16 @@ func TestPack(t *testing.T) {
 				{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 30}, {Ref: b, Size: 60}}},
 				{Name: "w1", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 40, Current: true}}},
 			},
-			items: []packing.Item{{a, 40}, {b, 60}, {c, 20}},
+			items: []packing.Item{{Ref: a, Size: 40}, {Ref: b, Size: 60}, {Ref: c, Size: 20}},
 			want:  map[objref.Ref]string{a: "w1", b: "w0", c: "w1"}, // w0 has room for c only when a has left it
 		},
+		"PinnedStaysWhateverTheLimits": {
+			works: []packing.Work{{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 40}, {Ref: b, Size: 110, Current: true}}}},
+			items: []packing.Item{{Ref: a, Size: 40}, {Ref: b, Size: 110, Pinned: true}, {Ref: c, Size: 1}},
+			want:  map[objref.Ref]string{a: "new-1-0", b: "w0", c: "new-1-0"},
+		},
 		"TooLargeAlone": {
-			items:        []packing.Item{{a, 101}, {b, 100}},
+			items:        []packing.Item{{Ref: a, Size: 101}, {Ref: b, Size: 100}},
 			want:         map[objref.Ref]string{b: "new-1-0"},
 			wantTooLarge: []objref.Ref{a},
 		},

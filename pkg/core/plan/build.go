@@ -220,7 +220,7 @@ func (b *builder) pack(come []int) {
 	items := make([]packing.Item, 0, len(b.desired.objects))
 	for i := range b.desired.objects {
 		if b.held[i] != nowhere {
-			items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i)})
+			items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i), Pinned: b.hold(i)})
 		}
 	}
 	for _, i := range come {
@@ -246,13 +246,9 @@ func (b *builder) pack(come []int) {
 		return name
 	})
 	for i := range b.desired.objects {
-		ref := b.desired.objects[i].Ref
 		b.home[i] = -1
-		if name, ok := placement.Home[ref]; ok {
+		if name, ok := placement.Home[b.desired.objects[i].Ref]; ok {
 			b.home[i] = index[name]
-		} else if b.held[i] != nowhere {
-			// Larger than a limit that was lowered, and content that cannot be replaced: it stays.
-			b.home[i] = b.held[i].work
 		}
 	}
 }
