@@ -418,23 +418,23 @@ func placed(m *mailbox) map[objref.Ref]bool {
 }
 
 func vandalize(random *rand.Rand, m *mailbox) {
-	for _, name := range slices.Sorted(maps.Keys(m.works)) {
-		work := m.works[name]
-		switch random.IntN(4) {
-		case 0:
-			delete(m.works, work.Name)
-		case 1:
-			work.Deleting = true
-		case 2:
-			work.Generation++
-			work.Items = append(work.Items, work.Items[0])
-			work.Actual = hashOf(work.Items)
-		default:
-			work.Generation++
-			work.Items[0].Hash = transform.Hash{9}
-			work.Actual = hashOf(work.Items)
-		}
+	if len(m.works) == 0 {
 		return
+	}
+	work := m.works[slices.Sorted(maps.Keys(m.works))[random.IntN(len(m.works))]]
+	switch random.IntN(4) {
+	case 0:
+		delete(m.works, work.Name)
+	case 1:
+		work.Deleting = true
+	case 2:
+		work.Generation++
+		work.Items = append(work.Items, work.Items[0])
+		work.Actual = hashOf(work.Items)
+	default:
+		work.Generation++
+		work.Items[0].Hash = transform.Hash{9}
+		work.Actual = hashOf(work.Items)
 	}
 }
 
