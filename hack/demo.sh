@@ -40,7 +40,7 @@ finish() {
 	if ((code)); then
 		say "The demo failed. This is how things stand:"
 		bin/starling status || true
-		kubectl --context wds1 get bindingpolicies,bindings -o wide 2>/dev/null || true
+		kubectl --context wds1 get bindingpolicies,bindings.control.kubestellar.io -o wide 2>/dev/null || true
 		kubectl --context its1 get managedclusters,manifestworks -A 2>/dev/null || true
 		echo "To look closer, run it with KEEP=1; then bin/starling logs COMPONENT."
 	fi
