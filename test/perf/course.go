@@ -123,12 +123,12 @@ func (c *course) prepare(ctx context.Context) error {
 	if _, err := c.its.Resource(manifestWorks).Namespace(c.cluster).Create(ctx, work, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if _, err := c.bare.wait(ctx, state{object: nameOf(objects - 1), spec: 1}); err != nil {
+	if _, err := c.bare.wait(ctx, state{object: carriedBare(objects - 1), spec: 1}); err != nil {
 		return fmt.Errorf("wait for OCM to deliver: %w", err)
 	}
 	waiting := map[string]bool{}
 	for i := range objects {
-		waiting[nameOf(i)] = true
+		waiting[measured(i)] = true
 	}
 	for len(waiting) > 0 {
 		returned, err := c.returned.wait(ctx, state{status: 1})
@@ -144,8 +144,8 @@ func (c *course) prepare(ctx context.Context) error {
 // editObject edits one of the objects in the WDS and returns when that was accepted, and when it was seen to have passed each
 // stage. The value is another one in each call.
 func (c *course) editObject(ctx context.Context, value int64) ([]time.Time, error) {
-	edited := nameOf(int(value % objects))
-	_, err := c.wds.Resource(deployments).Namespace(name).Patch(ctx, edited, types.MergePatchType,
+	edited := measured(int(value % objects))
+	_, err := c.wds.Resource(deployments).Namespace(name).Patch(ctx, nameOf(int(value%objects)), types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"minReadySeconds":%d}}`, value), metav1.PatchOptions{})
 	times := []time.Time{time.Now()}
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *course) editWork(ctx context.Context, value int64) (time.Duration, erro
 	if err != nil {
 		return 0, err
 	}
-	arrived, err := c.bare.wait(ctx, state{object: nameOf(int(edited)), spec: value})
+	arrived, err := c.bare.wait(ctx, state{object: carriedBare(int(edited)), spec: value})
 	return arrived.at.Sub(accepted), err
 }
 
@@ -227,7 +227,7 @@ func removed(ctx context.Context, resource dynamic.ResourceInterface, what strin
 	}
 }
 
-// state is what an object says of the edit: the value in its spec, and the generation that its status speaks of. In a
+// state is what an object, named with its namespace, says of the edit: the value in its spec, and the generation that its status speaks of. In a
 // question, what is empty is of no interest.
 type state struct {
 	object       string
@@ -236,8 +236,14 @@ type state struct {
 
 func nameOf(i int) string { return fmt.Sprintf("%s-%d", name, i) }
 
+func measured(i int) string { return name + "/" + nameOf(i) }
+
+func carriedBare(i int) string { return bareName + "/" + nameOf(i) }
+
+func placeOf(obj *unstructured.Unstructured) string { return obj.GetNamespace() + "/" + obj.GetName() }
+
 func specAndStatus(obj *unstructured.Unstructured) []state {
-	return []state{{object: obj.GetName(), spec: number(obj, "spec", "minReadySeconds"), status: number(obj, "status", "observedGeneration")}}
+	return []state{{object: placeOf(obj), spec: number(obj, "spec", "minReadySeconds"), status: number(obj, "status", "observedGeneration")}}
 }
 
 // workVersion is the state of the objects in a work.
@@ -250,18 +256,22 @@ func workVersion(work *unstructured.Unstructured) []state {
 	for _, manifest := range manifests {
 		if fields, ok := manifest.(map[string]any); ok {
 			obj := &unstructured.Unstructured{Object: fields}
-			states = append(states, state{object: obj.GetName(), spec: number(obj, "spec", "minReadySeconds")})
+			states = append(states, state{object: placeOf(obj), spec: number(obj, "spec", "minReadySeconds")})
 		}
 	}
 	return states
 }
 
 func reportVersion(report *unstructured.Unstructured) []state {
+	namespace, _, err := unstructured.NestedString(report.Object, "spec", "sourceRef", "namespace")
+	if err != nil {
+		return nil
+	}
 	about, _, err := unstructured.NestedString(report.Object, "spec", "sourceRef", "name")
 	if err != nil {
 		return nil
 	}
-	return []state{{object: about, status: number(report, "status", "observedGeneration")}}
+	return []state{{object: namespace + "/" + about, status: number(report, "status", "observedGeneration")}}
 }
 
 // seen is a state and when we got to know it.
