@@ -11,6 +11,5 @@ const (
 	Binding       = "binding"
 	Cluster       = "cluster"
 	Space         = "space"
-	Work          = "work"
 	Reason        = "reason"
 )
