@@ -112,7 +112,7 @@ func (p *placement) content() *plan.Desired {
 func (p *placement) sameContent(other *placement) bool {
 	return p != nil && p.uid == other.uid && p.desired != nil && maps.Equal(p.destinations, other.destinations) &&
 		maps.EqualFunc(p.objects, other.objects, func(a, b plan.Object) bool {
-			return a.Known == b.Known && a.Hash == b.Hash && a.CreateOnly == b.CreateOnly && a.Orphan == b.Orphan
+			return a.Known == b.Known && a.Hash == b.Hash && a.Options == b.Options
 		})
 }
 
@@ -153,7 +153,7 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 	objects := make([]plan.Object, len(entries))
 	for i, e := range entries {
 		f := &findings[i]
-		object := plan.Object{Object: f.object, Known: f.known, CreateOnly: e.createOnly, Orphan: neverDeleted(e.ref)}
+		object := plan.Object{Object: f.object, Known: f.known, Options: plan.Options{CreateOnly: e.createOnly, Orphan: neverDeleted(e.ref)}}
 		object.Ref = e.ref
 		objects[i] = object
 		p.objects[e.ref] = object

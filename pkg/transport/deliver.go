@@ -166,10 +166,11 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 		return result{}, nil
 	}
 
-	built := plan.Build(p.desired, key.Mailbox, string(p.uid), works)
+	desired, problems := s.desiredAt(p, key.Mailbox)
+	built := plan.Build(desired, key.Mailbox, string(p.uid), works)
 	actions, futile := s.written.sift(built.Actions, p.desired)
 	texts, stale, err := s.do(ctx, key, p, actions)
-	texts = append(texts, futile...)
+	texts = slices.Concat(problems, texts, futile)
 	if stale && err == nil {
 		err = ErrStale
 	}

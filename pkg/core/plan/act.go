@@ -84,7 +84,7 @@ func (b *builder) entry(i int) Entry {
 	object := &b.desired.objects[i]
 	return Entry{
 		Ref: object.Ref, Kind: object.Kind.Kind, Hash: object.Hash, Size: object.Size(),
-		CreateOnly: object.CreateOnly, Orphan: object.Orphan, Object: object,
+		Options: object.Options, Object: object,
 	}
 }
 
@@ -140,7 +140,7 @@ func (b *builder) asWanted(w int) bool {
 		if !ok || b.home[i] != w || !b.current(i, item) || b.held[i] != (place{w, j}) {
 			return false
 		}
-		if object := &b.desired.objects[i]; item.CreateOnly != object.CreateOnly || item.Orphan != object.Orphan {
+		if item.Options != b.desired.objects[i].Options {
 			return false
 		}
 	}
@@ -182,9 +182,9 @@ func (c *changes) existing(w, j int) {
 	object := &c.desired.objects[i]
 	entry := Entry{
 		Ref: item.Ref, Kind: item.Kind, Hash: item.Hash, Size: item.Size,
-		CreateOnly: object.CreateOnly, Orphan: object.Orphan,
+		Options: object.Options,
 	}
-	if item.CreateOnly != object.CreateOnly || item.Orphan != object.Orphan {
+	if item.Options != object.Options {
 		c.flagged = true
 	}
 	if c.home[i] == w && !c.current(i, item) {
@@ -197,7 +197,7 @@ func (c *changes) existing(w, j int) {
 func (c *changes) drop(j int) {
 	item := &c.work.Items[j]
 	c.removed = slices.Insert(c.removed, 0, Change{Op: OpRemove, At: j, Ref: item.Ref})
-	c.flagged = c.flagged || item.CreateOnly || item.Orphan
+	c.flagged = c.flagged || item.Options != (Options{})
 }
 
 // insert puts the object before the first one that comes after it in order. What the work holds is in order, unless somebody
@@ -210,7 +210,7 @@ func (c *changes) insert(i int) {
 	}
 	c.after = slices.Insert(c.after, at, entry)
 	c.inserted = append(c.inserted, Change{Op: OpInsert, At: at, Ref: entry.Ref, Object: entry.Object})
-	c.flagged = c.flagged || entry.CreateOnly || entry.Orphan
+	c.flagged = c.flagged || entry.Options != (Options{})
 }
 
 func (c *changes) reason(repair bool) string {

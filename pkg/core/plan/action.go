@@ -82,11 +82,11 @@ type Change struct {
 
 // Entry is an object in a work after an Action.
 type Entry struct {
-	Ref                objref.Ref
-	Kind               string
-	Hash               transform.Hash
-	Size               int
-	CreateOnly, Orphan bool
+	Ref  objref.Ref
+	Kind string
+	Hash transform.Hash
+	Size int
+	Options
 	// Object is the content if the Action creates the work, nil otherwise.
 	Object *Object
 }
@@ -119,12 +119,21 @@ func (a *Action) String() string {
 }
 
 func flags(e *Entry) string {
-	s := ""
-	if e.CreateOnly {
-		s += " createOnly"
+	var s strings.Builder
+	for _, flag := range []struct {
+		set  bool
+		name string
+	}{
+		{e.CreateOnly, "createOnly"},
+		{e.ServerSide, "serverSide"},
+		{e.Force, "force"},
+		{e.IgnoredFields != "", "ignore(" + strings.ReplaceAll(e.IgnoredFields, "\n", " ") + ")"},
+		{e.Orphan, "orphan"},
+		{e.Observe, "observe"},
+	} {
+		if flag.set {
+			s.WriteString(" " + flag.name)
+		}
 	}
-	if e.Orphan {
-		s += " orphan"
-	}
-	return s
+	return s.String()
 }

@@ -44,8 +44,7 @@ type Item struct {
 	Hash transform.Hash
 	// Size counts as packing counts it.
 	Size int
-	// CreateOnly and Orphan are as in Object.
-	CreateOnly, Orphan bool
+	Options
 	// State is what the destination reported at the work's generation.
 	State State
 	// Reason and Message are what the destination said of a Failed object. The message may hold what the object holds.
@@ -72,10 +71,24 @@ type Object struct {
 	transform.Object
 	// Known tells that the content was read. The content of an object that could not be read is held as it is.
 	Known bool
+	Options
+}
+
+// Options say how a cluster deals with an object, beside its content. They are comparable; the zero Options mean that the
+// cluster keeps the object equal to the content, and deletes it when it leaves its last work.
+type Options struct {
 	// CreateOnly: the cluster creates the object when it is not there, and never updates it.
 	CreateOnly bool
+	// ServerSide: the cluster applies the object server-side, so that fields which the content does not name keep what others
+	// in the cluster wrote. Force takes over fields that others own. CreateOnly wins over both.
+	ServerSide, Force bool
+	// IgnoredFields are the JSON paths of fields that are written when the object is created and left alone afterwards: sorted,
+	// one on each line. They need ServerSide.
+	IgnoredFields string
 	// Orphan: the cluster keeps the object when it leaves the work.
 	Orphan bool
+	// Observe: the cluster applies nothing. The manifest says that we would deliver the object if somebody else did not.
+	Observe bool
 }
 
 // Size returns the size of the object as packing counts it.
@@ -109,6 +122,17 @@ func NewDesired(objects []Object, limits packing.Limits) *Desired {
 		}
 	}
 	return d
+}
+
+// With returns a Desired in which each object is what change made of it: for destinations that want something else than
+// the others. Change is given a copy, and must not touch its Ref. Order and prerequisites are shared.
+func (d *Desired) With(change func(*Object)) *Desired {
+	varied := *d
+	varied.objects = slices.Clone(d.objects)
+	for i := range varied.objects {
+		change(&varied.objects[i])
+	}
+	return &varied
 }
 
 // Len returns the number of objects.

@@ -40,7 +40,7 @@ func (m *mailbox) list() []*plan.Work {
 func hashOf(items []plan.Item) transform.Hash {
 	var b strings.Builder
 	for _, item := range items {
-		fmt.Fprint(&b, item.Ref, item.Hash, item.CreateOnly, item.Orphan)
+		fmt.Fprint(&b, item.Ref, item.Hash, item.Options)
 	}
 	return transform.HashOf([]byte(b.String()))
 }
@@ -48,7 +48,7 @@ func hashOf(items []plan.Item) transform.Hash {
 func items(entries []plan.Entry) []plan.Item {
 	items := make([]plan.Item, len(entries))
 	for i, e := range entries {
-		items[i] = plan.Item{Ref: e.Ref, Kind: e.Kind, Hash: e.Hash, Size: e.Size, CreateOnly: e.CreateOnly, Orphan: e.Orphan}
+		items[i] = plan.Item{Ref: e.Ref, Kind: e.Kind, Hash: e.Hash, Size: e.Size, Options: e.Options}
 	}
 	return items
 }
@@ -122,11 +122,11 @@ func (m *mailbox) do(t *testing.T, a *plan.Action) {
 }
 
 func sameFlags(a, b []plan.Item) bool {
-	flagged := func(items []plan.Item) map[objref.Ref][2]bool {
-		flags := map[objref.Ref][2]bool{}
+	flagged := func(items []plan.Item) map[objref.Ref]plan.Options {
+		flags := map[objref.Ref]plan.Options{}
 		for _, item := range items {
-			if item.CreateOnly || item.Orphan {
-				flags[item.Ref] = [2]bool{item.CreateOnly, item.Orphan}
+			if item.Options != (plan.Options{}) {
+				flags[item.Ref] = item.Options
 			}
 		}
 		return flags

@@ -106,12 +106,12 @@ func conform(t *testing.T, s subject) {
 					return false, fmt.Sprintf("%+v is not as it was written", work)
 				}
 				for _, item := range work.Items {
-					got = append(got, fmt.Sprint(item.Ref, item.Kind, item.Hash, item.Size, item.CreateOnly, item.Orphan))
+					got = append(got, fmt.Sprint(item.Ref, item.Kind, item.Hash, item.Size, item.Options))
 				}
 			}
 			var want []string
 			for _, o := range wants {
-				want = append(want, fmt.Sprint(o.Ref, o.Kind.Kind, o.Hash, o.Size(), o.CreateOnly, o.Orphan))
+				want = append(want, fmt.Sprint(o.Ref, o.Kind.Kind, o.Hash, o.Size(), o.Options))
 			}
 			slices.Sort(got)
 			slices.Sort(want)
