@@ -19,6 +19,7 @@ type options struct {
 	wdsName     string
 	its         clusters.NamedList
 	itsLimits   clusters.Options
+	dirs        map[string]string
 	limits      packing.Limits
 	concurrency int
 }
@@ -61,6 +62,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.wdsName, "wds-name", o.wdsName, "What the WDS is called: in logs, metrics and a label of each ManifestWork.")
 	flags.Var(&o.its, "its", "An ITS, whose context is NAME if the file has it. May be repeated; of clusters of one name, that of the ITS given first counts.")
 	o.itsLimits.AddLimitFlags(flags, "its", "each ITS")
+	flags.StringToStringVar(&o.dirs, "dir", nil, "A directory with a file .starling in it, as NAME=DIRECTORY: each directory inside is the mailbox of the "+
+		"cluster of that name, for somebody to carry there. May be repeated. Such a cluster belongs to it, whatever an ITS says.")
 	flags.IntVar(&o.limits.Count, "max-num-wrapped", o.limits.Count, "The largest number of objects in a ManifestWork.")
 	flags.IntVar(&o.limits.Bytes, "max-size-wrapped", o.limits.Bytes,
 		"The largest sum of the sizes of the objects in a ManifestWork, in bytes. OCM refuses more than 512000 unless told otherwise.")
@@ -68,8 +71,18 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 }
 
 func (o *options) validate() error {
-	if len(o.its) == 0 {
-		return errors.New("--its is required: without mailboxes nothing can be delivered")
+	if len(o.its) == 0 && len(o.dirs) == 0 {
+		return errors.New("--its or --dir is required: without mailboxes nothing can be delivered")
+	}
+	for _, its := range o.its {
+		if _, twice := o.dirs[its.Name]; twice {
+			return fmt.Errorf("--dir: the name %q was given to an ITS before", its.Name)
+		}
+	}
+	for name, directory := range o.dirs {
+		if name == "" || directory == "" {
+			return fmt.Errorf("--dir %s=%s: want NAME=DIRECTORY", name, directory)
+		}
 	}
 	if o.wdsName == "" {
 		return errors.New("--wds-name must not be empty")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +20,7 @@ import (
 	"github.com/starlinghq/starling/pkg/dynwatch"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/dir"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 	"github.com/starlinghq/starling/pkg/write"
 )
@@ -80,7 +83,11 @@ func newController(o *options, wds *clusters.Space) (*transport.Controller, erro
 	if err != nil {
 		return nil, err
 	}
-	spaces := make([]transport.Space, 0, len(o.its))
+	spaces := make([]transport.Space, 0, len(o.dirs)+len(o.its))
+	for _, name := range slices.Sorted(maps.Keys(o.dirs)) { // first: who makes a directory for a cluster means it
+		config := dir.Config{Directory: o.dirs[name], WDSName: o.wdsName, WDSUID: wds.UID}
+		spaces = append(spaces, transport.Space{Name: name, Connect: func(context.Context) (transport.Plugin, error) { return dir.New(config) }})
+	}
 	for _, its := range o.its {
 		options, err := its.Options(o.itsLimits)
 		if err != nil {

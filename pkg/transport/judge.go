@@ -64,6 +64,7 @@ type tally struct {
 	delivering []string // clusters
 	waiting    []string // "cluster: object"
 	applying   []string // clusters
+	silent     []string // clusters
 	now        time.Time
 	recheck    time.Duration
 }
@@ -89,6 +90,9 @@ func (t *tally) verdict(in situation) (v verdict) {
 		v.applied = no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotDelivered, "see condition "+controlv1alpha1.BindingConditionDelivered)
 	case len(t.applying) > 0:
 		v.applied = no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonApplying, "waiting for: "+names(t.applying))
+	case len(t.silent) > 0:
+		v.applied = no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotReported, "nothing comes back from: "+names(t.silent))
+		v.applied.Status = metav1.ConditionUnknown
 	default:
 		v.applied = yes(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonApplied, scope)
 	}
@@ -116,13 +120,16 @@ func (t *tally) add(s *site) {
 			t.waiting = append(t.waiting, text)
 		}
 	}
-	if pending := t.reports(s); pending || s.unseen {
+	switch pending, silent := t.reports(s); {
+	case pending || s.unseen:
 		t.applying = append(t.applying, s.name)
+	case silent:
+		t.silent = append(t.silent, s.name)
 	}
 }
 
-// reports adds up what a destination said of its works; it tells whether some answers are still to come.
-func (t *tally) reports(s *site) (pending bool) {
+// reports adds up what a destination said of its works; it tells whether some answers are still to come, or never will.
+func (t *tally) reports(s *site) (pending, silent bool) {
 	for w := range s.works {
 		work := &s.works[w]
 		if work.Deleting {
@@ -134,6 +141,8 @@ func (t *tally) reports(s *site) (pending bool) {
 			case plan.Applied:
 			case plan.Pending:
 				pending = true
+			case plan.Silent:
+				silent = true
 			case plan.Failed:
 				left := work.patience(item, t.now)
 				if left == 0 {
@@ -147,7 +156,7 @@ func (t *tally) reports(s *site) (pending bool) {
 			}
 		}
 	}
-	return pending
+	return pending, silent
 }
 
 func yes(kind, reason, message string) metav1.Condition {

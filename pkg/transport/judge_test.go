@@ -59,6 +59,11 @@ func TestJudge(t *testing.T) {
 			wantDelivered: "False Delivering: waiting for: a: namespaces web",
 			wantApplied:   "False NotDelivered: see condition Delivered",
 		},
+		"NothingComesBack": {
+			in:            situation{sites: []site{siteWith("b", plan.Item{Ref: settings, State: plan.Silent}), siteWith("a", applied)}},
+			wantDelivered: "True Delivered: 0 objects for 2 clusters",
+			wantApplied:   "Unknown NotReported: nothing comes back from: b",
+		},
 		"NotAllAnswered": {
 			in:            situation{sites: []site{siteWith("b", plan.Item{Ref: settings}), siteWith("a", plan.Item{Ref: settings})}},
 			wantDelivered: "True Delivered: 0 objects for 2 clusters",

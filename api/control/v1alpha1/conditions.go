@@ -28,6 +28,9 @@ const (
 	//   - NotDelivered: some works are not yet, or could not be, written to the mailboxes.
 	//   - NotApplied: some clusters have not yet applied, or could not apply, what was delivered.
 	//   - Errors: see status.errors.
+	//
+	// Reasons when Unknown:
+	//   - NotApplied: some clusters never report.
 	BindingPolicyConditionReady = "Ready"
 )
 
@@ -54,6 +57,9 @@ const (
 	//   - Applying: some clusters have not answered yet; the message names them.
 	//   - Failed: some clusters answered with errors; status.errors holds their texts.
 	//   - NotDelivered: see condition Delivered.
+	//
+	// Reasons when Unknown:
+	//   - NotReported: some clusters never report, since nobody can reach them; the message names them.
 	BindingConditionApplied = "Applied"
 )
 
@@ -73,4 +79,5 @@ const (
 	ReasonFailed       = "Failed"
 	ReasonApplied      = "Applied"
 	ReasonApplying     = "Applying"
+	ReasonNotReported  = "NotReported"
 )

@@ -123,6 +123,9 @@ func readyOf(d done, synced metav1.Condition, errs []string) metav1.Condition {
 		c.Reason = controlv1alpha1.ReasonNotDelivered
 		c.Message = messageOf(delivered)
 	case applied == nil || applied.Status != metav1.ConditionTrue:
+		if applied != nil {
+			c.Status = applied.Status // Unknown, if nothing comes back from some clusters
+		}
 		c.Reason = controlv1alpha1.ReasonNotApplied
 		c.Message = messageOf(applied)
 	case len(errs) > 0:

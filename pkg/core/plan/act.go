@@ -66,7 +66,7 @@ func (b *builder) arrived(i int) bool {
 	ref := b.desired.objects[i].Ref
 	for j := range b.works[home].Items {
 		if item := &b.works[home].Items[j]; item.Ref == ref {
-			return item.State == Applied && b.current(i, item)
+			return item.State.there() && b.current(i, item)
 		}
 	}
 	return false

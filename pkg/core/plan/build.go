@@ -188,7 +188,7 @@ func (b *builder) ready(objects []int) []int {
 		waits := false
 		for _, need := range b.desired.needs[i] {
 			p := b.held[need]
-			if p != nowhere && b.item(p).State == Applied && b.current(need, b.item(p)) {
+			if p != nowhere && b.item(p).State.there() && b.current(need, b.item(p)) {
 				continue
 			}
 			if p == nowhere && !b.hold(need) || p != nowhere && b.item(p).State != Failed {

@@ -64,7 +64,12 @@ const (
 	Applied
 	// Failed: the object could not be applied.
 	Failed
+	// Silent: the destination reports nothing, ever. What was delivered is taken to arrive in the order of delivery.
+	Silent
 )
+
+// there tells whether the object can be taken to be in the cluster, as far as the cluster tells.
+func (s State) there() bool { return s == Applied || s == Silent }
 
 // Object is an object that a destination should hold.
 type Object struct {
@@ -78,17 +83,18 @@ type Object struct {
 // cluster keeps the object equal to the content, and deletes it when it leaves its last work.
 type Options struct {
 	// CreateOnly: the cluster creates the object when it is not there, and never updates it.
-	CreateOnly bool
+	CreateOnly bool `json:"createOnly,omitempty"`
 	// ServerSide: the cluster applies the object server-side, so that fields which the content does not name keep what others
 	// in the cluster wrote. Force takes over fields that others own. CreateOnly wins over both.
-	ServerSide, Force bool
+	ServerSide bool `json:"serverSide,omitempty"`
+	Force      bool `json:"force,omitempty"`
 	// IgnoredFields are the JSON paths of fields that are written when the object is created and left alone afterwards: sorted,
 	// one on each line. They need ServerSide.
-	IgnoredFields string
+	IgnoredFields string `json:"ignoredFields,omitempty"`
 	// Orphan: the cluster keeps the object when it leaves the work.
-	Orphan bool
+	Orphan bool `json:"orphan,omitempty"`
 	// Observe: the cluster applies nothing. The manifest says that we would deliver the object if somebody else did not.
-	Observe bool
+	Observe bool `json:"observe,omitempty"`
 }
 
 // Size returns the size of the object as packing counts it.

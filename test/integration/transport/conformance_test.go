@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/dir"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -293,5 +296,42 @@ func TestConformanceOCM(t *testing.T) {
 			}
 		},
 		forget: func(work string) { e.remove(e.its.Resource(ocm.ManifestWorks), mailbox, work) },
+	})
+}
+
+func TestConformanceDir(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	put := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(filepath.Join(root, dir.Marker), "")
+	if err := os.Mkdir(filepath.Join(root, "edge1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := func(work string) string { return filepath.Join(root, "edge1", "1-"+work+".yaml") }
+	conform(t, subject{
+		mailbox: "edge1",
+		plugin: func(wds types.UID) transport.Plugin {
+			p, err := dir.New(dir.Config{Directory: root, WDSName: "wds1", WDSUID: wds})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		},
+		vandalize: func(work string) {
+			text, err := os.ReadFile(path(work))
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(path(work), strings.Replace(string(text), "content: ", "content: other ", 1))
+		},
+		forget: func(work string) {
+			if err := os.Remove(path(work)); err != nil {
+				t.Fatal(err)
+			}
+		},
 	})
 }
