@@ -157,6 +157,7 @@ func TestEditsByHandArePutRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	const patched, added = "patch edge1/uid-1-0 (repair): ~[0] configmaps web/settings, rest", "patch edge1/uid-1-0 (repair): -[1] secrets web/x, rest"
+	top, _, _ := strings.Cut(string(text), separator)
 	for name, tc := range map[string]struct{ edited, want string }{
 		"Content":    {strings.Replace(string(text), "content: \"1\"", "content: \"2\"", 1), patched},
 		"Spelling":   {strings.Replace(string(text), "content: \"1\"", "content: '1' # one", 1), ""},
@@ -164,7 +165,7 @@ func TestEditsByHandArePutRight(t *testing.T) {
 		"Added":      {string(text) + "---\napiVersion: v1\nkind: Secret\nmetadata: {namespace: web, name: x}\n", added},
 		"NoHash":     {strings.Replace(string(text), `"hash":"`, `"hash":"x`, 1), "patch edge1/uid-1-0 (repair): rest"},
 		"NoObject":   {string(text) + "---\n[1, 2\n", "patch edge1/uid-1-0 (repair): -[1]  , rest"},
-		"NoManifest": {string(text)[:strings.Index(string(text), separator)], "patch edge1/uid-1-0 (repair): +[0] configmaps web/settings, rest"},
+		"NoManifest": {top, "patch edge1/uid-1-0 (repair): +[0] configmaps web/settings, rest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, path, tc.edited)
@@ -232,8 +233,10 @@ func TestUnmounted(t *testing.T) {
 func TestPathsStayInside(t *testing.T) {
 	p, _ := newPlugin(t)
 	for _, action := range []plan.Action{
-		{Verb: plan.Create, Mailbox: "..", Name: "w"}, {Verb: plan.Create, Mailbox: "edge1", Name: "../w"},
-		{Verb: plan.Delete, Mailbox: "edge1", Name: "a/b"}, {Verb: plan.Create, Mailbox: "edge2", Name: "w"},
+		{Verb: plan.Create, Mailbox: "..", Name: "w"},
+		{Verb: plan.Create, Mailbox: "edge1", Name: "../w"},
+		{Verb: plan.Delete, Mailbox: "edge1", Name: "a/b"},
+		{Verb: plan.Create, Mailbox: "edge2", Name: "w"},
 	} {
 		if _, err := p.Do(t.Context(), origin, &action); err == nil || errors.Is(err, transport.ErrStale) {
 			t.Errorf("%s: error %v, want one that is not ErrStale", &action, err)
