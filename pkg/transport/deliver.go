@@ -154,9 +154,10 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 	if s.expected.unmet(key, works, s.clock.Now()) {
 		return result{after: patience}, nil // its event comes first
 	}
+	site := &plan.Site{Mailbox: key.Mailbox, Prefix: string(p.uid), Works: works}
 	_, listed := p.destinations[key.Mailbox]
 	if p.deleting || !listed {
-		texts, _, err := s.do(ctx, key, p, plan.Remove(works))
+		texts, _, err := s.do(ctx, key, p, plan.Remove(site).Actions)
 		s.record(key, outcome{errors: texts})
 		return result{}, err
 	}
@@ -167,7 +168,7 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 	}
 
 	desired, problems := s.desiredAt(p, key.Mailbox)
-	built := plan.Build(desired, key.Mailbox, string(p.uid), works)
+	built := plan.Build(desired, site)
 	actions, futile := s.written.sift(built.Actions, p.desired)
 	texts, stale, err := s.do(ctx, key, p, actions)
 	texts = slices.Concat(problems, texts, futile)

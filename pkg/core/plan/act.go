@@ -3,7 +3,9 @@ package plan
 import (
 	"slices"
 
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
 // act writes down the Actions: creations and changes wave by wave, then what goes.
@@ -72,8 +74,13 @@ func (b *builder) arrived(i int) bool {
 	return false
 }
 
+// finish puts in order what was found on the way.
+func (b *builder) finish() {
+	slices.SortFunc(b.plan.Leaving, func(x, y HandOver) int { return objref.Compare(x.Ref, y.Ref) })
+}
+
 func (b *builder) create(name string, wave int, objects []int) Action {
-	a := Action{Verb: Create, Reason: ReasonPlace, Mailbox: b.mailbox, Name: name, Wave: wave}
+	a := Action{Verb: Create, Reason: ReasonPlace, Mailbox: b.site.Mailbox, Name: name, Wave: wave}
 	for _, i := range objects { // objects are in order
 		a.After = append(a.After, b.entry(i))
 	}
@@ -84,8 +91,26 @@ func (b *builder) entry(i int) Entry {
 	object := &b.desired.objects[i]
 	return Entry{
 		Ref: object.Ref, Kind: object.Kind.Kind, Hash: object.Hash, Size: object.Size(),
-		Options: object.Options, Object: object,
+		Options: b.options(i, nil), Object: object,
 	}
+}
+
+// isHeld tells whether the item stays exactly as it is. A work that lost its annotations cannot tell the resources of its
+// kinds for sure: while anything is held, what nobody wants stays in it too.
+func (b *builder) isHeld(work *Work, item *Item) bool {
+	if !b.site.Hold.Any() {
+		return false
+	}
+	if b.site.Hold.Holds(item.Ref) {
+		return true
+	}
+	_, wanted := b.desired.index[item.Ref]
+	return !wanted && work.Recorded == (transform.Hash{})
+}
+
+// stays tells whether an item that nobody wants any more stays nevertheless, for the time being.
+func (b *builder) stays(work *Work, item *Item) bool {
+	return b.isHeld(work, item) || !released(item) && b.heir(item.Ref) != nil
 }
 
 func remove(work *Work, reason string) Action {
@@ -102,7 +127,7 @@ func remove(work *Work, reason string) Action {
 func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) {
 	work := b.works[w]
 	repair := work.Recorded != work.Actual
-	if !repair && len(guests) == 0 && b.asWanted(w) {
+	if !repair && len(guests) == 0 && len(work.Items) > 0 && b.asWanted(w) {
 		return nil, nil
 	}
 	c := changes{builder: b, work: work, after: make([]Entry, 0, len(work.Items)+len(guests))}
@@ -113,10 +138,16 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 		c.insert(i)
 	}
 	if len(c.after) == 0 {
-		action := remove(work, c.reason(repair))
+		reason := ReasonRemove
+		if c.moves {
+			reason = ReasonMove
+		}
+		action := remove(work, reason)
 		return &action, c.nudges
 	}
-	rest := repair || c.flagged
+	// What a hand wrote into the rest of the spec may be about what is held. It waits until that is free, or until the options
+	// of something else change, which cannot be written alone.
+	rest := repair && !c.holding || c.flagged
 	if len(c.replaced)+len(c.removed)+len(c.inserted) == 0 && !rest {
 		return nil, nil
 	}
@@ -124,7 +155,7 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 		c.after[i].Object = nil
 	}
 	return &Action{
-		Verb: Patch, Reason: c.reason(repair), Mailbox: b.mailbox, Name: work.Name, Wave: work.Wave,
+		Verb: Patch, Reason: c.reason(repair), Mailbox: b.site.Mailbox, Name: work.Name, Wave: work.Wave,
 		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded,
 		Changes: slices.Concat(c.replaced, c.removed, c.inserted),
 		Rest:    rest,
@@ -136,11 +167,14 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 func (b *builder) asWanted(w int) bool {
 	for j := range b.works[w].Items {
 		item := &b.works[w].Items[j]
+		if b.isHeld(b.works[w], item) {
+			continue
+		}
 		i, ok := b.desired.index[item.Ref]
 		if !ok || b.home[i] != w || !b.current(i, item) || b.held[i] != (place{w, j}) {
 			return false
 		}
-		if item.Options != b.desired.objects[i].Options {
+		if item.Options != b.options(i, item) {
 			return false
 		}
 	}
@@ -157,6 +191,7 @@ type changes struct {
 	removed  []Change
 	inserted []Change
 	flagged  bool // flags of objects changed
+	holding  bool // some object is held
 	moves    bool
 	nudges   []Action
 }
@@ -164,14 +199,26 @@ type changes struct {
 // existing decides on the j-th item of the work w.
 func (c *changes) existing(w, j int) {
 	item := &c.work.Items[j]
+	if c.isHeld(c.work, item) {
+		c.holding = true
+		c.stay(item, item.Options)
+		return
+	}
 	i, wanted := c.desired.index[item.Ref]
 	before := c.moved && slices.ContainsFunc(c.work.Items[:j], func(other Item) bool { return other.Ref == item.Ref })
 	switch {
-	case !wanted || before: // a work that holds an object twice was edited by somebody else
+	case before: // a work that holds an object twice was edited by somebody else
 		c.drop(j)
+		return
+	case !wanted:
+		c.leave(j)
 		return
 	case c.home[i] != w && c.arrived(i):
 		c.moves = true
+		if c.heir(item.Ref) != nil && !released(item) {
+			c.letGo(item) // or the destination might delete the object for this work after the other one has let it go
+			return
+		}
 		c.drop(j)
 		if !c.current(i, item) {
 			home := c.works[c.home[i]]
@@ -179,19 +226,45 @@ func (c *changes) existing(w, j int) {
 		}
 		return
 	}
-	object := &c.desired.objects[i]
-	entry := Entry{
-		Ref: item.Ref, Kind: item.Kind, Hash: item.Hash, Size: item.Size,
-		Options: object.Options,
-	}
-	if item.Options != object.Options {
-		c.flagged = true
-	}
 	if c.home[i] == w && !c.current(i, item) {
-		entry = c.entry(i)
-		c.replaced = append(c.replaced, Change{Op: OpReplace, At: j, Ref: item.Ref, Object: object})
+		entry := c.entry(i)
+		c.replaced = append(c.replaced, Change{Op: OpReplace, At: j, Ref: item.Ref, Object: entry.Object})
+		c.flagged = c.flagged || item.Options != entry.Options
+		c.after = append(c.after, entry)
+		return
 	}
-	c.after = append(c.after, entry)
+	c.stay(item, c.options(i, item))
+}
+
+// stay keeps the item's content.
+func (c *changes) stay(item *Item, options Options) {
+	c.flagged = c.flagged || item.Options != options
+	c.after = append(c.after, Entry{Ref: item.Ref, Kind: item.Kind, Hash: item.Hash, Size: item.Size, Options: options})
+}
+
+// letGo makes the destination drop the ownership of an object, if that is not under way.
+func (c *changes) letGo(item *Item) {
+	if item.Orphan {
+		c.stay(item, item.Options)
+		return
+	}
+	c.stay(item, letGo())
+}
+
+// leave takes out an item that nobody wants any more. If somebody else is to have the object, it is let go first.
+func (c *changes) leave(j int) {
+	item := &c.work.Items[j]
+	heir := c.heir(item.Ref)
+	if heir == nil || released(item) {
+		c.drop(j)
+		return
+	}
+	leaving := HandOver{Ref: item.Ref, To: *heir}
+	if item.Orphan && item.State == Failed {
+		leaving.Failed = item
+	}
+	c.letGo(item)
+	c.plan.Leaving = append(c.plan.Leaving, leaving)
 }
 
 func (c *changes) drop(j int) {

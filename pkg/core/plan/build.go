@@ -16,6 +16,10 @@ type Plan struct {
 	Actions []Action
 	// Waiting lists the objects that are not delivered yet because others are not there.
 	Waiting []Wait
+	// Conflicts lists the objects that other WDSes want at the destination with other content. Sorted.
+	Conflicts []Conflict
+	// Leaving lists the objects that are not wanted any more and are being handed over to somebody else. Sorted.
+	Leaving []HandOver
 	// TooLarge lists the objects that fit into no work. What works hold of them is held as it is. Sorted.
 	TooLarge []objref.Ref
 }
@@ -25,32 +29,50 @@ type Wait struct {
 	Ref, For objref.Ref
 }
 
-// Remove returns the Actions that take everything out of these works of one destination.
-func Remove(works []*Work) []Action {
-	var actions []Action
-	for _, work := range sorted(works) {
-		if !work.Deleting {
-			actions = append(actions, remove(work, ReasonRemove))
-		}
-	}
-	return actions
+// Site is one destination of a Binding as it is.
+type Site struct {
+	// Mailbox is the name of the destination.
+	Mailbox string
+	// Prefix begins the names of new works: <prefix>-<wave>-<number>, with the lowest number that no work has.
+	Prefix string
+	// Works are all works of the Binding in the mailbox.
+	Works []*Work
+	// Hold says what stays as it is.
+	Hold Hold
+	// Stakes are those of others in objects that the Binding lists or the works hold. An object in which no other WDS has one
+	// may be left out.
+	Stakes map[objref.Ref][]Stake
 }
 
-// Build plans one destination. The works are all works of the Binding in its mailbox. New works are called
-// <prefix>-<wave>-<number>, with the lowest number that no work has.
+// Remove plans to take everything out of the works of a site.
+func Remove(site *Site) Plan {
+	b := newBuilder(&Desired{}, site)
+	b.act()
+	b.finish()
+	return b.plan
+}
+
+// Build plans one destination.
 //
 // It takes time linear in objects and items; the common case, in which every object has its place, allocates next to nothing.
-func Build(d *Desired, mailbox, prefix string, works []*Work) Plan {
-	b := builder{desired: d, mailbox: mailbox, prefix: prefix, all: sorted(works)}
+func Build(d *Desired, site *Site) Plan {
+	b := newBuilder(d, site)
+	b.look()
+	b.disputes()
+	b.settle()
+	b.act()
+	b.finish()
+	return b.plan
+}
+
+func newBuilder(d *Desired, site *Site) *builder {
+	b := &builder{desired: d, site: site, all: sorted(site.Works)}
 	for _, work := range b.all {
 		if !work.Deleting {
 			b.works = append(b.works, work)
 		}
 	}
-	b.look()
-	b.settle()
-	b.act()
-	return b.plan
+	return b
 }
 
 // sorted returns the works by wave and number.
@@ -72,29 +94,49 @@ const newWork = 1 << 30
 
 type builder struct {
 	desired *Desired
-	mailbox string
-	prefix  string
+	site    *Site
 	all     []*Work // by wave and number
 	works   []*Work // those of all that are not on their way out
 
-	held  []place // for each object the first place that holds it, with the content that is wanted if there is one
-	home  []int   // for each object the index of its work, -1: none
-	moved bool    // some object is in two works
-	fresh []string
-	plan  Plan
+	held   []place      // for each object the first place that holds it, with the content that is wanted if there is one
+	home   []int        // for each object the index of its work, -1: none
+	moved  bool         // some object is in two works
+	claims map[int]bool // the objects that somebody else delivers
+	fresh  []string
+	plan   Plan
 }
 
 // hold tells whether the object's content stays as it is.
 func (b *builder) hold(i int) bool {
 	object := &b.desired.objects[i]
-	return !object.Known || object.Size() > b.desired.limits.Bytes
+	return !object.Known || object.Size() > b.desired.limits.Bytes || b.site.Hold.Holds(object.Ref)
+}
+
+// keeps tells whether the item's content stays as it is, also because the object is to be let go first.
+func (b *builder) keeps(i int, item *Item) bool {
+	return b.hold(i) || b.claims[i] && !released(item)
+}
+
+// options returns the options that the object, if it is in the item already, should have there; item may be nil.
+func (b *builder) options(i int, item *Item) Options {
+	options := b.desired.objects[i].Options
+	switch {
+	case !b.claims[i]:
+	case item != nil && item.Orphan && !released(item):
+		return item.Options
+	case item != nil && !released(item):
+		return letGo()
+	default:
+		options.Observe = true
+	}
+	return options
 }
 
 func (b *builder) item(p place) *Item { return &b.works[p.work].Items[p.item] }
 
 // size is the size that the object will have where it is held or goes to.
 func (b *builder) size(i int) int {
-	if b.hold(i) {
+	if b.held[i] != nowhere && b.keeps(i, b.item(b.held[i])) {
 		return b.item(b.held[i]).Size
 	}
 	return b.desired.objects[i].Size()
@@ -102,7 +144,7 @@ func (b *builder) size(i int) int {
 
 // current tells whether the item holds what is wanted of the object.
 func (b *builder) current(i int, item *Item) bool {
-	return b.hold(i) || item.Hash == b.desired.objects[i].Hash
+	return b.keeps(i, item) || item.Hash == b.desired.objects[i].Hash
 }
 
 // look finds out where the objects are.
@@ -125,7 +167,7 @@ func (b *builder) look() {
 	}
 	for i := range b.desired.objects {
 		object := &b.desired.objects[i]
-		if object.Known && object.Size() > b.desired.limits.Bytes {
+		if object.Known && object.Size() > b.desired.limits.Bytes && !b.site.Hold.Holds(object.Ref) {
 			b.plan.TooLarge = append(b.plan.TooLarge, object.Ref)
 		}
 	}
@@ -158,14 +200,17 @@ func (b *builder) fits() bool {
 		count, bytes := 0, 0
 		for j := range work.Items {
 			i, ok := b.desired.index[work.Items[j].Ref]
-			if !ok {
+			switch {
+			case !ok && !b.stays(work, &work.Items[j]):
 				continue
-			}
-			if packing.WaveOf(work.Items[j].Ref.GroupResource()) != work.Wave {
+			case packing.WaveOf(work.Items[j].Ref.GroupResource()) != work.Wave:
 				return false
+			case ok:
+				bytes += b.size(i)
+			default:
+				bytes += work.Items[j].Size
 			}
 			count++
-			bytes += b.size(i)
 		}
 		if count > limits.Count || bytes > limits.Bytes {
 			return false
@@ -220,11 +265,22 @@ func (b *builder) pack(come []int) {
 	items := make([]packing.Item, 0, len(b.desired.objects))
 	for i := range b.desired.objects {
 		if b.held[i] != nowhere {
-			items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i), Pinned: b.hold(i)})
+			pinned := b.keeps(i, b.item(b.held[i]))
+			items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i), Pinned: pinned})
 		}
 	}
 	for _, i := range come {
 		items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i)})
+	}
+	seen := map[objref.Ref]bool{}
+	for _, work := range b.works {
+		for j := range work.Items {
+			item := &work.Items[j]
+			if _, wanted := b.desired.index[item.Ref]; !wanted && !seen[item.Ref] && b.stays(work, item) {
+				seen[item.Ref] = true
+				items = append(items, packing.Item{Ref: item.Ref, Size: item.Size, Pinned: true})
+			}
+		}
 	}
 	works := make([]packing.Work, len(b.works))
 	index := make(map[string]int, len(b.works))
@@ -261,7 +317,7 @@ func (b *builder) namer() func(wave, n int) string {
 	}
 	return func(wave, _ int) string {
 		for n := 0; ; n++ {
-			name := fmt.Sprintf("%s-%d-%d", b.prefix, wave, n)
+			name := fmt.Sprintf("%s-%d-%d", b.site.Prefix, wave, n)
 			if !taken[name] {
 				taken[name] = true
 				return name

@@ -9,4 +9,7 @@
 //   - An object waits for its Namespace and its CustomResourceDefinition, if they are delivered by the same Binding, until the
 //     destination reports them Applied.
 //   - Content that somebody else wrote into a work is put right.
+//   - What is held (Hold) stays exactly as it is, whatever else happens to its work.
+//   - An object that another WDS delivers with other content is only claimed (contest), and one that leaves while others want it
+//     is let go first, so that it stays in the cluster for them (HandOver).
 package plan

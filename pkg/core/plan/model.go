@@ -20,6 +20,10 @@ type Work struct {
 	ResourceVersion string
 	// Generation counts the changes of the work's spec.
 	Generation int64
+	// Created is when the work was created, in seconds since 1970.
+	Created int64
+	// Foreign is the WDS that the work belongs to; zero if it is ours.
+	Foreign WDS
 	// BindingUID and Binding are the UID and the name of the Binding that the work belongs to.
 	BindingUID types.UID
 	Binding    string

@@ -25,8 +25,10 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // mailbox is a mailbox that carries out Actions as a plugin must.
 type mailbox struct {
-	works map[string]*plan.Work
-	uids  int
+	works  map[string]*plan.Work
+	uids   int
+	hold   plan.Hold
+	stakes map[objref.Ref][]plan.Stake
 }
 
 func (m *mailbox) list() []*plan.Work {
@@ -35,6 +37,11 @@ func (m *mailbox) list() []*plan.Work {
 		works = append(works, work)
 	}
 	return works
+}
+
+// site is the mailbox as it is planned on.
+func (m *mailbox) site() *plan.Site {
+	return &plan.Site{Mailbox: "cluster1", Prefix: "uid", Works: m.list(), Hold: m.hold, Stakes: m.stakes}
 }
 
 func hashOf(items []plan.Item) transform.Hash {
@@ -162,6 +169,7 @@ var (
 	namespace = objref.Ref{Resource: "namespaces", Name: "web"}
 	nginx     = objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "nginx"}
 	settings  = objref.Ref{Resource: "configmaps", Namespace: "web", Name: "settings"}
+	secret    = objref.Ref{Resource: "secrets", Namespace: "web", Name: "key"}
 	role      = objref.Ref{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "reader"}
 	crd       = objref.Ref{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "widgets.example.com"}
 	widget    = objref.Ref{Group: "example.com", Resource: "widgets", Name: "w"}
@@ -213,6 +221,27 @@ func TestTrace(t *testing.T) {
 			{"it grows beyond any work", []plan.Object{object(settings, long+long), object(nginx, long)}, nil},
 			{"another one is too large from the start", []plan.Object{object(settings, long), object(nginx, long), object(role, long+long)}, nil},
 		}},
+		"hold": {roomy, []step{
+			{"place", []plan.Object{object(settings, "1"), object(role, "1")}, nil},
+			{"hold one, edit both, and a third comes", []plan.Object{object(settings, "2"), object(role, "2"), object(nginx, "1")}, func(m *mailbox) {
+				m.hold = plan.HoldOf(settings)
+			}},
+			{"somebody edits what is held", []plan.Object{object(settings, "2"), object(role, "2"), object(nginx, "1")}, func(m *mailbox) {
+				work := m.works["uid-1-0"]
+				work.Items[slices.IndexFunc(work.Items, func(item plan.Item) bool { return item.Ref == settings })].Hash = transform.Hash{3}
+				work.Actual = hashOf(work.Items)
+				work.Generation++
+			}},
+			{"somebody edits something else of the spec", []plan.Object{object(settings, "2"), object(role, "2"), object(nginx, "1")}, func(m *mailbox) {
+				m.works["uid-1-0"].Actual = transform.Hash{1}
+				m.works["uid-1-0"].Generation++
+			}},
+			{"hold what is not there, and its namespace", []plan.Object{
+				object(settings, "2"), object(role, "2"), object(nginx, "1"), object(namespace, "1"), object(secret, "1"),
+			}, func(m *mailbox) { m.hold = plan.HoldOf(settings, namespace) }},
+			{"all goes but what is held", nil, nil},
+			{"release", nil, func(m *mailbox) { m.hold = plan.Hold{} }},
+		}},
 		"repair": {roomy, []step{
 			{"place", []plan.Object{object(settings, "1"), object(role, "1")}, nil},
 			{"somebody edits, removes and adds", []plan.Object{object(settings, "1"), object(role, "1")}, func(m *mailbox) {
@@ -242,7 +271,7 @@ func TestTrace(t *testing.T) {
 				if s.event != nil {
 					s.event(m)
 				}
-				p := plan.Build(plan.NewDesired(s.objects, tc.limits), "cluster1", "uid", m.list())
+				p := plan.Build(plan.NewDesired(s.objects, tc.limits), m.site())
 				fmt.Fprintf(&trace, "# %s\n", s.what)
 				for i := range p.Actions {
 					fmt.Fprintln(&trace, p.Actions[i].String())
@@ -323,11 +352,11 @@ func TestRandomHistories(t *testing.T) {
 
 func run(t *testing.T, m *mailbox, d *plan.Desired, when string) int {
 	t.Helper()
-	first := plan.Build(d, "cluster1", "uid", m.list())
+	first := plan.Build(d, m.site())
 	for i := range first.Actions {
 		m.do(t, &first.Actions[i])
 	}
-	second := plan.Build(d, "cluster1", "uid", m.list())
+	second := plan.Build(d, m.site())
 	for i := range second.Actions {
 		t.Fatalf("%s: planned\n%s\nand then again: %s", when, trace(first.Actions), &second.Actions[i])
 	}
@@ -439,7 +468,9 @@ func vandalize(random *rand.Rand, m *mailbox) {
 }
 
 func TestRemoveLeavesWhatIsOnItsWayOut(t *testing.T) {
-	actions := plan.Remove([]*plan.Work{{Mailbox: "cluster1", Name: "b", Deleting: true}, {Mailbox: "cluster1", Name: "a", UID: "1"}})
+	actions := plan.Remove(&plan.Site{Mailbox: "cluster1", Works: []*plan.Work{
+		{Mailbox: "cluster1", Name: "b", Deleting: true}, {Mailbox: "cluster1", Name: "a", UID: "1"},
+	}}).Actions
 	if len(actions) != 1 || actions[0].String() != "delete cluster1/a (remove)" || actions[0].UID != "1" {
 		t.Errorf("Remove() = %v, want the deletion of a alone", actions)
 	}
@@ -460,15 +491,15 @@ func BenchmarkBuild(b *testing.B) {
 		}
 		limits := packing.Limits{Count: 500, Bytes: 512000}
 		m := &mailbox{works: map[string]*plan.Work{}}
-		p := plan.Build(plan.NewDesired(objects(""), limits), "cluster1", "uid", nil)
+		p := plan.Build(plan.NewDesired(objects(""), limits), m.site())
 		for i := range p.Actions {
 			m.do(&testing.T{}, &p.Actions[i])
 		}
-		works := m.list()
+		site := m.site()
 		edited := plan.NewDesired(objects("edited"), limits)
 		b.Run(fmt.Sprintf("edit-%d", n), func(b *testing.B) {
 			for b.Loop() {
-				if p := plan.Build(edited, "cluster1", "uid", works); len(p.Actions) != 1 {
+				if p := plan.Build(edited, site); len(p.Actions) != 1 {
 					b.Fatalf("%d actions, want 1", len(p.Actions))
 				}
 			}

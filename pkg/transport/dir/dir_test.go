@@ -103,7 +103,7 @@ func settings(t *testing.T, content string) plan.Object {
 // deliver brings the mailbox to what is desired, and returns what was done.
 func deliver(t *testing.T, p *Plugin, r *recorder, objects ...plan.Object) string {
 	t.Helper()
-	built := plan.Build(plan.NewDesired(objects, limits), "edge1", "uid", r.of("edge1"))
+	built := plan.Build(plan.NewDesired(objects, limits), &plan.Site{Mailbox: "edge1", Prefix: "uid", Works: r.of("edge1")})
 	var trace []string
 	for i := range built.Actions {
 		trace = append(trace, built.Actions[i].String())
@@ -199,7 +199,7 @@ func TestStale(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			built := plan.Build(plan.NewDesired([]plan.Object{settings(t, "2")}, limits), "edge1", "uid", r.of("edge1"))
+			built := plan.Build(plan.NewDesired([]plan.Object{settings(t, "2")}, limits), &plan.Site{Mailbox: "edge1", Prefix: "uid", Works: r.of("edge1")})
 			change(t, path, string(text))
 			if _, err := p.Do(t.Context(), origin, &built.Actions[0]); !errors.Is(err, transport.ErrStale) {
 				t.Errorf("Do() = %v, want ErrStale", err)
@@ -250,7 +250,7 @@ func TestFailedWriteLeavesWhatWas(t *testing.T) {
 	before := *r.of("edge1")[0]
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	built := plan.Build(plan.NewDesired([]plan.Object{settings(t, "2")}, limits), "edge1", "uid", r.of("edge1"))
+	built := plan.Build(plan.NewDesired([]plan.Object{settings(t, "2")}, limits), &plan.Site{Mailbox: "edge1", Prefix: "uid", Works: r.of("edge1")})
 	if _, err := p.Do(ctx, origin, &built.Actions[0]); err == nil {
 		t.Error("Do() with an ended context succeeds")
 	}

@@ -140,7 +140,7 @@ func (h *hub) edit(name, patch string) {
 func (h *hub) converge(objects ...plan.Object) string {
 	h.t.Helper()
 	d := plan.NewDesired(objects, limits)
-	first := plan.Build(d, "cluster1", "uid", h.read())
+	first := plan.Build(d, &plan.Site{Mailbox: "cluster1", Prefix: "uid", Works: h.read()})
 	var trace []string
 	for i := range first.Actions {
 		trace = append(trace, first.Actions[i].String())
@@ -151,7 +151,7 @@ func (h *hub) converge(objects ...plan.Object) string {
 			h.t.Errorf("after %q the hash of %s is not what was recorded", trace, work.Name)
 		}
 	}
-	second := plan.Build(d, "cluster1", "uid", h.read())
+	second := plan.Build(d, &plan.Site{Mailbox: "cluster1", Prefix: "uid", Works: h.read()})
 	for i := range second.Actions {
 		h.t.Errorf("after %q it plans again: %s", trace, &second.Actions[i])
 	}
@@ -323,7 +323,7 @@ func TestConfigIsChecked(t *testing.T) {
 func TestLabelsOfAWork(t *testing.T) {
 	p := newPlugin(t)
 	o := object(t, settings, configMap, "1")
-	p1 := plan.Build(plan.NewDesired([]plan.Object{o}, limits), "cluster1", "uid", nil)
+	p1 := plan.Build(plan.NewDesired([]plan.Object{o}, limits), &plan.Site{Mailbox: "cluster1", Prefix: "uid"})
 	work, _, err := p.manifestWork(origin, &p1.Actions[0])
 	if err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func BenchmarkRead(b *testing.B) {
 				ref.Name = fmt.Sprint(i)
 				objects = append(objects, object(t, ref, configMap, strings.Repeat("x", 500)))
 			}
-			built := plan.Build(plan.NewDesired(objects, packing.Limits{Count: n, Bytes: 1 << 30}), "cluster1", "uid", nil)
+			built := plan.Build(plan.NewDesired(objects, packing.Limits{Count: n, Bytes: 1 << 30}), &plan.Site{Mailbox: "cluster1", Prefix: "uid"})
 			work, _, err := newPlugin(t).manifestWork(origin, &built.Actions[0])
 			if err != nil {
 				b.Fatal(err)

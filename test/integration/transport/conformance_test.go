@@ -121,9 +121,12 @@ func conform(t *testing.T, s subject) {
 			return slices.Equal(want, got), cmp.Diff(want, got)
 		})
 	}
+	site := func() *plan.Site {
+		return &plan.Site{Mailbox: s.mailbox, Prefix: string(origin.BindingUID), Works: m.of(origin.BindingUID, s.mailbox)}
+	}
 	build := func(objects ...plan.Object) []plan.Action {
 		d := plan.NewDesired(slices.Clone(objects), packing.Limits{Count: 3, Bytes: 10000})
-		return plan.Build(d, s.mailbox, string(origin.BindingUID), m.of(origin.BindingUID, s.mailbox)).Actions
+		return plan.Build(d, site()).Actions
 	}
 	deliver := func(objects ...plan.Object) {
 		t.Helper()
@@ -220,7 +223,7 @@ func conform(t *testing.T, s subject) {
 	if _, err := plugin.Do(ctx, origin, &patch); !errors.Is(err, transport.ErrStale) {
 		t.Errorf("a patch of nothing: error %v, want ErrStale", err)
 	}
-	for _, action := range append(plan.Remove([]*plan.Work{&gone}), plan.Remove(m.of(origin.BindingUID, s.mailbox))...) {
+	for _, action := range append(plan.Remove(&plan.Site{Mailbox: s.mailbox, Works: []*plan.Work{&gone}}).Actions, plan.Remove(site()).Actions...) {
 		if _, err := plugin.Do(ctx, origin, &action); err != nil {
 			t.Errorf("%s: %v", &action, err)
 		}

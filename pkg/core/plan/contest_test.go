@@ -1,0 +1,487 @@
+package plan_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+// TestContest has one object that we want with content 1, and what others have of it.
+func TestContest(t *testing.T) {
+	const nothing = ""
+	one, two := transform.HashOf([]byte("1")), transform.HashOf([]byte("2"))
+	theirs := func(change func(*plan.Stake)) plan.Stake {
+		s := plan.Stake{WDS: plan.WDS{UID: "wds2", Name: "two"}, Work: "w", Created: 20, UID: "m", Hash: two}
+		change(&s)
+		return s
+	}
+	delivers := theirs(func(*plan.Stake) {})
+	claims := theirs(func(s *plan.Stake) { s.Observe = true })
+	cases := map[string]struct {
+		own     *plan.Item // ours, in a work of the same age and a smaller UID
+		created int64
+		stakes  []plan.Stake
+		want    string // the options that we come to
+		against string
+	}{
+		"NobodyElse":            {nil, 0, nil, nothing, nothing},
+		"SameBytes":             {nil, 0, []plan.Stake{theirs(func(s *plan.Stake) { s.Hash = one })}, nothing, nothing},
+		"TheyDeliver":           {nil, 0, []plan.Stake{delivers}, "observe", "w"},
+		"TheyClaim":             {nil, 0, []plan.Stake{claims}, "observe", "w"},
+		"WeDeliver":             {&plan.Item{Hash: one}, 30, []plan.Stake{claims}, nothing, "w, ours"},
+		"WeClaim":               {&plan.Item{Hash: one, Options: plan.Options{Observe: true}}, 10, []plan.Stake{delivers}, "observe", "w"},
+		"BothDeliverWeEarlier":  {&plan.Item{Hash: one}, 20, []plan.Stake{delivers}, nothing, "w, ours"},
+		"BothDeliverWeLater":    {&plan.Item{Hash: one}, 21, []plan.Stake{delivers}, "createOnly orphan", "w"},
+		"BothDeliverSmallerUID": {&plan.Item{Hash: one}, 20, []plan.Stake{theirs(func(s *plan.Stake) { s.UID = "a" })}, "createOnly orphan", "w"},
+		"BothClaimWeEarlier":    {&plan.Item{Hash: one, Options: plan.Options{Observe: true}}, 20, []plan.Stake{claims}, nothing, "w, ours"},
+		"BothClaimWeLater":      {&plan.Item{Hash: one, Options: plan.Options{Observe: true}}, 21, []plan.Stake{claims}, "observe", "w"},
+		"ThreeAndOneOfOurMind": {nil, 0, []plan.Stake{
+			claims, theirs(func(s *plan.Stake) { s.WDS.UID, s.Hash = "wds3", one }),
+		}, nothing, "w, ours"},
+		"ThreeAndTheOtherDelivers": {nil, 0, []plan.Stake{
+			theirs(func(s *plan.Stake) { s.Work = "v" }), theirs(func(s *plan.Stake) { s.WDS.UID, s.Hash = "wds3", one }),
+		}, "observe", "v"},
+		"AnotherBindingOfOursDelivers": {nil, 0, []plan.Stake{claims, {Work: "ours", Created: 30, UID: "o", Hash: one}}, nothing, "w, ours"},
+		"LettingGoIsUnderWay":          {&plan.Item{Hash: one, Options: plan.Options{CreateOnly: true, Orphan: true}}, 30, []plan.Stake{delivers}, "createOnly orphan", "w"},
+		"LetGo": {
+			&plan.Item{Hash: one, Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, 30,
+			[]plan.Stake{delivers},
+			"observe", "w",
+		},
+		"LettingGoInVain": {
+			&plan.Item{Hash: one, Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, 30,
+			[]plan.Stake{claims},
+			nothing, "w, ours",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := &mailbox{works: map[string]*plan.Work{}, stakes: map[objref.Ref][]plan.Stake{settings: tc.stakes}}
+			if tc.own != nil {
+				tc.own.Ref = settings
+				m.works["uid-1-0"] = &plan.Work{
+					Mailbox: "cluster1", Name: "uid-1-0", UID: "b", Created: tc.created, Wave: 1, Items: []plan.Item{*tc.own},
+				}
+			}
+			p := plan.Build(plan.NewDesired([]plan.Object{object(settings, "1")}, packing.Limits{Count: 1, Bytes: 100}), m.site())
+			for i := range p.Actions {
+				m.do(t, &p.Actions[i])
+			}
+			against := make([]string, 0, 1)
+			for _, c := range p.Conflicts {
+				text := c.With.Work
+				if c.Ours {
+					text += ", ours"
+				}
+				against = append(against, text)
+			}
+			got := m.works["uid-1-0"].Items[0].Options
+			if diff := cmp.Diff([]string{tc.want, tc.against}, []string{words(got), strings.Join(against, "; ")}); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func words(o plan.Options) string {
+	var all []string
+	for _, flag := range []struct {
+		set  bool
+		name string
+	}{{o.CreateOnly, "createOnly"}, {o.Orphan, "orphan"}, {o.Observe, "observe"}} {
+		if flag.set {
+			all = append(all, flag.name)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// TestLeaving takes out an object in which others have a stake.
+func TestLeaving(t *testing.T) {
+	other := func(change func(*plan.Stake)) []plan.Stake {
+		s := plan.Stake{WDS: plan.WDS{UID: "wds2", Name: "two"}, Work: "w", UID: "m"}
+		change(&s)
+		return []plan.Stake{s}
+	}
+	claims := other(func(s *plan.Stake) { s.Observe = true })
+	orphaned := plan.Options{Orphan: true}
+	cases := map[string]struct {
+		item   plan.Item
+		stakes []plan.Stake
+		want   string // what happens to the work, or which options the object has then
+	}{
+		"NobodyWantsIt":            {plan.Item{}, nil, "deleted"},
+		"SomebodyClaimsIt":         {plan.Item{State: plan.Applied}, claims, "createOnly orphan"},
+		"NotReportedYet":           {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}}, claims, "createOnly orphan"},
+		"CannotBeReleased":         {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Failed}, claims, "createOnly orphan"},
+		"Released":                 {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, claims, "deleted"},
+		"OrphanedByItsUser":        {plan.Item{Options: orphaned, State: plan.Applied}, claims, "deleted"},
+		"OrphanedButNotYet":        {plan.Item{Options: orphaned}, claims, "orphan"},
+		"WeOnlyClaim":              {plan.Item{Options: plan.Options{Observe: true}}, claims, "deleted"},
+		"TheyDeliverIt":            {plan.Item{}, other(func(*plan.Stake) {}), "createOnly orphan"},
+		"AnotherBindingOfOurs":     {plan.Item{}, other(func(s *plan.Stake) { s.WDS = plan.WDS{} }), "createOnly orphan"},
+		"AnotherBindingThatClaims": {plan.Item{}, other(func(s *plan.Stake) { s.WDS, s.Observe = plan.WDS{}, true }), "deleted"},
+	}
+	for name, tc := range cases {
+		for _, way := range []string{"Unlisted", "Removed"} {
+			t.Run(name+way, func(t *testing.T) {
+				tc.item.Ref = settings
+				m := &mailbox{
+					works: map[string]*plan.Work{"uid-1-0": {
+						Mailbox: "cluster1", Name: "uid-1-0", UID: "b", Wave: 1, Items: []plan.Item{tc.item},
+					}},
+					stakes: map[objref.Ref][]plan.Stake{settings: tc.stakes},
+				}
+				var p plan.Plan
+				if way == "Removed" {
+					p = plan.Remove(m.site())
+				} else {
+					p = plan.Build(plan.NewDesired(nil, packing.Limits{Count: 1, Bytes: 100}), m.site())
+				}
+				for i := range p.Actions {
+					m.do(t, &p.Actions[i])
+				}
+				got := "deleted"
+				if work := m.works["uid-1-0"]; work != nil {
+					got = words(work.Items[0].Options)
+				}
+				if got != tc.want {
+					t.Errorf("got %q, want %q", got, tc.want)
+				}
+				if waits := len(p.Leaving) == 1 && p.Leaving[0].Ref == settings && p.Leaving[0].To.Work == "w"; waits != (tc.want != "deleted") {
+					t.Errorf("leaving: %+v", p.Leaving)
+				}
+				if failed := len(p.Leaving) == 1 && p.Leaving[0].Failed != nil; failed != (tc.item.State == plan.Failed) {
+					t.Errorf("leaving: %+v", p.Leaving)
+				}
+			})
+		}
+	}
+}
+
+// cluster is a cluster whose agent does with works what OCM's does.
+type cluster struct {
+	uids    int
+	objects map[objref.Ref]*live
+	// applied is what the agent knows of the works that it has applied: the objects that were in them, with their UIDs.
+	applied map[types.UID]map[objref.Ref]int
+}
+
+// live is an object in a cluster.
+type live struct {
+	uid    int
+	hash   transform.Hash
+	owners map[types.UID]bool
+}
+
+// sync makes the agent look at a work, and report. Work is nil if it is gone.
+func (c *cluster) sync(uid types.UID, work *plan.Work, deleted func(objref.Ref, types.UID)) {
+	now := map[objref.Ref]int{}
+	if work != nil && !work.Deleting {
+		for i := range work.Items {
+			item := &work.Items[i]
+			o := c.objects[item.Ref]
+			if item.Observe {
+				if o != nil {
+					now[item.Ref] = o.uid
+				}
+				continue
+			}
+			if o == nil {
+				c.uids++
+				o = &live{uid: c.uids, owners: map[types.UID]bool{}, hash: item.Hash}
+				c.objects[item.Ref] = o
+			}
+			if !item.CreateOnly {
+				o.hash = item.Hash
+			}
+			if item.Orphan {
+				delete(o.owners, uid)
+			} else {
+				o.owners[uid] = true
+			}
+			now[item.Ref] = o.uid
+		}
+	}
+	for ref, was := range c.applied[uid] {
+		o := c.objects[ref]
+		if _, still := now[ref]; still || o == nil || !o.owners[uid] {
+			continue
+		}
+		delete(o.owners, uid)
+		if len(o.owners) == 0 && o.uid == was {
+			delete(c.objects, ref)
+			deleted(ref, uid)
+		}
+	}
+	if c.applied[uid] = now; work == nil {
+		delete(c.applied, uid)
+		return
+	}
+	for i := range work.Items {
+		work.Items[i].State = plan.Applied
+	}
+}
+
+// side is one WDS at one mailbox.
+type side struct {
+	mailbox
+	wds  plan.WDS
+	want map[objref.Ref]string
+}
+
+// sides are several WDSes at one mailbox, and its cluster.
+type sides struct {
+	t       *testing.T
+	all     []*side
+	clock   int64
+	cluster cluster
+	limits  packing.Limits
+	// left are the objects that were taken out of a work while others had a stake in them, with those who have had one since.
+	left map[objref.Ref]map[types.UID]map[types.UID]bool
+}
+
+func (s *sides) stakes(of *side) map[objref.Ref][]plan.Stake {
+	stakes := map[objref.Ref][]plan.Stake{}
+	for _, other := range s.all {
+		for _, name := range slices.Sorted(maps.Keys(other.works)) {
+			work := other.works[name]
+			if other == of || work.Deleting {
+				continue
+			}
+			foreign := *work
+			foreign.Foreign = other.wds
+			for i := range work.Items {
+				ref := work.Items[i].Ref
+				stakes[ref] = append(stakes[ref], plan.StakeOf(&foreign, &work.Items[i]))
+			}
+		}
+	}
+	return stakes
+}
+
+// plan makes one side look once; it returns what it did.
+func (s *sides) plan(i int) plan.Plan {
+	w := s.all[i]
+	w.stakes = s.stakes(w)
+	var objects []plan.Object
+	for ref, content := range w.want {
+		objects = append(objects, object(ref, content))
+	}
+	p := plan.Build(plan.NewDesired(objects, s.limits), w.site())
+	for i := range p.Actions {
+		a := &p.Actions[i]
+		before := w.works[a.Name]
+		w.do(s.t, a)
+		after := w.works[a.Name]
+		s.clock++
+		if a.Verb == plan.Create {
+			after.Created, after.UID = s.clock/3, types.UID(fmt.Sprint(w.wds.UID, "-", after.UID)) // some are of the same second
+			continue
+		}
+		for _, item := range before.Items {
+			gone := after == nil || !slices.ContainsFunc(after.Items, func(o plan.Item) bool { return o.Ref == item.Ref })
+			if !gone {
+				continue
+			}
+			if s.left[item.Ref] == nil {
+				s.left[item.Ref] = map[types.UID]map[types.UID]bool{}
+			}
+			s.left[item.Ref][before.UID] = map[types.UID]bool{}
+			for _, stake := range w.stakes[item.Ref] {
+				s.left[item.Ref][before.UID][stake.WDS.UID] = true
+			}
+			if !placed(&w.mailbox)[item.Ref] {
+				for _, holders := range s.left[item.Ref] {
+					delete(holders, w.wds.UID)
+				}
+			}
+		}
+	}
+	return p
+}
+
+// agent makes the agent look at one work, or at all.
+func (s *sides) agent(which func() bool) {
+	works := map[types.UID]*plan.Work{}
+	for uid := range s.cluster.applied {
+		works[uid] = nil
+	}
+	for _, w := range s.all {
+		for _, work := range w.works {
+			works[work.UID] = work
+		}
+	}
+	for _, uid := range slices.Sorted(maps.Keys(works)) {
+		if which() {
+			s.cluster.sync(uid, works[uid], func(ref objref.Ref, uid types.UID) {
+				if len(s.left[ref][uid]) > 0 {
+					s.t.Errorf("%s was deleted by %s, though %v had a stake in it all the time since it left", ref, uid, s.left[ref][uid])
+				}
+			})
+		}
+	}
+}
+
+func newSides(t *testing.T, limits packing.Limits, names ...string) *sides {
+	s := &sides{
+		t: t, limits: limits, left: map[objref.Ref]map[types.UID]map[types.UID]bool{},
+		cluster: cluster{objects: map[objref.Ref]*live{}, applied: map[types.UID]map[objref.Ref]int{}},
+	}
+	for _, name := range names {
+		s.all = append(s.all, &side{
+			mailbox: mailbox{works: map[string]*plan.Work{}}, wds: plan.WDS{UID: types.UID(name), Name: name}, want: map[objref.Ref]string{},
+		})
+	}
+	return s
+}
+
+// settle lets all look and answer until nothing happens any more.
+func (s *sides) settle() {
+	for range 30 {
+		s.agent(func() bool { return true })
+		n := 0
+		for i := range s.all {
+			n += len(s.plan(i).Actions)
+		}
+		if n == 0 {
+			for range 2 { // what was written last is applied last
+				s.agent(func() bool { return true })
+			}
+			return
+		}
+	}
+	s.t.Error("does not come to rest")
+}
+
+// check checks that of the contents that are wanted of each object one is delivered and in the cluster, that all others are
+// claims, and that both sides know.
+func (s *sides) check(when string) {
+	s.t.Helper()
+	refs := map[objref.Ref]bool{}
+	for ref := range s.cluster.objects {
+		refs[ref] = true
+	}
+	for _, w := range s.all {
+		for ref := range w.want {
+			refs[ref] = true
+		}
+	}
+	for ref := range refs {
+		contents, delivered := map[string]bool{}, map[transform.Hash]bool{}
+		for i, w := range s.all {
+			content, wanted := w.want[ref]
+			told := slices.ContainsFunc(s.plan(i).Conflicts, func(c plan.Conflict) bool { return c.Ref == ref })
+			differ := slices.ContainsFunc(s.all, func(o *side) bool { other, ok := o.want[ref]; return ok && other != content })
+			if wanted {
+				contents[content] = true
+				if told != differ {
+					s.t.Errorf("%s: %s: %s tells of a conflict: %v, want %v", when, ref, w.wds.Name, told, differ)
+				}
+			}
+			for _, work := range w.works {
+				for _, item := range work.Items {
+					switch {
+					case item.Ref != ref:
+					case !wanted || item.Hash != transform.HashOf([]byte(content)) || item.Options != plan.Options{} && item.Options != plan.Options{Observe: true}:
+						s.t.Errorf("%s: %s: %s holds %+v, wants %q", when, ref, w.wds.Name, item, content)
+					case !item.Observe:
+						delivered[item.Hash] = true
+					}
+				}
+			}
+		}
+		o := s.cluster.objects[ref]
+		switch {
+		case len(contents) == 0 && o != nil && len(o.owners) > 0:
+			s.t.Errorf("%s: %s is there, and nobody wants it", when, ref)
+		case len(contents) > 0 && (len(delivered) != 1 || o == nil || !delivered[o.hash]):
+			s.t.Errorf("%s: %s: %d contents are wanted, %d delivered; in the cluster is %+v", when, ref, len(contents), len(delivered), o)
+		}
+	}
+}
+
+// TestSidesAgree lets three WDSes want, edit and leave the same few objects at random, with an agent that looks at works in
+// any order and late. After each quiet there is one delivery of each object, everybody else claims it, and everybody knows;
+// and no object is deleted for having left one of them while another one had a stake in it.
+func TestSidesAgree(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 11))
+		s := newSides(t, packing.Limits{Count: 1 + random.IntN(3), Bytes: 60}, "a", "b", "c")
+		for step := range 12 {
+			for range 1 + random.IntN(4) {
+				w := s.all[random.IntN(len(s.all))]
+				ref := objref.Ref{Resource: "configmaps", Namespace: "web", Name: fmt.Sprint(random.IntN(3))}
+				if random.IntN(3) == 0 {
+					delete(w.want, ref)
+				} else {
+					w.want[ref] = strings.Repeat(fmt.Sprint(random.IntN(2)), 1+random.IntN(2)*40)
+				}
+				for range random.IntN(5) {
+					if random.IntN(2) == 0 {
+						s.agent(func() bool { return random.IntN(2) == 0 })
+					} else {
+						s.plan(random.IntN(len(s.all)))
+					}
+				}
+			}
+			if random.IntN(2) == 0 {
+				s.settle()
+				s.check(fmt.Sprintf("seed %d step %d", seed, step))
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestHandOverKeepsTheObject follows one object from one WDS to another, and counts the writes of each.
+func TestHandOverKeepsTheObject(t *testing.T) {
+	s := newSides(t, packing.Limits{Count: 10, Bytes: 1000}, "a", "b")
+	a, b := s.all[0], s.all[1]
+	a.want[settings] = "1"
+	s.settle()
+	first := s.cluster.objects[settings].uid
+	b.want[settings] = "2"
+	s.settle()
+	s.check("both want it")
+	if got := s.cluster.objects[settings]; got.hash != transform.HashOf([]byte("1")) || got.uid != first {
+		t.Errorf("in the cluster is %+v, want what was there", got)
+	}
+	delete(a.want, settings)
+	writes := map[string][]string{}
+	for range 5 {
+		for i, w := range s.all {
+			for _, action := range s.plan(i).Actions {
+				writes[w.wds.Name] = append(writes[w.wds.Name], action.String())
+			}
+		}
+		s.agent(func() bool { return true })
+	}
+	want := map[string][]string{
+		"a": {"patch cluster1/uid-1-0 (edit): rest", "delete cluster1/uid-1-0 (remove)"},
+		"b": {"patch cluster1/uid-1-0 (edit): rest"},
+	}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	s.check("one has left")
+	if got := s.cluster.objects[settings]; got == nil || got.uid != first || got.hash != transform.HashOf([]byte("2")) || len(got.owners) != 1 {
+		t.Errorf("in the cluster is %+v, want the same object with the other's content", got)
+	}
+	delete(b.want, settings)
+	s.settle()
+	s.check("both have left")
+}
