@@ -63,7 +63,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.runner.AddFlags(flags)
 	o.wds.AddFlags(flags, "wds", "the WDS")
 	flags.StringVar(&o.wdsName, "wds-name", o.wdsName, "What logs and metrics call the WDS.")
-	flags.Var(&o.its, "its", "An ITS. May be repeated; of clusters of one name, that of the ITS given first counts.")
+	flags.Var(&o.its, "its", "An ITS. May be repeated; of clusters of one name, the one that was accepted first counts.")
 	o.itsLimits.AddLimitFlags(flags, "its", "each ITS")
 	flags.StringSliceVar(&o.controllers, "controllers", o.controllers, "Which controllers run.")
 	flags.StringSliceVar(&o.apiGroups, "api-groups", o.apiGroups,

@@ -60,7 +60,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.runner.AddFlags(flags)
 	o.wds.AddFlags(flags, "wds", "the WDS")
 	flags.StringVar(&o.wdsName, "wds-name", o.wdsName, "What the WDS is called: in logs, metrics and a label of each ManifestWork.")
-	flags.Var(&o.its, "its", "An ITS, whose context is NAME if the file has it. May be repeated; of clusters of one name, that of the ITS given first counts.")
+	flags.Var(&o.its, "its", "An ITS, whose context is NAME if the file has it. May be repeated; of clusters of one name, the one that was accepted first counts.")
 	o.itsLimits.AddLimitFlags(flags, "its", "each ITS")
 	flags.StringToStringVar(&o.dirs, "dir", nil, "A directory with a file .starling in it, as NAME=DIRECTORY: each directory inside is the mailbox of the "+
 		"cluster of that name, for somebody to carry there. May be repeated. Such a cluster belongs to it, whatever an ITS says.")

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/transform"
@@ -370,17 +371,19 @@ func (c *Controller) deliverEverywhere(p *placement) {
 	}
 }
 
-// owner returns the space that a destination belongs to: the first one that lets a cluster of that name in, nil if none does.
-// sure is false while some space has not told of its clusters.
+// owner returns the space that a destination belongs to, nil if none lets a cluster of that name in. sure is false while some
+// space has not told of its clusters.
 func (c *Controller) owner(name string) (owner *space, sure bool) {
 	sure = true
+	candidates := make(map[*space]inventory.Candidate, 1)
 	for _, s := range c.spaces {
 		if !s.store.hasSynced() {
 			sure = false
 		}
-		if d, ok := s.store.destination(name); ok && d.Accepted && owner == nil {
-			owner = s
+		if d, ok := s.store.destination(name); ok && d.Accepted {
+			candidates[s] = d.Candidate
 		}
 	}
+	owner, _ = inventory.Bearer(candidates, sure)
 	return owner, sure
 }

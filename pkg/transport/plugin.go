@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -68,10 +69,12 @@ type Handler interface {
 type Destination struct {
 	// Accepted tells that the space lets the cluster in. Nothing is delivered to others.
 	Accepted bool
+	// Candidate says which of several clusters of one name in several spaces is meant.
+	inventory.Candidate
 }
 
 // Space is an inventory and transport space, under the name it was given. Names of clusters are unique over all spaces: if
-// several let one in, it belongs to the one that stands first.
+// several let one in, it belongs to the one that did so first.
 type Space struct {
 	Name string
 	// Connect returns the Plugin for the space. It blocks until the space answers or the context ends: a space that is dead

@@ -63,6 +63,13 @@ const (
 	BindingConditionApplied = "Applied"
 )
 
+// Conditions of ManagedCluster. Owner: binding-controller.
+const (
+	// ManagedClusterConditionNameTaken says that the cluster is no destination, since another ITS accepted a cluster of the same
+	// name earlier. It is True, with reason NameTaken, or absent.
+	ManagedClusterConditionNameTaken = "starling.io/NameTaken"
+)
+
 // Reasons of the conditions of BindingPolicy and Binding. Which condition uses which is said at the conditions.
 const (
 	ReasonSynced       = "Synced"

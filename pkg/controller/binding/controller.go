@@ -40,7 +40,8 @@ type API interface {
 type Config struct {
 	// Policies and Bindings are informers of the WDS, not started: the Controller runs them.
 	Policies, Bindings cache.SharedIndexInformer
-	// Inventories are the ITSes. Of two clusters of one name, that of the earlier inventory counts.
+	// Inventories are the ITSes. Of several clusters of one name, the one that was accepted first counts; the others get a
+	// condition.
 	Inventories []Inventory
 	// API tells what the WDS serves.
 	API API
@@ -118,7 +119,7 @@ func New(config Config) (*Controller, error) {
 		deleted:     map[string]types.UID{},
 		unreadSince: map[string]time.Time{},
 	}
-	c.inventory = newInventory(config.Inventories, c.onCluster, c.onInventories)
+	c.inventory = newInventory(config.Inventories, config.Clock, c.onCluster, c.onInventories)
 	policies, err := config.Policies.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.onPolicy(obj) },
 		UpdateFunc: func(_, obj any) { c.onPolicy(obj) },
@@ -150,6 +151,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer c.queue.ShutDown()
+	defer c.inventory.marks.ShutDown()
 	running.Go(func() { c.config.Policies.RunWithContext(ctx) })
 	running.Go(func() { c.config.Bindings.RunWithContext(ctx) })
 	c.inventory.run(ctx, &running)
@@ -161,6 +163,9 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 		c.hold(name)
 	}
 	c.config.Index.SetPoliciesKnown()
+	if workers > 0 {
+		c.inventory.runMarks(ctx, &running)
+	}
 	for range workers {
 		running.Go(func() {
 			for c.next(ctx) {

@@ -174,8 +174,8 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 	c, err := New(Config{
 		Policies: informer(s.policies, &controlv1alpha1.BindingPolicy{}),
 		Bindings: informer(s.bindings, &controlv1alpha1.Binding{}),
-		Inventories: []Inventory{{Name: "its1", Connect: func(context.Context) (cache.SharedIndexInformer, error) {
-			return informer(clusters, &clusterv1.ManagedCluster{}), nil
+		Inventories: []Inventory{{Name: "its1", Connect: func(context.Context) (*Connection, error) {
+			return &Connection{Clusters: informer(clusters, &clusterv1.ManagedCluster{}), Writer: s}, nil
 		}}},
 		API:        fixedAPI{},
 		Selectable: func(schema.GroupResource) bool { return true },

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -152,7 +151,7 @@ func selectable(groups []string, gr schema.GroupResource) bool {
 
 // ConnectITS returns an Inventory that waits for an ITS: to be reached, and to serve ManagedClusters.
 func ConnectITS(name string, options clusters.Options) Inventory {
-	return Inventory{Name: name, Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) {
+	return Inventory{Name: name, Connect: func(ctx context.Context) (*Connection, error) {
 		space, err := clusters.WaitConnected(ctx, name, options)
 		if err != nil {
 			return nil, err
@@ -160,7 +159,7 @@ func ConnectITS(name string, options clusters.Options) Inventory {
 		if err := clusters.WaitForResources(ctx, space, ManagedClusters); err != nil {
 			return nil, err
 		}
-		return NewManagedClusterInformer(space.Config)
+		return NewConnection(name, space.Config)
 	}}
 }
 

@@ -36,6 +36,7 @@ const (
 	reasonVersions  = "versions"
 	reasonDeleted   = "policy-deleted"
 	reasonStatus    = "status"
+	reasonNameTaken = "name-taken"
 )
 
 // settled identifies a state in which the Binding was as it should be, so that looking again needs no computation.

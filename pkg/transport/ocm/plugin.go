@@ -21,6 +21,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport"
@@ -156,8 +157,11 @@ func (p *Plugin) clusterInformer() (cache.SharedIndexInformer, error) {
 			return obj, nil
 		}
 		return &clusterv1.ManagedCluster{
-			ObjectMeta: metav1.ObjectMeta{Name: cluster.Name, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion},
-			Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: cluster.Spec.HubAcceptsClient},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: cluster.Name, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion, CreationTimestamp: cluster.CreationTimestamp,
+			},
+			Spec:   clusterv1.ManagedClusterSpec{HubAcceptsClient: cluster.Spec.HubAcceptsClient},
+			Status: clusterv1.ManagedClusterStatus{Conditions: inventory.Conditions(cluster.Status.Conditions)},
 		}, nil
 	})
 	return informer, err
@@ -239,7 +243,17 @@ func tellCluster(handler transport.Handler, before, after any) {
 	switch {
 	case !ok && old != nil:
 		handler.OnDestination(old.Name, nil)
-	case ok && (old == nil || old.Spec.HubAcceptsClient != current.Spec.HubAcceptsClient || old.UID != current.UID):
-		handler.OnDestination(current.Name, &transport.Destination{Accepted: current.Spec.HubAcceptsClient})
+	case ok:
+		destination := destinationOf(current)
+		if old == nil || destinationOf(old) != destination {
+			handler.OnDestination(current.Name, &destination)
+		}
+	}
+}
+
+func destinationOf(cluster *clusterv1.ManagedCluster) transport.Destination {
+	return transport.Destination{
+		Accepted:  cluster.Spec.HubAcceptsClient,
+		Candidate: inventory.NewCandidate(cluster, cluster.Status.Conditions),
 	}
 }

@@ -30,7 +30,6 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
@@ -84,12 +83,7 @@ func newEnvironment(t *testing.T) *environment {
 	installed.Do(func() {
 		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindingpolicies.yaml", policies)
 		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindings.yaml", bindings)
-		dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "open-cluster-management.io/api").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.install("its1", e.its, filepath.Join(strings.TrimSpace(string(dir)),
-			"cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml"), managed)
+		e.install("its1", e.its, managedClusterCRD(t), managed)
 		for _, space := range []string{"wds", "its"} {
 			fleet.Kubectl(t, space+"1", "create", "namespace", "starling-system")
 			fleet.Kubectl(t, space+"1", "apply", "-f", "../../../config/rbac/"+space)
@@ -97,6 +91,15 @@ func newEnvironment(t *testing.T) *environment {
 	})
 	e.create(namespaces, object("", e.name, nil))
 	return e
+}
+
+func managedClusterCRD(t *testing.T) string {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "open-cluster-management.io/api").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(strings.TrimSpace(string(dir)), "cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml")
 }
 
 // install installs the CRD of the file and waits until its resource is served.
@@ -363,7 +366,7 @@ func (e *environment) start(inventories ...binding.Inventory) *controller {
 }
 
 func (e *environment) inventory() binding.Inventory {
-	return inventoryOf(e.identity("its1"))
+	return inventoryOf("its1", e.identity("its1"))
 }
 
 // identity returns a configuration with the rights that the controller has in production.
@@ -377,15 +380,15 @@ func (e *environment) identity(space string) *rest.Config {
 	return config
 }
 
-func inventoryOf(config *rest.Config) binding.Inventory {
-	return binding.Inventory{Name: "its1", Connect: func(context.Context) (cache.SharedIndexInformer, error) {
-		return binding.NewManagedClusterInformer(config)
+func inventoryOf(name string, config *rest.Config) binding.Inventory {
+	return binding.Inventory{Name: name, Connect: func(context.Context) (*binding.Connection, error) {
+		return binding.NewConnection(name, config)
 	}}
 }
 
 // deaf is an inventory that cannot be read.
 func deaf(name string) binding.Inventory {
-	return binding.Inventory{Name: name, Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) {
+	return binding.Inventory{Name: name, Connect: func(ctx context.Context) (*binding.Connection, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}
