@@ -5,7 +5,6 @@
 package inventory
 
 import (
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -71,5 +70,5 @@ func before(a, b Candidate) bool {
 	if !a.Since.Equal(b.Since) {
 		return a.Since.Before(b.Since)
 	}
-	return strings.Compare(string(a.UID), string(b.UID)) < 0
+	return a.UID < b.UID
 }

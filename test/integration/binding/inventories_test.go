@@ -18,7 +18,9 @@ import (
 func TestSameNameInTwoInventories(t *testing.T) {
 	e := newEnvironment(t)
 	e.install("wds1", e.wds, managedClusterCRD(t), managed) // the other inventory is in the WDS: any API server can hold one
-	labelled := func(inventory string) map[string]string { return map[string]string{"test": e.name, "inventory": inventory} }
+	labelled := func(inventory string) map[string]string {
+		return map[string]string{"test": e.name, "inventory": inventory}
+	}
 	e.cluster(e.name, labelled("first"))
 	late := object("", e.name, labelled("second"))
 	late.SetAPIVersion(managed.GroupVersion().String())
@@ -65,7 +67,7 @@ func TestSameNameInTwoInventories(t *testing.T) {
 	// The one that bears the name is out of reach: the other stays refused, also after a restart.
 	c.stop()
 	c = e.start(inventoryOf("its2", e.identity("wds1")), deaf("its1"))
-	other := e.policy("other", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"inventory":"second"}}]}`))
+	other := e.policy("other", `{"clusterSelectors":[{"matchLabels":{"inventory":"second"}}]}`)
 	e.eventuallyCondition(other, synced, "Unknown NotObserved")
 	e.eventuallyBound(second)
 	e.eventuallyBound(first, "-> "+e.name)
