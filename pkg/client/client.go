@@ -56,6 +56,13 @@ func (c *Client) Bindings() *gentype.ClientWithList[*controlv1alpha1.Binding, *c
 		func() *controlv1alpha1.BindingList { return &controlv1alpha1.BindingList{} })
 }
 
+// CustomTransforms reads CustomTransforms of a WDS.
+func (c *Client) CustomTransforms() *gentype.ClientWithList[*controlv1alpha1.CustomTransform, *controlv1alpha1.CustomTransformList] {
+	return gentype.NewClientWithList(controlv1alpha1.CustomTransforms.Resource, c.rest, c.codec, "",
+		func() *controlv1alpha1.CustomTransform { return &controlv1alpha1.CustomTransform{} },
+		func() *controlv1alpha1.CustomTransformList { return &controlv1alpha1.CustomTransformList{} })
+}
+
 // WorkStatuses reads WorkStatuses of an ITS: those of one mailbox namespace, or with "" of all.
 func (c *Client) WorkStatuses(mailbox string) *gentype.ClientWithList[*controlv1alpha1.WorkStatus, *controlv1alpha1.WorkStatusList] {
 	return gentype.NewClientWithList(controlv1alpha1.WorkStatuses.Resource, c.rest, c.codec, mailbox,

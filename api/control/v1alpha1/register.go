@@ -14,9 +14,10 @@ var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
 // Resources of this package, for dynamic clients and informers.
 var (
-	BindingPolicies = GroupVersion.WithResource("bindingpolicies")
-	Bindings        = GroupVersion.WithResource("bindings")
-	WorkStatuses    = GroupVersion.WithResource("workstatuses")
+	BindingPolicies  = GroupVersion.WithResource("bindingpolicies")
+	Bindings         = GroupVersion.WithResource("bindings")
+	CustomTransforms = GroupVersion.WithResource("customtransforms")
+	WorkStatuses     = GroupVersion.WithResource("workstatuses")
 )
 
 // SchemeBuilder collects the functions that add this package's types to a scheme.
@@ -29,6 +30,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&BindingPolicy{}, &BindingPolicyList{},
 		&Binding{}, &BindingList{},
+		&CustomTransform{}, &CustomTransformList{},
 		&WorkStatus{}, &WorkStatusList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
