@@ -47,8 +47,8 @@ func run(ctx context.Context, o *options) error {
 			if err != nil {
 				return err
 			}
-			wait("to serve Bindings")
-			if err := clusters.WaitForResources(ctx, wds, controlv1alpha1.Bindings); err != nil {
+			wait("to serve Bindings and CustomTransforms")
+			if err := clusters.WaitForResources(ctx, wds, controlv1alpha1.Bindings, controlv1alpha1.CustomTransforms); err != nil {
 				return err
 			}
 			controller, err := newController(o, wds)
@@ -63,11 +63,15 @@ func run(ctx context.Context, o *options) error {
 }
 
 func newController(o *options, wds *clusters.Space) (*transport.Controller, error) {
-	bindings, err := client.New(wds.Config)
+	control, err := client.New(wds.Config)
 	if err != nil {
 		return nil, err
 	}
-	informer, err := client.NewInformer(bindings.Bindings(), &controlv1alpha1.Binding{}, cache.Indexers{})
+	bindings, err := client.NewInformer(control.Bindings(), &controlv1alpha1.Binding{}, cache.Indexers{})
+	if err != nil {
+		return nil, err
+	}
+	customTransforms, err := client.NewInformer(control.CustomTransforms(), &controlv1alpha1.CustomTransform{}, cache.Indexers{})
 	if err != nil {
 		return nil, err
 	}
@@ -96,14 +100,15 @@ func newController(o *options, wds *clusters.Space) (*transport.Controller, erro
 		spaces = append(spaces, transport.Space{Name: its.Name, Connect: connect(its.Name, options, o.wdsName, wds.UID)})
 	}
 	return transport.New(transport.Config{
-		Bindings:    informer,
-		Metadata:    dynwatch.MetadataInformer(metadataClient),
-		Objects:     objects,
-		WDS:         writer,
-		Spaces:      spaces,
-		Pipeline:    transform.Standard(),
-		Limits:      o.limits,
-		Concurrency: o.concurrency,
+		Bindings:         bindings,
+		CustomTransforms: customTransforms,
+		Metadata:         dynwatch.MetadataInformer(metadataClient),
+		Objects:          objects,
+		WDS:              writer,
+		Spaces:           spaces,
+		Pipeline:         transform.Standard(),
+		Limits:           o.limits,
+		Concurrency:      o.concurrency,
 	})
 }
 

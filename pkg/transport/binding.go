@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/dynwatch"
@@ -149,7 +150,9 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 	// Listed before it is read: a change during the read must find the Binding.
 	c.list(binding.Name, entries)
 
-	findings := c.findAll(ctx, entries, versions)
+	by, problems := c.instructions(p)
+	p.problems = problems
+	findings := c.findAll(ctx, entries, versions, by)
 	objects := make([]plan.Object, len(entries))
 	for i, e := range entries {
 		f := &findings[i]
@@ -170,21 +173,26 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 }
 
 // findAll finds the content of all entries. Those that are to be read are read side by side.
-func (c *Controller) findAll(ctx context.Context, entries []entry, versions map[schema.GroupResource]string) []finding {
+func (c *Controller) findAll(
+	ctx context.Context, entries []entry, versions map[schema.GroupResource]string, by map[schema.GroupResource]*customtransform.Instructions,
+) []finding {
 	findings := make([]finding, len(entries))
 	now := c.clock.Now()
 	const atOnce = 16
 	slots := make(chan struct{}, atOnce)
 	var reading sync.WaitGroup
 	for i, e := range entries {
-		version := versions[e.ref.GroupResource()]
-		if object, ok := c.objects.current(e.ref, version); ok {
+		version, instructions := versions[e.ref.GroupResource()], by[e.ref.GroupResource()]
+		if len(instructions.Unknown) > 0 {
+			continue // not known what to make of it
+		}
+		if object, ok := c.objects.current(e.ref, version, instructions); ok {
 			findings[i] = finding{object: object, known: true}
 			continue
 		}
 		slots <- struct{}{}
 		reading.Go(func() {
-			findings[i] = c.objects.find(ctx, e.ref, version, now)
+			findings[i] = c.objects.find(ctx, e.ref, version, instructions, now)
 			<-slots
 		})
 	}
@@ -269,7 +277,6 @@ func (c *Controller) list(name string, entries []entry) {
 func (c *Controller) publish(name string, p *placement) {
 	c.mu.Lock()
 	before := c.placements[name]
-	bindingsCount.Add(step(before != nil, p != nil))
 	if p == nil {
 		delete(c.placements, name)
 		delete(c.outcomes, name)
@@ -281,12 +288,6 @@ func (c *Controller) publish(name string, p *placement) {
 	}
 	if before == nil {
 		before = &placement{}
-	}
-	whats, wheres := len(p.objects), len(p.destinations)
-	if whats != len(before.objects) || wheres != len(before.destinations) {
-		bindingWhats.Observe(float64(whats))
-		bindingWheres.Observe(float64(wheres))
-		bindingAreas.Observe(float64(whats * wheres))
 	}
 	unlisted := map[objref.Ref]bool{}
 	for ref := range before.objects {
@@ -304,6 +305,7 @@ func (c *Controller) publish(name string, p *placement) {
 	})
 	c.mu.Unlock()
 	c.objects.forget(unlisted)
+	c.noteUse(name, p)
 }
 
 // remove takes the works of a Binding that is being deleted out of all mailboxes, and lets the Binding go when they are gone.

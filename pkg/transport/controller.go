@@ -31,11 +31,13 @@ import (
 type Config struct {
 	// Bindings is the informer on the Bindings of the WDS, not started: the Controller runs it.
 	Bindings cache.SharedIndexInformer
+	// CustomTransforms is the informer on the CustomTransforms of the WDS, not started: the Controller indexes and runs it.
+	CustomTransforms cache.SharedIndexInformer
 	// Metadata makes informers on the metadata of objects of the WDS.
 	Metadata func(dynwatch.Resource) cache.SharedIndexInformer
 	// Objects reads objects of the WDS.
 	Objects dynamic.Interface
-	// WDS writes to the WDS: finalizers and status of Bindings.
+	// WDS writes to the WDS: finalizers and status of Bindings, status of CustomTransforms.
 	WDS *write.Writer
 	// Spaces are the inventory and transport spaces.
 	Spaces []Space
@@ -51,8 +53,8 @@ type Config struct {
 
 func (c *Config) validate() error {
 	switch {
-	case c.Bindings == nil || c.Metadata == nil || c.Objects == nil || c.WDS == nil:
-		return errors.New("transport: Bindings, Metadata, Objects and WDS are required")
+	case c.Bindings == nil || c.CustomTransforms == nil || c.Metadata == nil || c.Objects == nil || c.WDS == nil:
+		return errors.New("transport: Bindings, CustomTransforms, Metadata, Objects and WDS are required")
 	case len(c.Spaces) == 0:
 		return errors.New("transport: at least one space is required")
 	case c.Concurrency < 1:
@@ -71,12 +73,13 @@ type Key struct {
 
 // Controller carries out Bindings. Make one with New, and Run it once.
 type Controller struct {
-	config  Config
-	clock   clock.WithTicker
-	wanted  *dynwatch.Wanted
-	watch   *dynwatch.Set
-	objects *objects
-	spaces  []*space
+	config     Config
+	clock      clock.WithTicker
+	wanted     *dynwatch.Wanted
+	watch      *dynwatch.Set
+	objects    *objects
+	spaces     []*space
+	transforms *customTransforms
 
 	bindings workqueue.TypedRateLimitingInterface[string]
 	status   workqueue.TypedRateLimitingInterface[string]
@@ -130,6 +133,9 @@ func New(config Config) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch Bindings: %w", err)
 	}
+	if c.transforms, err = newCustomTransforms(c); err != nil {
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -151,6 +157,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	c.started = c.clock.Now()
 	var running sync.WaitGroup
 	running.Go(func() { c.config.Bindings.RunWithContext(ctx) })
+	running.Go(func() { c.config.CustomTransforms.RunWithContext(ctx) })
 	running.Go(func() { _ = c.watch.Run(ctx) }) // it returns nil
 	for _, s := range c.spaces {
 		running.Go(func() {
@@ -160,9 +167,11 @@ func (c *Controller) Run(ctx context.Context) error {
 		})
 	}
 	running.Go(func() {
-		if !cache.WaitForCacheSync(ctx.Done(), c.config.Bindings.HasSynced) {
+		// What is to be taken out of an object must be known before it is delivered.
+		if !cache.WaitForCacheSync(ctx.Done(), c.config.Bindings.HasSynced, c.config.CustomTransforms.HasSynced) {
 			return
 		}
+		running.Go(func() { work(ctx, c.transforms.queue, c.transforms.sync) })
 		for range min(c.config.Concurrency, 8) {
 			running.Go(func() { work(ctx, c.bindings, c.syncBinding) })
 		}
@@ -175,6 +184,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	<-ctx.Done()
 	c.bindings.ShutDown()
 	c.status.ShutDown()
+	c.transforms.queue.ShutDown()
 	for _, s := range c.spaces {
 		s.queue.ShutDown()
 	}
@@ -189,6 +199,9 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) Ready() error {
 	if !c.config.Bindings.HasSynced() {
 		return errors.New("bindings are not synced")
+	}
+	if !c.config.CustomTransforms.HasSynced() {
+		return errors.New("customtransforms are not synced")
 	}
 	for _, s := range c.spaces {
 		if !s.store.hasSynced() {

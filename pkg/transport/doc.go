@@ -15,6 +15,9 @@
 // space its own workers, so nothing slow or broken delays anything else. The status queue (status.go) writes what came of it
 // into Binding.status, at most once a second for each Binding after the first time.
 //
+// What CustomTransforms remove comes to the bindings queue from a cache (customtransform.go), which names the Bindings that have
+// to be gathered again when one changes; a queue of their own writes their statuses.
+//
 // An edit of an object does not wait for the Binding: its metadata event puts the Bindings that list it into the bindings
 // queue at once.
 //

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -42,6 +43,8 @@ type objects struct {
 type known struct {
 	object  transform.Object
 	version version
+	// made is the digest of the instructions of CustomTransforms that the object was made with.
+	made string
 	// missing is since when the object has not been there; zero if it is.
 	missing time.Time
 }
@@ -75,9 +78,9 @@ func newObjects(client dynamic.Interface, w watched, pipeline transform.Pipeline
 	return &objects{client: client, watched: w, pipeline: pipeline, known: map[objref.Ref]*known{}}
 }
 
-// find returns the content of an object. It blocks for a read if the object changed since the last one.
-func (o *objects) find(ctx context.Context, ref objref.Ref, apiVersion string, now time.Time) finding {
-	if object, ok := o.current(ref, apiVersion); ok {
+// find returns the content of an object, without what the CustomTransforms remove. It blocks for a read if the object changed since the last one.
+func (o *objects) find(ctx context.Context, ref objref.Ref, apiVersion string, by *customtransform.Instructions, now time.Time) finding {
+	if object, ok := o.current(ref, apiVersion, by); ok {
 		return finding{object: object, known: true}
 	}
 	_, present := o.watched.Get(ref)
@@ -91,7 +94,7 @@ func (o *objects) find(ctx context.Context, ref objref.Ref, apiVersion string, n
 		return o.missing(ref, have, now)
 	}
 
-	object, err := o.read(ctx, ref, apiVersion)
+	object, err := o.read(ctx, ref, apiVersion, by)
 	if apierrors.IsNotFound(err) {
 		return o.missing(ref, have, now)
 	}
@@ -102,11 +105,11 @@ func (o *objects) find(ctx context.Context, ref objref.Ref, apiVersion string, n
 }
 
 // current returns the content of an object if no read is needed to know it. It does not block.
-func (o *objects) current(ref objref.Ref, apiVersion string) (transform.Object, bool) {
+func (o *objects) current(ref objref.Ref, apiVersion string, by *customtransform.Instructions) (transform.Object, bool) {
 	o.mu.Lock()
 	have := o.known[ref]
 	o.mu.Unlock()
-	if have == nil || have.version.api != apiVersion || !have.missing.IsZero() {
+	if have == nil || have.version.api != apiVersion || have.made != by.Digest || !have.missing.IsZero() {
 		return transform.Object{}, false
 	}
 	meta, present := o.watched.Get(ref)
@@ -135,7 +138,7 @@ func (o *objects) missing(ref objref.Ref, have *known, now time.Time) finding {
 	return finding{err: errMissing}
 }
 
-func (o *objects) read(ctx context.Context, ref objref.Ref, apiVersion string) (transform.Object, error) {
+func (o *objects) read(ctx context.Context, ref objref.Ref, apiVersion string, by *customtransform.Instructions) (transform.Object, error) {
 	objectReads.Inc()
 	gvr := ref.GroupResource().WithVersion(apiVersion)
 	live, err := o.client.Resource(gvr).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
@@ -143,7 +146,7 @@ func (o *objects) read(ctx context.Context, ref objref.Ref, apiVersion string) (
 		return transform.Object{}, fmt.Errorf("cannot be read: %w", err)
 	}
 	version := versionOf(live, apiVersion)
-	object, err := o.pipeline.Apply(ref, live.Object)
+	object, err := o.pipeline.Then(by.Apply).Apply(ref, live.Object)
 	if err != nil {
 		return transform.Object{}, &invalidError{err}
 	}
@@ -152,7 +155,7 @@ func (o *objects) read(ctx context.Context, ref objref.Ref, apiVersion string) (
 	if have := o.known[ref]; have != nil && have.object.Hash == object.Hash {
 		object = have.object // one copy of the bytes for all that hold it
 	}
-	o.known[ref] = &known{object: object, version: version}
+	o.known[ref] = &known{object: object, version: version, made: by.Digest}
 	return object, nil
 }
 

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -76,15 +79,25 @@ func configMap(version, content string) *unstructured.Unstructured {
 	}}
 }
 
+// removing returns the Instructions to remove this from ConfigMaps.
+func removing(path string) *customtransform.Instructions {
+	ct := &controlv1alpha1.CustomTransform{Spec: controlv1alpha1.CustomTransformSpec{Resource: "configmaps", Remove: []string{path}}}
+	by, _ := customtransform.NewCollection(func(schema.GroupResource) []*controlv1alpha1.CustomTransform {
+		return []*controlv1alpha1.CustomTransform{ct}
+	}).Changes("binding", schema.GroupResource{Resource: "configmaps"})
+	return by
+}
+
 func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	ctx := t.Context()
 	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), configMap("5", "1"))
 	watch := &fakeWatch{objects: map[objref.Ref]metav1.Object{}}
 	o := newObjects(client, watch, transform.Standard())
+	by := &customtransform.Instructions{}
 	reads := func() int { n := len(client.Actions()); client.ClearActions(); return n }
 	find := func(what string, wantKnown bool, wantReads int) finding {
 		t.Helper()
-		f := o.find(ctx, settings, "v1", now)
+		f := o.find(ctx, settings, "v1", by, now)
 		if n := reads(); f.known != wantKnown || n != wantReads {
 			t.Errorf("%s: known %v after %d reads (%v), want %v after %d", what, f.known, n, f.err, wantKnown, wantReads)
 		}
@@ -99,12 +112,19 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	find("the watch is late", true, 0)
 	watch.objects[settings] = configMap("6", "1")
 	find("it changed", true, 1)
+	watch.objects[settings] = configMap("5", "1")
+	by = removing("$.data.content")
+	if f := find("a CustomTransform came", true, 1); strings.Contains(string(f.object.JSON), "content") {
+		t.Errorf("not removed: %s", f.object.JSON)
+	}
+	by = removing("$['data'].content")
+	find("it was written another way", true, 0)
 
 	delete(watch.objects, settings)
 	if f := find("it is gone", false, 0); f.err != nil || !f.recheck {
 		t.Errorf("gone for no time: %+v, want to look again", f)
 	}
-	if f := o.find(ctx, settings, "v1", now.Add(grace)); f.known || !errors.Is(f.err, errMissing) {
+	if f := o.find(ctx, settings, "v1", by, now.Add(grace)); f.known || !errors.Is(f.err, errMissing) {
 		t.Errorf("gone for long: %+v, want errMissing", f)
 	}
 	reads()
@@ -114,7 +134,7 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	o.forget(map[objref.Ref]bool{settings: true})
 	delete(watch.objects, settings)
 	find("the watch has not seen it yet", true, 1)
-	if f := o.find(ctx, password, "v1", now); !errors.Is(f.err, errMissing) || f.known {
+	if f := o.find(ctx, password, "v1", by, now); !errors.Is(f.err, errMissing) || f.known {
 		t.Errorf("one that never was: %+v, want errMissing at once", f)
 	}
 }

@@ -3,6 +3,7 @@ package transform
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -31,6 +32,9 @@ type Pipeline []Step
 func Standard(more ...Step) Pipeline {
 	return append(Pipeline{keepUserMetadata, dropStatus, service, job}, more...)
 }
+
+// Then returns a pipeline that goes on with one more step.
+func (p Pipeline) Then(step Step) Pipeline { return append(slices.Clip(p), step) }
 
 // Apply runs the steps over the object, which it takes over and changes. It does not know Secrets from other objects: neither
 // its result nor the errors of steps are for logs.

@@ -50,19 +50,20 @@ func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
 const patience = 30 * time.Second
 
 var (
-	bindings   = controlv1alpha1.Bindings
-	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	secrets    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	services   = schema.GroupVersionResource{Version: "v1", Resource: "services"}
-	jobs       = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
-	roles      = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
-	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	bindings         = controlv1alpha1.Bindings
+	customTransforms = controlv1alpha1.CustomTransforms
+	namespaces       = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps       = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	secrets          = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	services         = schema.GroupVersionResource{Version: "v1", Resource: "services"}
+	jobs             = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	roles            = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	crds             = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
 var kinds = map[string]string{
 	"namespaces": "Namespace", "configmaps": "ConfigMap", "secrets": "Secret", "services": "Service", "deployments": "Deployment",
-	"jobs": "Job", "clusterroles": "ClusterRole", "customresourcedefinitions": "CustomResourceDefinition", "bindings": "Binding",
+	"jobs": "Job", "clusterroles": "ClusterRole", "customresourcedefinitions": "CustomResourceDefinition", "bindings": "Binding", "customtransforms": "CustomTransform",
 	"manifestworks": "ManifestWork", "managedclusters": "ManagedCluster",
 }
 
@@ -74,6 +75,8 @@ type environment struct {
 	// name is the test's own: of its namespace, and the prefix of its clusters and Bindings.
 	name  string
 	agent *agent
+	// blind makes controllers that are started unable to read CustomTransforms.
+	blind atomic.Bool
 }
 
 var (
@@ -100,6 +103,7 @@ func newEnvironment(t *testing.T) *environment {
 		}
 		api := strings.TrimSpace(string(dir))
 		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindings.yaml", bindings)
+		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_customtransforms.yaml", customTransforms)
 		e.install("its1", e.its, filepath.Join(api, "cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml"), ocm.ManagedClusters)
 		e.install("its1", e.its, filepath.Join(api, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"), ocm.ManifestWorks)
 	})
@@ -431,6 +435,14 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 	e.t.Helper()
 	r := &requests{count: map[string]int{}, at: map[string]time.Time{}}
 	wdsConfig, itsConfig := r.wrap(e.fleet.Config(e.t, "wds1"), "wds1"), r.wrap(e.fleet.Config(e.t, "its1"), "its1")
+	wdsConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(q *http.Request) (*http.Response, error) {
+			if e.blind.Load() && strings.HasSuffix(q.URL.Path, "/customtransforms") {
+				return nil, errors.New("not now")
+			}
+			return next.RoundTrip(q)
+		})
+	})
 	must := func(err error) {
 		e.t.Helper()
 		if err != nil {
@@ -441,6 +453,8 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 	must(err)
 	informer, err := client.NewInformer(bindingClient.Bindings(), &controlv1alpha1.Binding{}, cache.Indexers{})
 	must(err)
+	transformInformer, err := client.NewInformer(bindingClient.CustomTransforms(), &controlv1alpha1.CustomTransform{}, cache.Indexers{})
+	must(err)
 	metadataClient, err := metadata.NewForConfig(wdsConfig)
 	must(err)
 	objects, err := dynamic.NewForConfig(wdsConfig)
@@ -449,10 +463,11 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 	must(err)
 	uid := e.wdsUID()
 	controller, err := transport.New(transport.Config{
-		Bindings: informer,
-		Metadata: dynwatch.MetadataInformer(metadataClient),
-		Objects:  objects,
-		WDS:      writer,
+		Bindings:         informer,
+		CustomTransforms: transformInformer,
+		Metadata:         dynwatch.MetadataInformer(metadataClient),
+		Objects:          objects,
+		WDS:              writer,
 		Spaces: append([]transport.Space{{Name: "its1", Connect: func(context.Context) (transport.Plugin, error) {
 			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: "wds1", WDSUID: uid})
 		}}}, more...),
@@ -473,7 +488,7 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 	e.t.Cleanup(stop)
 	testenv.Eventually(e.t, patience, func() (bool, string) {
 		err := controller.Ready()
-		return err == nil || len(more) > 0, fmt.Sprint(err)
+		return err == nil || len(more) > 0 || e.blind.Load(), fmt.Sprint(err)
 	})
 	return &running{requests: r, stop: stop}
 }
