@@ -42,6 +42,7 @@ func Connect(ctx context.Context, name string, o Options) (*Space, error) {
 	if err != nil {
 		return nil, err
 	}
+	measured(config, name)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("build client for space %s: %w", name, err)

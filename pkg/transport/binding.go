@@ -277,6 +277,7 @@ func (c *Controller) list(name string, entries []entry) {
 func (c *Controller) publish(name string, p *placement) {
 	c.mu.Lock()
 	before := c.placements[name]
+	bindingsCount.Add(step(before != nil, p != nil))
 	if p == nil {
 		delete(c.placements, name)
 		delete(c.outcomes, name)
@@ -288,6 +289,12 @@ func (c *Controller) publish(name string, p *placement) {
 	}
 	if before == nil {
 		before = &placement{}
+	}
+	whats, wheres := len(p.objects), len(p.destinations)
+	if whats != len(before.objects) || wheres != len(before.destinations) {
+		bindingWhats.Observe(float64(whats))
+		bindingWheres.Observe(float64(wheres))
+		bindingAreas.Observe(float64(whats * wheres))
 	}
 	unlisted := map[objref.Ref]bool{}
 	for ref := range before.objects {

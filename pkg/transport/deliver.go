@@ -91,6 +91,7 @@ func (s *space) waitSynced(ctx context.Context) bool {
 // OnWork implements Handler.
 func (s *space) OnWork(before, after *plan.Work) {
 	s.store.setWork(before, after)
+	wrappedObjects.Add(step(before != nil, after != nil))
 	for _, work := range []*plan.Work{before, after} {
 		if work == nil {
 			continue
@@ -109,7 +110,9 @@ func (s *space) OnWork(before, after *plan.Work) {
 
 // OnDestination implements Handler. A cluster that comes, is let in, or goes concerns the Bindings that list it.
 func (s *space) OnDestination(name string, d *Destination) {
+	_, known := s.store.destination(name)
 	s.store.setDestination(name, d)
+	wecs.Add(step(known, d != nil))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.placements {

@@ -29,13 +29,6 @@ var (
 		Help:           "Objects of the WDS that were read because their version changed.",
 		StabilityLevel: metrics.ALPHA,
 	})
-	transforms = metrics.NewGauge(&metrics.GaugeOpts{
-		Namespace:      "kubestellar",
-		Subsystem:      "transport_controller",
-		Name:           "transforms",
-		Help:           "CustomTransforms in the WDS.",
-		StabilityLevel: metrics.ALPHA,
-	})
 	orphanedBindings = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace:      "starling",
 		Subsystem:      "transport",
@@ -45,6 +38,42 @@ var (
 	}, []string{"space"})
 )
 
+// These bear the names that dashboards made for KubeStellar know.
+var (
+	wecs           = kubestellarGauge("wecs", "Clusters that the inventory and transport spaces know.")
+	bindingsCount  = kubestellarGauge("bindings", "Bindings that are carried out.")
+	transforms     = kubestellarGauge("transforms", "CustomTransforms in the WDS.")
+	wrappedObjects = kubestellarGauge("wrapped_objects", "Works in the mailboxes.")
+	bindingWhats   = kubestellarHistogram("binding_whats", "Objects in a Binding, each time it changed.")
+	bindingWheres  = kubestellarHistogram("binding_wheres", "Destinations of a Binding, each time it changed.")
+	bindingAreas   = kubestellarHistogram("binding_areas", "Objects times destinations of a Binding, each time it changed.")
+)
+
+func kubestellarGauge(name, help string) *metrics.Gauge {
+	return metrics.NewGauge(&metrics.GaugeOpts{
+		Namespace: "kubestellar", Subsystem: "transport_controller", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+	})
+}
+
+func kubestellarHistogram(name, help string) *metrics.Histogram {
+	return metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: "kubestellar", Subsystem: "transport_controller", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
+		Buckets: metrics.ExponentialBuckets(1, 4, 11), // to a million
+	})
+}
+
 func init() {
-	legacyregistry.MustRegister(packagingSeconds, deliverySeconds, objectReads, transforms, orphanedBindings)
+	legacyregistry.MustRegister(packagingSeconds, deliverySeconds, objectReads, orphanedBindings)
+	legacyregistry.MustRegister(wecs, bindingsCount, transforms, wrappedObjects, bindingWhats, bindingWheres, bindingAreas)
+}
+
+// step returns by how much a count of things changes when one of them was there before, and is there after.
+func step(before, after bool) float64 {
+	switch {
+	case after && !before:
+		return 1
+	case before && !after:
+		return -1
+	}
+	return 0
 }
