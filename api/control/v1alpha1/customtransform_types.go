@@ -48,13 +48,13 @@ type CustomTransformSpec struct {
 	// apiGroup is the API group of the objects, without a version; "" is the core group.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$')",message="must be an API group without its version, such as apps; the core group is the empty string"
 	APIGroup string `json:"apiGroup"`
 
 	// resource is the lowercase plural, such as "deployments", without a subresource.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the lowercase plural, such as deployments, without a subresource"
 	Resource string `json:"resource"`
 
 	// remove lists what is taken out, as JSONPaths (RFC 9535): "$" followed by any number of .name, .*, and brackets with

@@ -37,7 +37,7 @@ func TestStatus(t *testing.T) {
 			[]string{"x"},
 			controlv1alpha1.CustomTransformStatus{InForce: inForce, Errors: []string{
 				"Invalid spec.remove[1]: it identifies the whole object",
-				`Error in spec.remove[2]: at character 3: expected a name or *; a name with other characters than letters, digits and _ is written ["name"] without the dot, found the end`,
+				`Error in spec.remove[2]: at character 3: expected a name or *, found the end; a name with other characters than letters, digits and _ is written ["name"] without a dot`,
 			}},
 		},
 		"WhatEveryObjectNeeds": {

@@ -2,6 +2,7 @@ package jsonpath_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -51,10 +52,10 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"Empty":         {``, `at character 1: expected $, found the end`},
 		"NoRoot":        {`spec.a`, `at character 1: expected $, found 's'`},
-		"BlankAtEnd":    {`$.a `, `at character 4: expected . or [ or the end; a name with such characters is written ["name"], found ' '`},
-		"Dash":          {`$.größe-b`, `at character 8: expected . or [ or the end; a name with such characters is written ["name"], found '-'`},
-		"DotAtEnd":      {`$.a.`, `at character 5: expected a name or *; a name with other characters than letters, digits and _ is written ["name"] without the dot, found the end`},
-		"DotBracket":    {`$.["a"]`, `at character 3: expected a name or *; a name with other characters than letters, digits and _ is written ["name"] without the dot, found '['`},
+		"BlankAtEnd":    {`$.a `, `at character 4: expected ., [ or the end, found ' '; a name with other characters than letters, digits and _ is written ["name"] without a dot`},
+		"Dash":          {`$.größe-b`, `at character 8: expected ., [ or the end, found '-'; a name with other characters than letters, digits and _ is written ["name"] without a dot`},
+		"DotAtEnd":      {`$.a.`, `at character 5: expected a name or *, found the end; a name with other characters than letters, digits and _ is written ["name"] without a dot`},
+		"DotBracket":    {`$.["a"]`, `at character 3: expected a name or *, found '['; a name with other characters than letters, digits and _ is written ["name"] without a dot`},
 		"Descendants":   {`$..a`, `at character 3: .. (descendants) is not supported`},
 		"Slice":         {`$.a[1:2]`, `at character 6: slices are not supported`},
 		"SliceFromHead": {`$.a[:2]`, `at character 5: slices are not supported`},
@@ -66,13 +67,13 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"HugeIndex":     {`$.a[9007199254740992]`, `at character 5: 9007199254740992 is no index`},
 		"Or":            {`$.a[?@.b || @.c]`, `at character 10: || is not supported, only &&; give each alternative a path of its own`},
 		"Not":           {`$.a[?!@.b]`, `at character 6: ! is not supported`},
-		"Less":          {`$.a[?@.b < 1]`, `at character 10: expected == or !=; other comparisons are not supported, found '<'`},
-		"SingleEquals":  {`$.a[?@.b = 1]`, `at character 10: expected == or !=; other comparisons are not supported, found '='`},
-		"Match":         {`$.a[?@.b =~ 'x']`, `at character 10: expected == or !=; other comparisons are not supported, found '='`},
+		"Less":          {`$.a[?@.b < 1]`, `at character 10: expected == or !=, found '<'; other comparisons are not supported`},
+		"SingleEquals":  {`$.a[?@.b = 1]`, `at character 10: expected == or !=, found '='; other comparisons are not supported`},
+		"Match":         {`$.a[?@.b =~ 'x']`, `at character 10: expected == or !=, found '='; other comparisons are not supported`},
 		"Function":      {`$.a[?length(@.b) == 1]`, `at character 6: expected @ or a literal (string, number, true, false, null), found 'l'`},
 		"RootInFilter":  {`$.a[?$.b == 1]`, `at character 6: $ is not supported in a filter, only @`},
-		"TwoPaths":      {`$.a[?@.b == @.c]`, `at character 13: expected a literal: a path is compared with a literal only, found '@'`},
-		"TwoLiterals":   {`$.a[?1 == 1]`, `at character 11: expected a path: a literal is compared with a path only, found '1'`},
+		"TwoPaths":      {`$.a[?@.b == @.c]`, `at character 13: expected a literal, found '@'; a path is compared with a literal only`},
+		"TwoLiterals":   {`$.a[?1 == 1]`, `at character 11: expected a path, found '1'; a literal is compared with a path only`},
 		"LiteralAlone":  {`$.a[?true]`, `at character 10: expected == or !=, found ']'`},
 		"Plural":        {`$.a[?@.*==1]`, `at character 6: only a path of single names and indices can be compared`},
 		"Parenthesis":   {`$.a[?(@.b]`, `at character 10: expected && or ), found ']'`},
@@ -219,4 +220,32 @@ func encode(t *testing.T, value any) string {
 		t.Fatal(err)
 	}
 	return string(raw)
+}
+
+// BenchmarkRemove removes one variable from each container, and one container. The cost is that of what the paths lead through.
+func BenchmarkRemove(b *testing.B) {
+	var paths []jsonpath.Path
+	for _, text := range []string{`$.spec.containers[*].env[?@.name == "DEBUG"]`, `$.spec.containers[?@.name == "profiler"]`, "$.spec.replicas"} {
+		path, err := jsonpath.Parse(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	for _, size := range []int{1, 10, 100, 1000} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				containers := make([]any, size)
+				for i := range containers {
+					containers[i] = map[string]any{"name": "server", "env": []any{
+						map[string]any{"name": "DEBUG", "value": "true"}, map[string]any{"name": "REGION", "value": "eu"},
+					}}
+				}
+				object := map[string]any{"spec": map[string]any{"replicas": int64(2), "containers": containers}}
+				b.StartTimer()
+				jsonpath.Remove(object, paths...)
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package jsonpath
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -52,7 +53,7 @@ func (p *parser) whole() (Path, error) {
 		return Path{}, err
 	}
 	if p.at < len(p.text) {
-		return Path{}, p.expected(`. or [ or the end; a name with such characters is written ["name"]`)
+		return Path{}, p.expected("., [ or the end", needsQuotes)
 	}
 	return path, nil
 }
@@ -90,7 +91,7 @@ func (p *parser) afterDot() (segment, error) {
 	}
 	name := p.shorthand()
 	if name == "" {
-		return nil, p.expected(`a name or *; a name with other characters than letters, digits and _ is written ["name"] without the dot`)
+		return nil, p.expected("a name or *", needsQuotes)
 	}
 	return segment{{kind: byName, name: name}}, nil
 }
@@ -224,7 +225,7 @@ func (p *parser) test() (test, error) {
 	case p.take("!="):
 		op = notEqual
 	case strings.ContainsRune("=<>!~", p.peek()):
-		return test{}, p.expected("== or !=; other comparisons are not supported")
+		return test{}, p.expected("== or !=", "other comparisons are not supported")
 	case !left.isPath:
 		return test{}, p.expected("== or !=")
 	default:
@@ -239,9 +240,9 @@ func (p *parser) test() (test, error) {
 	if left.isPath == right.isPath {
 		p.at = right.start
 		if left.isPath {
-			return test{}, p.expected("a literal: a path is compared with a literal only")
+			return test{}, p.expected("a literal", "a path is compared with a literal only")
 		}
-		return test{}, p.expected("a path: a literal is compared with a path only")
+		return test{}, p.expected("a path", "a literal is compared with a path only")
 	}
 	if right.isPath {
 		left, right = right, left
@@ -322,11 +323,16 @@ func (p *parser) problem(what string) error {
 	return &SyntaxError{Position: utf8.RuneCountInString(p.text[:p.at]) + 1, Problem: what}
 }
 
-func (p *parser) expected(what string) error {
-	if p.peek() == end {
-		return p.problem("expected " + what + ", found the end")
+// needsQuotes is a hint for those who know a more liberal JSONPath.
+const needsQuotes = `a name with other characters than letters, digits and _ is written ["name"] without a dot`
+
+// expected says what was expected, and after it the hints.
+func (p *parser) expected(what string, hints ...string) error {
+	found := "the end"
+	if r := p.peek(); r != end {
+		found = strconv.QuoteRune(r)
 	}
-	return p.problem(fmt.Sprintf("expected %s, found %q", what, p.peek()))
+	return p.problem(strings.Join(append([]string{"expected " + what + ", found " + found}, hints...), "; "))
 }
 
 // invalidUTF8 returns the offset of the first byte that is no UTF-8, -1 if there is none.

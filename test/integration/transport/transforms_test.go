@@ -327,9 +327,10 @@ func TestCustomTransformSchema(t *testing.T) {
 		"Group":       {map[string]any{"apiGroup": "example.com", "resource": "widgets", "remove": []any{"$.a"}}, ""},
 		"NoGroup":     {map[string]any{"resource": "configmaps"}, "spec.apiGroup: Required value"},
 		"NoResource":  {map[string]any{"apiGroup": ""}, "spec.resource: Required value"},
-		"Version":     {map[string]any{"apiGroup": "apps/v1", "resource": "deployments"}, "spec.apiGroup"},
-		"Kind":        {map[string]any{"apiGroup": "apps", "resource": "Deployment"}, "spec.resource"},
-		"Subresource": {map[string]any{"apiGroup": "apps", "resource": "deployments/status"}, "spec.resource"},
+		"Version":     {map[string]any{"apiGroup": "apps/v1", "resource": "deployments"}, "must be an API group without its version, such as apps"},
+		"Kind":        {map[string]any{"apiGroup": "apps", "resource": "Deployment"}, "must be the lowercase plural, such as deployments"},
+		"Subresource": {map[string]any{"apiGroup": "apps", "resource": "deployments/status"}, "without a subresource"},
+		"Empty":       {map[string]any{"apiGroup": "", "resource": ""}, "must be the lowercase plural, such as deployments"},
 		"LongPath":    {map[string]any{"apiGroup": "", "resource": "configmaps", "remove": []any{"$." + strings.Repeat("a", 1023)}}, "spec.remove[0]"},
 	}
 	for name, tc := range cases {
