@@ -116,9 +116,9 @@ func TestCustomTransform(t *testing.T) {
 	entries = append(entries, entry{resource: secrets, namespace: e.name, name: "key"})
 	e.bind(sites, entries...)
 	e.applied()
-	// expect waits until the mailboxes hold of each ConfigMap just these data and, or not, its label; and until the step has cost
-	// that many writes to the ITS, and nothing else there.
-	expect := func(what string, writes int, labelled bool, fields ...string) {
+	// expect waits until the mailboxes hold of each ConfigMap just these data and, or not, its label. The step must have cost that
+	// many writes to the ITS and nothing else there, and that many reads of ConfigMaps in the WDS.
+	expect := func(what string, writes, reads int, labelled bool, fields ...string) {
 		t.Helper()
 		for _, site := range sites {
 			for _, name := range names {
@@ -148,31 +148,36 @@ func TestCustomTransform(t *testing.T) {
 		if diff := cmp.Diff(wantMade, c.inSpace("its1")); diff != "" {
 			t.Errorf("%s: requests to the ITS (-want +got):\n%s", what, diff)
 		}
-		if n := c.made()["wds1 get secrets"]; n > 0 {
-			t.Errorf("%s: the Secret was read %d times", what, n)
+		if made := c.made(); made["wds1 get configmaps"] != reads || made["wds1 get secrets"] > 0 {
+			t.Errorf("%s: requests %v, want %d reads of ConfigMaps and none of the Secret", what, made, reads)
 		}
 		c.reset()
 	}
 	c.reset()
-	expect("removed from the start", 0, false, "user", "content")
+	expect("removed from the start", 0, 0, false, "user", "content")
 
 	// One write for each work, however many objects in it.
 	e.transformOtherwise(transform, configMaps, `$.data["password", "user"]`, "$.metadata.labels")
-	expect("edited", 3, false, "content")
+	expect("edited", 3, 3, false, "content")
 	e.expectTransform(transform, fine)
 
-	e.transformOtherwise(transform, configMaps, "$.metadata.labels", "$['data']['password','user']")
+	c.stop()
+	c = e.start(roomy)
+	quiet(t, c)
+	c.reset()
+
+	e.transformOtherwise(transform, configMaps, "$.metadata.labels", "$['data']['user']", "$['data']['password']")
 	e.expectTransform(transform, fine)
-	expect("written another way", 0, false, "content")
+	expect("written another way", 0, 3, false, "content")
 
 	second := e.transforming("second", configMaps, "$.data.content")
-	expect("a second one", 3, false)
+	expect("a second one", 3, 3, false)
 	warning := "multiple CustomTransform objects specify the same GroupResource; their names are " + second + ", " + transform
 	e.expectTransform(second, controlv1alpha1.CustomTransformStatus{Warnings: []string{warning}})
 	e.expectTransform(transform, controlv1alpha1.CustomTransformStatus{Warnings: []string{warning}})
 
 	e.transformOtherwise(second, jobs, "$.spec.completions")
-	expect("the second one is about something else", 3, false, "content")
+	expect("the second one is about something else", 3, 3, false, "content")
 	rivals := "multiple CustomTransform objects specify the same GroupResource; their names are " + second + ", " + unused
 	e.expectTransform(second, controlv1alpha1.CustomTransformStatus{Warnings: []string{rivals}})
 	e.expectTransform(unused, controlv1alpha1.CustomTransformStatus{Warnings: []string{rivals}})
@@ -180,19 +185,19 @@ func TestCustomTransform(t *testing.T) {
 
 	e.delete(customTransforms, "", second)
 	e.expectTransform(unused, fine)
-	expect("one goes that nobody used", 0, false, "content")
+	expect("one goes that nobody used", 0, 0, false, "content")
 
 	e.patch(customTransforms, "", transform, `{"status":{"warnings":["nonsense"]}}`, "status")
 	e.expectTransform(transform, fine)
 	if n := c.made()["wds1 patch customtransforms"]; n != 1 {
 		t.Errorf("a status written by hand cost %d writes, want 1", n)
 	}
-	expect("status by hand", 0, false, "content")
+	expect("status by hand", 0, 0, false, "content")
 
 	e.transformOtherwise(transform, configMaps, "$.metadata.labels")
-	expect("less is removed", 3, false, "user", "password", "content")
+	expect("less is removed", 3, 3, false, "user", "password", "content")
 	e.delete(customTransforms, "", transform)
-	expect("it goes", 3, true, "user", "password", "content")
+	expect("it goes", 3, 3, true, "user", "password", "content")
 }
 
 // TestCustomTransformWithErrors keeps what was good, over a restart too.
