@@ -27,3 +27,18 @@ func Eventually(t testing.TB, timeout time.Duration, check func() (ok bool, reas
 		time.Sleep(interval)
 	}
 }
+
+// Never watches for a while and fails as soon as check says what happened that must not; "" is nothing. The while must be
+// longer than whatever could be on its way is held back: only time shows that nothing happens.
+func Never(t testing.TB, while time.Duration, check func() (happened string)) {
+	t.Helper()
+	const interval = 25 * time.Millisecond
+	for end := time.Now().Add(while); ; time.Sleep(interval) {
+		if happened := check(); happened != "" {
+			t.Fatal(happened)
+		}
+		if time.Now().After(end) {
+			return
+		}
+	}
+}

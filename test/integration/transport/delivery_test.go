@@ -2,7 +2,6 @@ package transport
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,8 +90,7 @@ func TestLife(t *testing.T) {
 
 	// A status that comes back into the WDS is no change.
 	e.patch(configMaps, e.name, "one", `{"metadata":{"labels":{"managed-by.kubestellar.io/singletonstatus":"true"}}}`)
-	time.Sleep(300 * time.Millisecond)
-	step("our own label", map[string]int{})
+	testenv.Never(t, 300*time.Millisecond, func() string { return cmp.Diff(map[string]int{}, its()) })
 
 	e.delete(bindings, "", e.name)
 	expect(sites)
@@ -148,12 +146,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	c.stop()
 
 	c = e.start(roomy)
-	time.Sleep(1500 * time.Millisecond)
-	for key, n := range c.made() {
-		if !strings.Contains(key, " get ") {
-			t.Errorf("after the restart: %d x %s, want reads only", n, key)
-		}
-	}
+	quiet(t, c)
 	e.patch(secrets, e.name, "key", `{"stringData":{"password":"y"}}`)
 	testenv.Eventually(t, patience, func() (bool, string) {
 		made := c.made()
@@ -172,6 +165,7 @@ func TestEditsOfOneObjectInARow(t *testing.T) {
 	e.bind(sites, e.configMap("one", "0"))
 	e.applied()
 	c.reset()
+	start := time.Now()
 	const edits = 40
 	for i := range edits {
 		e.edit("one", fmt.Sprint(i+1))
@@ -181,41 +175,7 @@ func TestEditsOfOneObjectInARow(t *testing.T) {
 	if n := made["its1 patch manifestworks"]; n > edits {
 		t.Errorf("%d edits cost %d writes", edits, n)
 	}
-	if n := made["wds1 patch bindings"]; n > 4 {
-		t.Errorf("%d edits cost %d writes of the status", edits, n)
-	}
-}
-
-// TestLatency measures the time from an edit in the WDS to the request that patches the work, on an idle machine.
-func TestLatency(t *testing.T) {
-	e := newEnvironment(t)
-	sites := e.clusters(1)
-	c := e.start(roomy)
-	e.bind(sites, e.configMap("one", "0"))
-	e.applied()
-	var latencies []time.Duration
-	for i := range 60 {
-		start := time.Now()
-		e.edit("one", fmt.Sprint(i+1))
-		for {
-			c.mu.Lock()
-			at := c.at["its1 patch manifestworks"]
-			c.mu.Unlock()
-			if at.After(start) {
-				latencies = append(latencies, at.Sub(start))
-				break
-			}
-			if time.Since(start) > patience {
-				t.Fatal("the edit was not delivered")
-			}
-			time.Sleep(200 * time.Microsecond)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	slices.Sort(latencies)
-	p50, p90 := latencies[len(latencies)/2], latencies[len(latencies)*9/10]
-	t.Logf("from the edit (its request included) to the patch: p50 %s, p90 %s, most %s", p50, p90, latencies[len(latencies)-1])
-	if p50 > 100*time.Millisecond { // ten times what an idle machine takes
-		t.Errorf("p50 is %s", p50)
+	if most := 2 + int(time.Since(start)/time.Second); made["wds1 patch bindings"] > most {
+		t.Errorf("%d edits cost %d writes of the status in %s, want %d at most", edits, made["wds1 patch bindings"], time.Since(start), most)
 	}
 }

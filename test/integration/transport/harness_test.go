@@ -371,7 +371,6 @@ func statusOf(b *controlv1alpha1.Binding) any {
 type requests struct {
 	mu    sync.Mutex
 	count map[string]int
-	at    map[string]time.Time // of the last one
 }
 
 func (r *requests) wrap(config *rest.Config, space string) *rest.Config {
@@ -402,7 +401,6 @@ func (r *requests) note(space string, q *http.Request) {
 	defer r.mu.Unlock()
 	key := space + " " + verb + " " + parts[i]
 	r.count[key]++
-	r.at[key] = time.Now()
 }
 
 func (r *requests) reset() {
@@ -433,7 +431,7 @@ type running struct {
 // start runs the controller until the test ends, or until stop.
 func (e *environment) start(limits packing.Limits, more ...transport.Space) *running {
 	e.t.Helper()
-	r := &requests{count: map[string]int{}, at: map[string]time.Time{}}
+	r := &requests{count: map[string]int{}}
 	wdsConfig, itsConfig := r.wrap(e.fleet.Config(e.t, "wds1"), "wds1"), r.wrap(e.fleet.Config(e.t, "its1"), "its1")
 	wdsConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(q *http.Request) (*http.Response, error) {
@@ -502,4 +500,17 @@ func (e *environment) wdsUID() types.UID {
 		e.t.Fatal(err)
 	}
 	return ns.GetUID()
+}
+
+// quiet expects of a controller that was restarted that it writes nothing while it looks at everything.
+func quiet(t *testing.T, c *running) {
+	t.Helper()
+	testenv.Never(t, 1500*time.Millisecond, func() string {
+		for key, n := range c.made() {
+			if !strings.Contains(key, " get ") {
+				return fmt.Sprintf("after the restart: %d x %s, want reads only", n, key)
+			}
+		}
+		return ""
+	})
 }

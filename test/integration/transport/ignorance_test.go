@@ -290,10 +290,12 @@ func TestLimits(t *testing.T) {
 		}
 		return n == 2, fmt.Sprintf("d is there %d times", n)
 	})
-	time.Sleep(300 * time.Millisecond)
-	if got := len(e.contents(sites[0])); got != 4 {
-		t.Errorf("%d objects, want b, c, and d twice", got)
-	}
+	testenv.Never(t, 300*time.Millisecond, func() string {
+		if got := len(e.contents(sites[0])); got != 4 {
+			return fmt.Sprintf("%d objects, want b, c, and d twice", got)
+		}
+		return ""
+	})
 	e.agent.set(func(a *agent) { a.offline[sites[0]] = false })
 	e.expectContents(sites[0], "ConfigMap "+e.name+"/b: 1", "ConfigMap "+e.name+"/c: 1", "ConfigMap "+e.name+"/d: "+strings.Repeat("y", 1850))
 }

@@ -85,10 +85,12 @@ func TestWhatPassesIsNudged(t *testing.T) {
 	e.agent.set(func(a *agent) { a.fails = func(string) string { return "" } })
 	e.applied()
 	nudges := e.works(sites[0])[1].Labels[controlv1alpha1.LabelNudge]
-	time.Sleep(3 * time.Second)
-	if now := e.works(sites[0])[1].Labels[controlv1alpha1.LabelNudge]; now != nudges {
-		t.Errorf("nudged again (%s, %s) after it was applied", nudges, now)
-	}
+	testenv.Never(t, 3*time.Second, func() string {
+		if now := e.works(sites[0])[1].Labels[controlv1alpha1.LabelNudge]; now != nudges {
+			return fmt.Sprintf("nudged again (%s, %s) after it was applied", nudges, now)
+		}
+		return ""
+	})
 }
 
 // TestTheSecondWaveWaits until the first is there.
