@@ -31,7 +31,8 @@ type placement struct {
 	uid        types.UID
 	generation int64
 	// deleting: everything goes.
-	deleting     bool
+	deleting bool
+	orders
 	destinations map[string]struct{}
 	desired      *plan.Desired
 	// problems are what is wrong with objects, whatever the destination. Sorted.
@@ -111,7 +112,7 @@ func (p *placement) content() *plan.Desired {
 
 // sameContent tells whether the mailboxes should hold the same for both.
 func (p *placement) sameContent(other *placement) bool {
-	return p != nil && p.uid == other.uid && p.desired != nil && maps.Equal(p.destinations, other.destinations) &&
+	return p != nil && p.uid == other.uid && p.desired != nil && p.hold.Equal(other.hold) && maps.Equal(p.destinations, other.destinations) &&
 		maps.EqualFunc(p.objects, other.objects, func(a, b plan.Object) bool {
 			return a.Known == b.Known && a.Hash == b.Hash && a.Options == b.Options
 		})
@@ -134,7 +135,7 @@ func (c *Controller) binding(name string) (*controlv1alpha1.Binding, error) {
 func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Binding) (p *placement, again, recheck bool) {
 	entries := entriesOf(binding)
 	p = &placement{
-		name: binding.Name, uid: binding.UID, generation: binding.Generation,
+		name: binding.Name, uid: binding.UID, generation: binding.Generation, orders: ordersOf(binding),
 		destinations: make(map[string]struct{}, len(binding.Spec.Destinations)),
 		objects:      make(map[objref.Ref]plan.Object, len(entries)),
 		resources:    map[schema.GroupResource]dynwatch.Resource{},
@@ -306,9 +307,9 @@ func (c *Controller) publish(name string, p *placement) {
 			}
 		}
 	}
-	maps.DeleteFunc(c.outcomes[name], func(mailbox string, _ outcome) bool {
+	maps.DeleteFunc(c.outcomes[name], func(mailbox string, o outcome) bool {
 		_, still := p.destinations[mailbox]
-		return !still
+		return !still && (p.deleting || p.uid != before.uid || !o.lingers())
 	})
 	c.mu.Unlock()
 	c.objects.forget(unlisted)
@@ -319,40 +320,56 @@ func (c *Controller) publish(name string, p *placement) {
 func (c *Controller) remove(ctx context.Context, binding *controlv1alpha1.Binding) (result, error) {
 	before := c.placementOf(binding.Name)
 	p := before
-	if before == nil || !before.deleting || before.uid != binding.UID || before.generation != binding.Generation {
+	if before == nil || !before.deleting || before.uid != binding.UID || before.generation != binding.Generation ||
+		before.texts != textsOf(binding) {
 		p = &placement{
-			name: binding.Name, uid: binding.UID, generation: binding.Generation, deleting: true, decided: c.clock.Now(),
+			name: binding.Name, uid: binding.UID, generation: binding.Generation, deleting: true, orders: ordersOf(binding),
+			decided: c.clock.Now(),
 		}
 		c.publish(binding.Name, p)
 		c.deliverEverywhere(p)
 	}
-	if len(c.left(p)) > 0 {
+	left := c.left(p)
+	if len(c.unreleased(p, left)) > 0 {
 		c.status.Add(binding.Name)
 		return result{}, nil
 	}
+	tellReleased(ctx, p, left)
 	return result{}, c.setFinalizer(ctx, binding, false)
 }
 
-// left returns where works of a Binding are that is being deleted, sorted: names of mailboxes, and of spaces that have not told
-// what they hold. The mailbox of a cluster that its space does not know any more counts as empty once its works are deleted:
-// nobody is there to take them out.
-func (c *Controller) left(p *placement) []string {
-	var names []string
+// remnant is where works of a Binding are that is being deleted: a mailbox, or a space that has not told what it holds.
+type remnant struct {
+	name  string
+	space bool
+}
+
+func (r remnant) String() string {
+	if r.space {
+		return "everything in space " + r.name
+	}
+	return r.name
+}
+
+// left returns where works of a Binding are that is being deleted, sorted. The mailbox of a cluster that its space does not
+// know any more, or does not let in, counts as empty once its works are deleted: nobody is there to take them out.
+func (c *Controller) left(p *placement) []remnant {
+	var left []remnant
 	for _, s := range c.spaces {
 		if !s.store.hasSynced() {
-			names = append(names, "everything in space "+s.name)
+			left = append(left, remnant{name: s.name, space: true})
 			continue
 		}
 		for _, mailbox := range s.store.mailboxes(p.uid) {
-			_, known := s.store.destination(mailbox)
+			d, _ := s.store.destination(mailbox)
 			deleted := !slices.ContainsFunc(s.store.of(p.uid, mailbox), func(w *plan.Work) bool { return !w.Deleting })
-			if known || !deleted {
-				names = append(names, mailbox)
+			if d.Accepted || !deleted {
+				left = append(left, remnant{name: mailbox})
 			}
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.SortFunc(left, func(a, b remnant) int { return strings.Compare(a.String(), b.String()) })
+	return left
 }
 
 // setFinalizer adds or removes our finalizer. The patch carries the version that was decided on: the list is written whole.

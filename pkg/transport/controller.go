@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -84,6 +85,8 @@ type Controller struct {
 	bindings workqueue.TypedRateLimitingInterface[string]
 	status   workqueue.TypedRateLimitingInterface[string]
 
+	bindingsTold cache.InformerSynced // all Bindings that were there at the start were told of
+
 	started time.Time // when Run began
 
 	mu         sync.Mutex
@@ -93,6 +96,8 @@ type Controller struct {
 	outcomes   map[string]map[string]outcome      // what came of deliveries, by Binding and mailbox
 	published  map[string]publication             // what was last written to the status of Bindings
 	unsettled  map[string]time.Time               // since when Bindings have a status that is held back
+
+	orphans orphans
 }
 
 // New returns a Controller that does nothing until Run.
@@ -115,6 +120,10 @@ func New(config Config) (*Controller, error) {
 		outcomes:   map[string]map[string]outcome{},
 		published:  map[string]publication{},
 		unsettled:  map[string]time.Time{},
+		orphans: orphans{
+			queue: newQueue[orphan](config.Clock, "transport-orphans"),
+			alive: map[types.UID]struct{}{}, found: map[*space]map[types.UID]struct{}{},
+		},
 	}
 	watch, err := dynwatch.New(dynwatch.Config{Source: c.wanted, Informer: config.Metadata, Handler: (*objectHandler)(c)})
 	if err != nil {
@@ -125,7 +134,7 @@ func New(config Config) (*Controller, error) {
 	for _, s := range config.Spaces {
 		c.spaces = append(c.spaces, newSpace(c, s))
 	}
-	_, err = config.Bindings.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	told, err := config.Bindings.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.onBinding(nil, obj) },
 		UpdateFunc: c.onBinding,
 		DeleteFunc: func(obj any) { c.onBinding(obj, nil) },
@@ -136,6 +145,7 @@ func New(config Config) (*Controller, error) {
 	if c.transforms, err = newCustomTransforms(c); err != nil {
 		return nil, err
 	}
+	c.bindingsTold = told.HasSynced
 	return c, nil
 }
 
@@ -178,13 +188,14 @@ func (c *Controller) Run(ctx context.Context) error {
 		for range 2 {
 			running.Go(func() { work(ctx, c.status, c.syncStatus) })
 		}
-		running.Go(func() { c.reportOrphans(ctx) })
 	})
+	running.Go(func() { c.runOrphans(ctx, c.bindingsTold) })
 
 	<-ctx.Done()
 	c.bindings.ShutDown()
 	c.status.ShutDown()
 	c.transforms.queue.ShutDown()
+	c.orphans.queue.ShutDown()
 	for _, s := range c.spaces {
 		s.queue.ShutDown()
 	}
@@ -263,11 +274,13 @@ func (c *Controller) onBinding(before, after any) {
 	}
 	old, okOld := before.(*controlv1alpha1.Binding)
 	current, ok := after.(*controlv1alpha1.Binding)
+	c.notice(old, current)
 	switch {
 	case !ok:
 		c.enqueueBinding(old.Name)
 	case okOld && old.UID == current.UID && old.Generation == current.Generation &&
-		(old.DeletionTimestamp == nil) == (current.DeletionTimestamp == nil) && slices.Equal(old.Finalizers, current.Finalizers):
+		(old.DeletionTimestamp == nil) == (current.DeletionTimestamp == nil) && slices.Equal(old.Finalizers, current.Finalizers) &&
+		textsOf(old) == textsOf(current):
 		c.status.Add(current.Name)
 	default:
 		c.enqueueBinding(current.Name)
@@ -322,32 +335,6 @@ func (c *Controller) using(gr schema.GroupResource) []string {
 		}
 	}
 	return names
-}
-
-// reportOrphans says once which works have no Binding. They are never deleted by themselves: a WDS that was restored from an
-// older backup, or emptied, must not take everything along.
-func (c *Controller) reportOrphans(ctx context.Context) {
-	for _, s := range c.spaces {
-		if !s.waitSynced(ctx) {
-			return
-		}
-		exists := map[any]bool{}
-		for _, obj := range c.config.Bindings.GetStore().List() {
-			if b, ok := obj.(*controlv1alpha1.Binding); ok {
-				exists[b.UID] = true
-			}
-		}
-		orphans := 0
-		for uid, example := range s.store.bindings() {
-			if !exists[uid] {
-				orphans++
-				klog.FromContext(ctx).Info("Works have no Binding; they are left as they are. Delete them, or create the Binding again and delete them afterwards",
-					logging.Space, s.name, logging.Binding, example.Binding, "bindingUID", uid,
-					"selector", controlv1alpha1.LabelBindingUID+"="+string(uid), "example", klog.KRef(example.Mailbox, example.Name))
-			}
-		}
-		orphanedBindings.WithLabelValues(s.name).Set(float64(orphans))
-	}
 }
 
 // placementOf returns what a Binding asks for, nil if that is not known.

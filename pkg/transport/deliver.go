@@ -26,6 +26,7 @@ type space struct {
 	store    *store
 	expected expectations
 	written  writings
+	fights   fights
 	retries  retries
 	queue    workqueue.TypedRateLimitingInterface[Key]
 	synced   chan struct{}
@@ -50,7 +51,18 @@ type outcome struct {
 	waiting []plan.Wait
 	// tooLarge are objects that fit into no work; the same for all destinations.
 	tooLarge []objref.Ref
+	// claims are objects that other WDSes deliver, disputes those that they want to.
+	claims, disputes []string
+	// heldBack counts objects that are held and should be otherwise.
+	heldBack int
+	// leaving are objects that are being handed over.
+	leaving []string
+	// removed is the placement, of a Binding that is being deleted, that the works were tried to be taken out for.
+	removed *placement
 }
+
+// lingers tells whether there is something to say of a destination, though it is not listed any more.
+func (o *outcome) lingers() bool { return len(o.errors)+len(o.leaving)+o.heldBack > 0 }
 
 func (s *space) run(ctx context.Context) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), logging.Space, s.name))
@@ -91,6 +103,13 @@ func (s *space) waitSynced(ctx context.Context) bool {
 // OnWork implements Handler.
 func (s *space) OnWork(before, after *plan.Work) {
 	s.store.setWork(before, after)
+	s.onForeign(before, after)
+	if before != nil && before.Foreign != (plan.WDS{}) {
+		before = nil
+	}
+	if after != nil && after.Foreign != (plan.WDS{}) {
+		after = nil
+	}
 	wrappedObjects.Add(step(before != nil, after != nil))
 	for _, work := range []*plan.Work{before, after} {
 		if work == nil {
@@ -98,8 +117,11 @@ func (s *space) OnWork(before, after *plan.Work) {
 		}
 		s.queue.Add(Key{Binding: work.Binding, Mailbox: work.Mailbox})
 		s.status.Add(work.Binding)
+		if before == nil || after == nil || before.BindingUID != after.BindingUID {
+			s.orphans.queue.Add(orphan{s, work.BindingUID})
+		}
 	}
-	if after == nil {
+	if before != nil && after == nil {
 		s.retries.note(before.UID, false, time.Time{})
 		s.written.forget(before.UID)
 		if p := s.placementOf(before.Binding); p != nil && p.deleting {
@@ -138,6 +160,9 @@ func (s *space) OnSynced() {
 		placements = append(placements, p)
 	}
 	s.mu.Unlock()
+	for _, uid := range s.store.bindings() {
+		s.orphans.queue.Add(orphan{s, uid})
+	}
 	for _, p := range placements {
 		s.deliverEverywhere(p)
 		s.status.Add(p.name)
@@ -157,11 +182,13 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 	if s.expected.unmet(key, works, s.clock.Now()) {
 		return result{after: patience}, nil // its event comes first
 	}
-	site := &plan.Site{Mailbox: key.Mailbox, Prefix: string(p.uid), Works: works}
+	site := s.site(p, key.Mailbox, works)
 	_, listed := p.destinations[key.Mailbox]
 	if p.deleting || !listed {
-		texts, _, err := s.do(ctx, key, p, plan.Remove(site).Actions)
-		s.record(key, outcome{errors: texts})
+		built := plan.Remove(site)
+		texts, _, err := s.do(ctx, key, p, built.Actions)
+		leaving, failures := leavingTexts(built.Leaving)
+		s.record(key, outcome{errors: slices.Concat(texts, failures), heldBack: built.HeldBack, leaving: leaving, removed: p})
 		return result{}, err
 	}
 	if owner, _ := s.owner(key.Mailbox); owner != s {
@@ -172,13 +199,21 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 
 	desired, problems := s.desiredAt(p, key.Mailbox)
 	built := plan.Build(desired, site)
-	actions, futile := s.written.sift(built.Actions, p.desired)
+	actions, futile := s.written.sift(built.Actions)
+	for _, work := range s.fights.over(key, built.Conflicts, works) {
+		actions = append(actions, plan.NudgeOf(work, plan.ReasonRetry))
+	}
 	texts, stale, err := s.do(ctx, key, p, actions)
-	texts = slices.Concat(problems, texts, futile)
+	leaving, failures := leavingTexts(built.Leaving)
+	texts = slices.Concat(problems, texts, futile, failures)
+	claims, disputes := conflictTexts(built.Conflicts)
 	if stale && err == nil {
 		err = ErrStale
 	}
-	s.record(key, outcome{desired: p.desired, errors: texts, waiting: built.Waiting, tooLarge: built.TooLarge})
+	s.record(key, outcome{
+		desired: p.desired, errors: texts, waiting: built.Waiting, tooLarge: built.TooLarge,
+		claims: claims, disputes: disputes, heldBack: built.HeldBack, leaving: leaving,
+	})
 	if err != nil {
 		return result{}, err
 	}
@@ -204,7 +239,7 @@ func (s *space) do(ctx context.Context, key Key, p *placement, actions []plan.Ac
 		switch {
 		case err == nil:
 			s.expected.expect(key, action, receipt, s.clock.Now())
-			s.written.note(receipt, p.desired)
+			s.written.note(receipt, action)
 			deliverySeconds.WithLabelValues(s.name).Observe(s.clock.Since(p.decided).Seconds())
 			klog.FromContext(ctx).V(2).Info("Wrote", "action", action.String())
 			continue
@@ -223,7 +258,8 @@ func (s *space) do(ctx context.Context, key Key, p *placement, actions []plan.Ac
 	return texts, stale, errors.Join(failures...)
 }
 
-// record notes the outcome of a delivery for the status. Of a destination that is no longer listed only errors are kept.
+// record notes the outcome of a delivery for the status. Of a destination that is no longer listed only what keeps works there
+// is kept.
 func (s *space) record(key Key, o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,8 +267,12 @@ func (s *space) record(key Key, o outcome) {
 	if p == nil {
 		return
 	}
-	if _, listed := p.destinations[key.Mailbox]; !listed && len(o.errors) == 0 {
+	if p.deleting {
+		s.bindings.Add(key.Binding) // it may be released now
+	}
+	if _, listed := p.destinations[key.Mailbox]; !listed && !p.deleting && !o.lingers() {
 		delete(s.outcomes[key.Binding], key.Mailbox)
+		s.status.Add(key.Binding)
 		return
 	}
 	if s.outcomes[key.Binding] == nil {

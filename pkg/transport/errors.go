@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
@@ -43,6 +44,11 @@ func writeError(a *plan.Action, err error) string {
 	secret := false
 	for i := range a.After {
 		secret = secret || isSecret(a.After[i].Ref)
+	}
+	if a.Verb == plan.Create && apierrors.IsAlreadyExists(err) {
+		// A work of ours would have been told of, unless it came just now: then the next look finds it.
+		return clip("work " + a.Name + " cannot be created: one of that name is there that does not bear our label " +
+			controlv1alpha1.LabelWDSUID + "; give it back, or delete the work")
 	}
 	var status apierrors.APIStatus
 	if secret && errors.As(err, &status) {

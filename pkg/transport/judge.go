@@ -20,6 +20,7 @@ const (
 // verdict is what is said of a situation.
 type verdict struct {
 	delivered, applied metav1.Condition
+	held               *metav1.Condition // nil if nobody asks for anything to be held
 	errors             []string
 	// recheck is after what time it may change by itself; zero is never.
 	recheck time.Duration
@@ -37,13 +38,20 @@ func judge(in situation) verdict {
 		if len(in.left) == 0 {
 			message = "all works are gone"
 		}
+		if len(in.heldBack) > 0 && in.hold != nil {
+			message += "; " + in.hold.message()
+		}
+		if len(in.leaving) > 0 {
+			message += "; " + names(in.leaving)
+		}
 		return verdict{
+			held:      in.hold.condition(),
 			delivered: no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDeleting, message),
 			applied:   no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotDelivered, "the Binding is being deleted"),
-			errors:    in.problems,
+			errors:    slices.Concat(in.problems, in.mistakes),
 		}
 	}
-	t := tally{texts: slices.Clone(in.problems), now: in.now}
+	t := tally{texts: slices.Clone(in.problems), heldBack: in.heldBack, leaving: in.leaving, now: in.now}
 	for i := range in.sites {
 		t.add(&in.sites[i])
 	}
@@ -51,7 +59,8 @@ func judge(in situation) verdict {
 		t.texts = append(t.texts, ref+": is too large for a work; see --max-size-wrapped")
 	}
 	v := t.verdict(in)
-	v.errors = slices.Concat(t.texts, t.refused)
+	v.errors = slices.Concat(t.texts, t.claims, t.disputes, t.refused, in.mistakes)
+	v.held = in.hold.condition()
 	v.recheck = t.recheck
 	return v
 }
@@ -61,6 +70,10 @@ type tally struct {
 	texts      []string // what kept objects from being delivered
 	refused    []string // what clusters said of objects that they could not apply
 	tooLarge   []string // objects
+	claims     []string // objects that other WDSes deliver
+	disputes   []string // objects that other WDSes would deliver as well
+	leaving    []string // objects that are being handed over
+	heldBack   []string // clusters
 	delivering []string // clusters
 	waiting    []string // "cluster: object"
 	applying   []string // clusters
@@ -75,10 +88,18 @@ func (t *tally) verdict(in situation) (v verdict) {
 	case len(t.texts) > 0:
 		v.delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonFailed,
 			fmt.Sprintf("%d errors, see status.errors", len(t.texts)))
+	case len(t.claims) > 0:
+		v.delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonConflict,
+			fmt.Sprintf("%d conflicts with other WDSes, see status.errors", len(t.claims)))
 	case len(t.delivering) > 0:
 		v.delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivering, "under way to: "+names(t.delivering))
 	case len(t.waiting) > 0:
 		v.delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivering, "waiting for: "+names(t.waiting))
+	case len(t.leaving) > 0:
+		v.delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivering, names(t.leaving))
+	case len(t.heldBack) > 0:
+		v.delivered = no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonHeld,
+			"annotation "+controlv1alpha1.AnnotationHold+" keeps changes from: "+names(t.heldBack))
 	default:
 		v.delivered = yes(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivered, scope)
 	}
@@ -106,6 +127,18 @@ func (t *tally) add(s *site) {
 	}
 	for _, text := range s.errors {
 		t.texts = append(t.texts, s.name+": "+text)
+	}
+	for _, text := range s.claims {
+		t.claims = append(t.claims, s.name+": "+text)
+	}
+	for _, text := range s.disputes {
+		t.disputes = append(t.disputes, s.name+": "+text)
+	}
+	for _, text := range s.leaving {
+		t.leaving = append(t.leaving, s.name+": "+text)
+	}
+	if s.heldBack > 0 {
+		t.heldBack = append(t.heldBack, s.name)
 	}
 	if !s.known {
 		t.delivering = append(t.delivering, s.name)

@@ -25,6 +25,12 @@ func siteWith(name string, items ...plan.Item) site {
 	return site{name: name, known: true, works: []workReport{{Work: &plan.Work{Items: items}, seen: now}}}
 }
 
+func siteClaiming(name string, items ...plan.Item) site {
+	s := siteWith(name, items...)
+	s.claims = []string{"theirs"}
+	return s
+}
+
 func failed(ref objref.Ref, message string, ago time.Duration) plan.Item {
 	return plan.Item{Ref: ref, State: plan.Failed, Reason: "AppliedManifestFailed", Message: message, Since: now.Add(-ago).Unix()}
 }
@@ -51,6 +57,37 @@ func TestJudge(t *testing.T) {
 			in:            situation{sites: []site{siteWith("a", applied), {name: "b"}}},
 			wantDelivered: "False Delivering: under way to: b",
 			wantApplied:   "False NotDelivered: see condition Delivered",
+		},
+		"TheyDeliver": {
+			in:            situation{sites: []site{siteClaiming("a", applied)}},
+			wantDelivered: "False Conflict: 1 conflicts with other WDSes, see status.errors",
+			wantApplied:   "False NotDelivered: see condition Delivered",
+			wantErrors:    []string{"a: theirs"},
+		},
+		"TheyWantIt": {
+			in:            situation{objects: 1, sites: []site{{name: "a", known: true, outcome: outcome{disputes: []string{"ours"}}, works: siteWith("a", applied).works}}},
+			wantDelivered: "True Delivered: 1 objects for 1 clusters",
+			wantApplied:   "True Applied: 1 objects for 1 clusters",
+			wantErrors:    []string{"a: ours"},
+		},
+		"HeldBack": {
+			in:            situation{heldBack: []string{"gone"}, mistakes: []string{"typo"}, sites: []site{{name: "a", known: true, outcome: outcome{heldBack: 2}}}},
+			wantDelivered: "False Held: annotation starling.io/hold keeps changes from: a, gone",
+			wantApplied:   "False NotDelivered: see condition Delivered",
+			wantErrors:    []string{"typo"},
+		},
+		"HandingOver": {
+			in:            situation{leaving: []string{"gone: x is handed over"}, sites: []site{siteWith("a", applied)}},
+			wantDelivered: "False Delivering: gone: x is handed over",
+			wantApplied:   "False NotDelivered: see condition Delivered",
+		},
+		"DeletingWhatIsHeld": {
+			in: situation{
+				deleting: true, left: []string{"b", "a"}, heldBack: []string{"a"}, leaving: []string{"b: x is handed over"},
+				hold: &holding{objects: []string{"configmaps web/settings"}},
+			},
+			wantDelivered: "False Deleting: waiting for works to be gone from: a, b; 1 objects are held by annotation starling.io/hold: configmaps web/settings; b: x is handed over",
+			wantApplied:   "False NotDelivered: the Binding is being deleted",
 		},
 		"Waiting": {
 			in: situation{sites: []site{{name: "a", known: true, outcome: outcome{waiting: []plan.Wait{

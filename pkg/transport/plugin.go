@@ -15,8 +15,9 @@ import (
 // what the work is now.
 var ErrStale = errors.New("the work is not what was planned on")
 
-// Plugin carries works into the mailboxes of one inventory and transport space. All works that it touches or tells of carry
-// the identity of one WDS; works of others do not exist for it.
+// Plugin carries works into the mailboxes of one inventory and transport space. All works that it touches carry the identity of
+// one WDS. It may tell of works of other WDSes as well, so that conflicts with them are found: of those it tells only what a
+// plan.Stake is made of. Works of nobody do not exist for it.
 //
 // A Plugin keeps no queue and retries nothing: its caller does. It holds no content of works.
 type Plugin interface {

@@ -110,7 +110,11 @@ type situation struct {
 	generation int64
 	deleting   bool
 	left       []string // where works are of a Binding that is being deleted
+	leaving    []string // objects that are being handed over from where they are not wanted any more
+	mistakes   []string // in annotations
+	hold       *holding // nil if nobody asks for anything to be held
 	objects    int
+	heldBack   []string // mailboxes that are not listed any more, and hold something held
 	problems   []string // of objects, whatever the destination, and of destinations that are not listed any more
 	sites      []site   // the destinations, sorted by name
 	now        time.Time
@@ -147,7 +151,10 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 	if p == nil || p.uid != binding.UID {
 		return situation{}, false
 	}
-	in = situation{generation: p.generation, deleting: p.deleting, problems: slices.Clone(p.problems), now: now}
+	in = situation{
+		generation: p.generation, deleting: p.deleting, problems: slices.Clone(p.problems), mistakes: p.mistakes,
+		hold: c.holdingOf(p), now: now,
+	}
 	c.mu.Lock()
 	outcomes := maps.Clone(c.outcomes[binding.Name])
 	c.mu.Unlock()
@@ -156,10 +163,18 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 			for _, text := range o.errors {
 				in.problems = append(in.problems, mailbox+": "+text)
 			}
+			for _, text := range o.leaving {
+				in.leaving = append(in.leaving, mailbox+": "+text)
+			}
+			if o.heldBack > 0 {
+				in.heldBack = append(in.heldBack, mailbox)
+			}
 		}
 	}
 	if p.deleting {
-		in.left = c.left(p)
+		for _, r := range c.left(p) {
+			in.left = append(in.left, r.String())
+		}
 		return in, true
 	}
 	in.objects = p.desired.Len()
@@ -189,7 +204,13 @@ func decideStatus(old *controlv1alpha1.BindingStatus, in situation) (controlv1al
 		Conditions:         slices.Clone(old.Conditions),
 	}
 	v := judge(in)
-	for _, condition := range []metav1.Condition{v.delivered, v.applied} {
+	conditions := []metav1.Condition{v.delivered, v.applied}
+	if v.held != nil {
+		conditions = append(conditions, *v.held)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, controlv1alpha1.BindingConditionHeld)
+	}
+	for _, condition := range conditions {
 		condition.ObservedGeneration = in.generation
 		condition.LastTransitionTime = metav1.NewTime(in.now)
 		meta.SetStatusCondition(&status.Conditions, condition)

@@ -1,7 +1,8 @@
 package transport
 
 import (
-	"iter"
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
 	"sync"
@@ -17,7 +18,8 @@ import (
 type store struct {
 	mu           sync.RWMutex
 	synced       bool
-	works        map[types.UID]map[string]mailbox
+	works        map[types.UID]map[string]mailbox // ours
+	foreign      map[string]*others               // those of other WDSes, by mailbox
 	destinations map[string]Destination
 }
 
@@ -25,7 +27,7 @@ type store struct {
 type mailbox map[string]*plan.Work
 
 func newStore() *store {
-	return &store{works: map[types.UID]map[string]mailbox{}, destinations: map[string]Destination{}}
+	return &store{works: map[types.UID]map[string]mailbox{}, foreign: map[string]*others{}, destinations: map[string]Destination{}}
 }
 
 func (s *store) setSynced() {
@@ -40,11 +42,13 @@ func (s *store) hasSynced() bool {
 	return s.synced
 }
 
-// setWork replaces before by after. A work that was edited to belong to another Binding leaves its old place.
+// setWork replaces before by after. A work that was edited to belong to another Binding, or WDS, leaves its old place.
 func (s *store) setWork(before, after *plan.Work) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before != nil {
+	if before != nil && before.Foreign != (plan.WDS{}) {
+		s.setForeign(before.Mailbox, before.Name, nil)
+	} else if before != nil {
 		mailboxes := s.works[before.BindingUID]
 		delete(mailboxes[before.Mailbox], before.Name)
 		if len(mailboxes[before.Mailbox]) == 0 {
@@ -55,6 +59,10 @@ func (s *store) setWork(before, after *plan.Work) {
 		}
 	}
 	if after == nil {
+		return
+	}
+	if after.Foreign != (plan.WDS{}) {
+		s.setForeign(after.Mailbox, after.Name, after)
 		return
 	}
 	mailboxes := s.works[after.BindingUID]
@@ -106,20 +114,23 @@ func (s *store) has(binding types.UID, name string) bool {
 	return len(s.works[binding][name]) > 0
 }
 
-// bindings returns the UIDs of all Bindings that have works, each with one of its works, in no order.
-func (s *store) bindings() iter.Seq2[types.UID, *plan.Work] {
+// bindings returns the UIDs of all Bindings that have works, in no order.
+func (s *store) bindings() []types.UID {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	example := make(map[types.UID]*plan.Work, len(s.works))
-	for uid, mailboxes := range s.works {
-		for _, works := range mailboxes {
-			for _, work := range works {
-				example[uid] = work
-			}
-			break
+	return slices.Collect(maps.Keys(s.works))
+}
+
+// example returns one of the works of a Binding, nil if it has none.
+func (s *store) example(binding types.UID) *plan.Work {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, works := range s.works[binding] {
+		for _, work := range works {
+			return work
 		}
 	}
-	return maps.All(example)
+	return nil
 }
 
 // expectations remember our own writes until the Plugin has told of them: until then a plan would be made on what is no more.
@@ -186,13 +197,15 @@ type writings struct {
 	last map[types.UID]writing
 }
 
+// writing is a write and what it came to.
 type writing struct {
 	generation int64
 	recorded   transform.Hash
-	desired    *plan.Desired
+	// after sums up what the work was to hold, with the options.
+	after uint64
 }
 
-func (w *writings) note(r Receipt, d *plan.Desired) {
+func (w *writings) note(r Receipt, a *plan.Action) {
 	if r.Recorded == (transform.Hash{}) {
 		return
 	}
@@ -201,7 +214,7 @@ func (w *writings) note(r Receipt, d *plan.Desired) {
 	if w.last == nil {
 		w.last = map[types.UID]writing{}
 	}
-	w.last[r.UID] = writing{generation: r.Generation, recorded: r.Recorded, desired: d}
+	w.last[r.UID] = writing{generation: r.Generation, recorded: r.Recorded, after: sum(a.After)}
 }
 
 func (w *writings) forget(uid types.UID) {
@@ -211,16 +224,28 @@ func (w *writings) forget(uid types.UID) {
 }
 
 // sift takes out the actions that would write once more what was written to that very generation of a work, and says so.
-func (w *writings) sift(actions []plan.Action, d *plan.Desired) (kept []plan.Action, texts []string) {
+func (w *writings) sift(actions []plan.Action) (kept []plan.Action, texts []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kept = slices.DeleteFunc(actions, func(a plan.Action) bool {
 		last, ok := w.last[a.UID]
-		futile := ok && a.Reason == plan.ReasonRepair && last == writing{a.Generation, a.Recorded, d}
+		futile := ok && a.Verb == plan.Patch && a.Reason == plan.ReasonRepair &&
+			last.generation == a.Generation && last.recorded == a.Recorded && last.after == sum(a.After)
 		if futile {
 			texts = append(texts, "work "+a.Name+": the space changes what is written to it")
 		}
 		return futile
 	})
 	return kept, texts
+}
+
+// sum sums up what a work holds after a write.
+func sum(entries []plan.Entry) uint64 {
+	h := fnv.New64a()
+	for i := range entries {
+		e := &entries[i]
+		_, _ = h.Write(e.Hash[:])
+		_, _ = fmt.Fprint(h, e.Ref, e.Options)
+	}
+	return h.Sum64()
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -31,8 +30,8 @@ func TestStore(t *testing.T) {
 	}
 	s.setWork(&edited, nil)
 	s.setWork(b, nil)
-	for uid := range s.bindings() {
-		t.Errorf("works of %s are left", uid)
+	if left := s.bindings(); len(left) > 0 || s.example("1") != nil {
+		t.Errorf("works of %s are left", left)
 	}
 	if len(s.works) != 0 {
 		t.Errorf("the empty store holds %v", s.works)
@@ -117,27 +116,33 @@ func TestRetries(t *testing.T) {
 }
 
 func TestWritingsTellEditsFromASpaceThatChangesWhatIsWritten(t *testing.T) {
-	d, other := plan.NewDesired(nil, packing.Limits{}), plan.NewDesired(nil, packing.Limits{})
+	after := []plan.Entry{{Ref: settings, Hash: transform.Hash{1}}}
+	other := []plan.Entry{{Ref: settings, Hash: transform.Hash{2}}}
+	flagged := []plan.Entry{{Ref: settings, Hash: transform.Hash{1}, Options: plan.Options{Orphan: true}}}
 	ours := transform.HashOf([]byte("ours"))
-	repair := func(generation int64) []plan.Action {
-		return []plan.Action{{Verb: plan.Patch, Reason: plan.ReasonRepair, Name: "w", UID: "1", Generation: generation, Recorded: ours}}
-	}
 	var w writings
-	check := func(what string, generation int64, d *plan.Desired, wantKept, wantTexts int) {
+	check := func(what string, generation int64, after []plan.Entry, wantKept, wantTexts int) {
 		t.Helper()
-		if kept, texts := w.sift(repair(generation), d); len(kept) != wantKept || len(texts) != wantTexts {
+		repair := plan.Action{
+			Verb: plan.Patch, Reason: plan.ReasonRepair, Name: "w", UID: "1", Generation: generation, Recorded: ours, After: after,
+		}
+		if kept, texts := w.sift([]plan.Action{repair}); len(kept) != wantKept || len(texts) != wantTexts {
 			t.Errorf("%s: kept %d, texts %q", what, len(kept), texts)
 		}
 	}
-	check("never written by us", 4, d, 1, 0)
-	w.note(Receipt{UID: "1", Generation: 5, Recorded: ours}, d)
-	check("the generation that we wrote is not what we wrote", 5, d, 0, 1)
-	check("somebody edited it", 6, d, 1, 0)
+	check("never written by us", 4, after, 1, 0)
+	w.note(Receipt{UID: "1", Generation: 5, Recorded: ours}, &plan.Action{After: after})
+	check("the generation that we wrote is not what we wrote", 5, after, 0, 1)
+	check("somebody edited it", 6, after, 1, 0)
 	check("something else is wanted", 5, other, 1, 0)
-	w.note(Receipt{UID: "1", Generation: 5}, other)
-	check("a nudge came after it", 5, d, 0, 1)
+	check("other options are wanted", 5, flagged, 1, 0)
+	w.note(Receipt{UID: "1", Generation: 5}, &plan.Action{Verb: plan.Nudge})
+	check("a nudge came after it", 5, after, 0, 1)
+	if kept, _ := w.sift([]plan.Action{{Verb: plan.Delete, Reason: plan.ReasonRepair, UID: "1", Generation: 5, Recorded: ours, After: after}}); len(kept) != 1 {
+		t.Error("a deletion was held to be futile")
+	}
 	ours = transform.Hash{}
-	check("somebody took the annotation away", 5, d, 1, 0)
+	check("somebody took the annotation away", 5, after, 1, 0)
 	w.forget("1")
-	check("forgotten", 5, d, 1, 0)
+	check("forgotten", 5, after, 1, 0)
 }

@@ -45,8 +45,21 @@ const (
 	//   - Delivering: writes are under way.
 	//   - Failed: some writes failed, or some objects could not be read; status.errors says which. What was delivered
 	//     before stays.
+	//   - Conflict: some objects are delivered by other WDSes with other content; status.errors says which.
+	//   - Held: an annotation keeps changes from some mailboxes; see condition Held.
 	//   - Deleting: the Binding is being deleted; the message names the clusters whose mailboxes still hold works of it.
 	BindingConditionDelivered = "Delivered"
+
+	// BindingConditionHeld says which objects stay as they are in all mailboxes because the annotation starling.io/hold says so.
+	// Without that annotation the condition is not there.
+	//
+	// Reasons when True:
+	//   - Held: the message names the objects.
+	//   - InvalidHold: the annotation cannot be understood, so everything is held; status.errors says what is wrong.
+	//
+	// Reasons when False:
+	//   - NothingHeld: nothing that the Binding lists or has delivered is named in the annotation.
+	BindingConditionHeld = "Held"
 
 	// BindingConditionApplied says whether the clusters have applied what was delivered.
 	//
@@ -81,6 +94,10 @@ const (
 	ReasonNotDelivered = "NotDelivered"
 	ReasonNotApplied   = "NotApplied"
 	ReasonErrors       = "Errors"
+	ReasonConflict     = "Conflict"
+	ReasonHeld         = "Held"
+	ReasonInvalidHold  = "InvalidHold"
+	ReasonNothingHeld  = "NothingHeld"
 	ReasonDelivered    = "Delivered"
 	ReasonDelivering   = "Delivering"
 	ReasonFailed       = "Failed"

@@ -36,6 +36,13 @@ const (
 	// it would try again only after its back-off.
 	LabelNudge = "starling.io/nudge"
 
+	// AnnotationHold on a Binding lists objects that stay in all mailboxes exactly as they are: "*" for all, or entries
+	// <resource>.<group>/<namespace>/<name>, separated by commas. Owner: whoever holds.
+	AnnotationHold = "starling.io/hold"
+	// AnnotationRelease on a Binding that is being deleted says whose works it need not wait for: "force" for all clusters, or
+	// "clusters=" and their names, separated by commas. Owner: the user.
+	AnnotationRelease = "starling.io/release"
+
 	// AnnotationBinding is put on works: the whole name of their Binding.
 	AnnotationBinding = "starling.io/binding"
 	// AnnotationContentHash is put on works: the hash of their spec as it was written. A spec that hashes otherwise was

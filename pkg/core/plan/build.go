@@ -20,6 +20,8 @@ type Plan struct {
 	Conflicts []Conflict
 	// Leaving lists the objects that are not wanted any more and are being handed over to somebody else. Sorted.
 	Leaving []HandOver
+	// HeldBack counts the objects that are not as they are wanted because they are held.
+	HeldBack int
 	// TooLarge lists the objects that fit into no work. What works hold of them is held as it is. Sorted.
 	TooLarge []objref.Ref
 }
@@ -47,6 +49,7 @@ type Site struct {
 // Remove plans to take everything out of the works of a site.
 func Remove(site *Site) Plan {
 	b := newBuilder(&Desired{}, site)
+	b.countHeld()
 	b.act()
 	b.finish()
 	return b.plan
@@ -58,6 +61,7 @@ func Remove(site *Site) Plan {
 func Build(d *Desired, site *Site) Plan {
 	b := newBuilder(d, site)
 	b.look()
+	b.countHeld()
 	b.disputes()
 	b.settle()
 	b.act()
@@ -127,7 +131,7 @@ func (b *builder) options(i int, item *Item) Options {
 	case item != nil && !released(item):
 		return letGo()
 	default:
-		options.Observe = true
+		return Options{Observe: true}
 	}
 	return options
 }
@@ -172,6 +176,31 @@ func (b *builder) look() {
 		}
 	}
 	slices.SortFunc(b.plan.TooLarge, objref.Compare)
+}
+
+// countHeld counts what is held back.
+func (b *builder) countHeld() {
+	if !b.site.Hold.Any() {
+		return
+	}
+	for i := range b.desired.objects {
+		object := &b.desired.objects[i]
+		if !b.site.Hold.Holds(object.Ref) {
+			continue
+		}
+		if b.held[i] == nowhere {
+			b.plan.HeldBack++
+		} else if item := b.item(b.held[i]); object.Known && item.Hash != object.Hash || item.Options != object.Options {
+			b.plan.HeldBack++
+		}
+	}
+	for _, work := range b.works {
+		for j := range work.Items {
+			if _, wanted := b.desired.index[work.Items[j].Ref]; !wanted && b.isHeld(work, &work.Items[j]) {
+				b.plan.HeldBack++
+			}
+		}
+	}
 }
 
 // settle gives each object its home.

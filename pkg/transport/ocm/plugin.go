@@ -20,7 +20,6 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
@@ -115,25 +114,22 @@ func (p *Plugin) Run(ctx context.Context, handler transport.Handler) error {
 	return nil
 }
 
-// workInformer returns an informer on the ManifestWorks of our WDS, which holds *kept.
+// workInformer returns an informer on the ManifestWorks of all WDSes, which holds *kept.
 func (p *Plugin) workInformer() (cache.SharedIndexInformer, error) {
 	client := p.works.WorkV1().ManifestWorks(metav1.NamespaceAll)
-	ours := func(o *metav1.ListOptions) {
-		o.LabelSelector = controlv1alpha1.LabelWDSUID + "=" + string(p.config.WDSUID)
-	}
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			ours(&o)
+			o.LabelSelector = everyWDS
 			return client.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			ours(&o)
+			o.LabelSelector = everyWDS
 			return client.Watch(ctx, o)
 		},
 	}, &workv1.ManifestWork{}, 0, cache.Indexers{})
 	err := informer.SetTransform(func(obj any) (any, error) {
 		if work, ok := obj.(*workv1.ManifestWork); ok {
-			return keep(work), nil
+			return p.keep(work), nil
 		}
 		return obj, nil
 	})

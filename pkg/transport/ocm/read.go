@@ -61,7 +61,7 @@ func same(a, b *plan.Work) bool {
 }
 
 func equalWork(a, b *plan.Work) bool {
-	return a.UID == b.UID && a.Generation == b.Generation && a.BindingUID == b.BindingUID && a.Binding == b.Binding &&
+	return a.UID == b.UID && a.Generation == b.Generation && a.Created == b.Created && a.Foreign == b.Foreign && a.BindingUID == b.BindingUID && a.Binding == b.Binding &&
 		a.Wave == b.Wave && a.Recorded == b.Recorded && a.Actual == b.Actual && a.Deleting == b.Deleting && a.Nudges == b.Nudges
 }
 
@@ -84,6 +84,7 @@ func read(work *workv1.ManifestWork) *plan.Work {
 		UID:             work.UID,
 		ResourceVersion: work.ResourceVersion,
 		Generation:      work.Generation,
+		Created:         work.CreationTimestamp.Unix(),
 		BindingUID:      types.UID(one(work.Labels[controlv1alpha1.LabelBindingUID])),
 		Binding:         one(work.Annotations[controlv1alpha1.AnnotationBinding]),
 		Wave:            packing.WaveSecond,
@@ -174,8 +175,12 @@ func readFlags(work *workv1.ManifestWork, items []plan.Item) {
 	}
 	for i := range work.Spec.ManifestConfigs {
 		c := &work.Spec.ManifestConfigs[i]
-		if c.UpdateStrategy != nil && c.UpdateStrategy.Type == workv1.UpdateStrategyTypeCreateOnly {
+		switch {
+		case c.UpdateStrategy == nil:
+		case c.UpdateStrategy.Type == workv1.UpdateStrategyTypeCreateOnly:
 			flag(&c.ResourceIdentifier, func(item *plan.Item) { item.CreateOnly = true })
+		case c.UpdateStrategy.Type == workv1.UpdateStrategyTypeReadOnly:
+			flag(&c.ResourceIdentifier, func(item *plan.Item) { item.Observe = true })
 		}
 	}
 	if d := work.Spec.DeleteOption; d != nil && d.SelectivelyOrphan != nil {

@@ -70,10 +70,9 @@ func remainder(entries []plan.Entry) workv1.ManifestWorkSpec {
 	var spec workv1.ManifestWorkSpec
 	for i := range entries {
 		e := &entries[i]
-		if e.CreateOnly {
+		if strategy := strategyOf(e.Options); strategy != nil {
 			spec.ManifestConfigs = append(spec.ManifestConfigs, workv1.ManifestConfigOption{
-				ResourceIdentifier: identifier(e.Ref),
-				UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly},
+				ResourceIdentifier: identifier(e.Ref), UpdateStrategy: strategy,
 			})
 		}
 		if e.Orphan {
@@ -88,6 +87,16 @@ func remainder(entries []plan.Entry) workv1.ManifestWorkSpec {
 		}
 	}
 	return spec
+}
+
+func strategyOf(o plan.Options) *workv1.UpdateStrategy {
+	switch {
+	case o.Observe:
+		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}
+	case o.CreateOnly:
+		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}
+	}
+	return nil
 }
 
 func identifier(ref objref.Ref) workv1.ResourceIdentifier {

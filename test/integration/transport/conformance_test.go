@@ -149,6 +149,7 @@ func conform(t *testing.T, s subject) {
 		}
 	}
 	flagged := func(o plan.Object) plan.Object { o.CreateOnly, o.Orphan = true, true; return o }
+	observed := func(o plan.Object) plan.Object { o.Observe = true; return o }
 	a, b, c, d := cm(t, "a", "1"), cm(t, "b", "1"), cm(t, "c", "1"), cm(t, "d", "1")
 
 	testenv.Eventually(t, patience, func() (bool, string) {
@@ -159,7 +160,7 @@ func conform(t *testing.T, s subject) {
 	deliver(a, b, c)
 	deliver(a, cm(t, "b", "2"), c)
 	deliver(a, flagged(b), c)
-	deliver(flagged(a), b, c, d)
+	deliver(flagged(a), b, observed(c), d)
 	deliver(b, d)
 	deliver(a, b, c, d)
 
@@ -198,10 +199,21 @@ func conform(t *testing.T, s subject) {
 	})
 	holds(cm(t, "a", "3"), cm(t, "b", "3"), cm(t, "c", "3"), cm(t, "d", "3"))
 
-	// Another WDS sees nothing of it; after a restart all is known.
+	// Another WDS sees nothing of it, or sees it as what it is, with all that a stake is made of; after a restart all is known.
 	_, other, stopOther := observe(t, s, "another-wds")
-	if works := other.of(origin.BindingUID, s.mailbox); len(works) != 0 {
-		t.Errorf("another WDS is told of %d works", len(works))
+	ours := m.of(origin.BindingUID, s.mailbox)
+	for _, theirs := range other.of(origin.BindingUID, s.mailbox) {
+		work := ours[slices.IndexFunc(ours, func(w *plan.Work) bool { return w.Name == theirs.Name })]
+		if !strings.HasPrefix(string(theirs.Foreign.UID), "wds") || theirs.Foreign.Name == "" || work.Foreign != (plan.WDS{}) || theirs.Created == 0 {
+			t.Errorf("another WDS is told of %+v", theirs)
+		}
+		for i := range theirs.Items {
+			want, got := plan.StakeOf(work, &work.Items[i]), plan.StakeOf(theirs, &theirs.Items[i])
+			want.WDS = theirs.Foreign
+			if diff := cmp.Diff(want, got); diff != "" || theirs.Items[i].Ref != work.Items[i].Ref || theirs.Items[i].Message != "" {
+				t.Errorf("another WDS is told of another stake (-ours +theirs):\n%s", diff)
+			}
+		}
 	}
 	stopOther()
 	stop()

@@ -45,7 +45,9 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
+func TestMain(m *testing.M) {
+	testenv.Main(m, testenv.Options{Spaces: []string{"its1", "wds1", "wds2"}})
+}
 
 const patience = 30 * time.Second
 
@@ -72,6 +74,8 @@ type environment struct {
 	t        *testing.T
 	fleet    *testenv.Fleet
 	wds, its dynamic.Interface
+	// space is the name of the WDS.
+	space string
 	// name is the test's own: of its namespace, and the prefix of its clusters and Bindings.
 	name  string
 	agent *agent
@@ -88,14 +92,7 @@ func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
 	e := &environment{t: t, fleet: fleet, name: fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), runs.Add(1))}
-	connect := func(space string) dynamic.Interface {
-		c, err := dynamic.NewForConfig(fleet.Config(t, space))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	e.wds, e.its = connect("wds1"), connect("its1")
+	e.space, e.wds, e.its = "wds1", e.connect("wds1"), e.connect("its1")
 	installed.Do(func() {
 		dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "open-cluster-management.io/api").Output()
 		if err != nil {
@@ -110,6 +107,25 @@ func newEnvironment(t *testing.T) *environment {
 	e.create(namespaces, "", e.name, nil)
 	e.agent = newAgent(e)
 	return e
+}
+
+func (e *environment) connect(space string) dynamic.Interface {
+	e.t.Helper()
+	c, err := dynamic.NewForConfig(e.fleet.Config(e.t, space))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return c
+}
+
+// neighbour returns the same environment as the users of another WDS see it.
+func (e *environment) neighbour() *environment {
+	e.t.Helper()
+	other := &environment{t: e.t, fleet: e.fleet, wds: e.connect("wds2"), its: e.its, space: "wds2", name: e.name, agent: e.agent}
+	e.install("wds2", other.wds, "../../../config/crd/control.kubestellar.io_bindings.yaml", bindings)
+	e.install("wds2", other.wds, "../../../config/crd/control.kubestellar.io_customtransforms.yaml", customTransforms)
+	other.create(namespaces, "", e.name, nil)
+	return other
 }
 
 func (e *environment) install(space string, c dynamic.Interface, file string, resource schema.GroupVersionResource) {
@@ -432,7 +448,7 @@ type running struct {
 func (e *environment) start(limits packing.Limits, more ...transport.Space) *running {
 	e.t.Helper()
 	r := &requests{count: map[string]int{}}
-	wdsConfig, itsConfig := r.wrap(e.fleet.Config(e.t, "wds1"), "wds1"), r.wrap(e.fleet.Config(e.t, "its1"), "its1")
+	wdsConfig, itsConfig := r.wrap(e.fleet.Config(e.t, e.space), e.space), r.wrap(e.fleet.Config(e.t, "its1"), "its1")
 	wdsConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(q *http.Request) (*http.Response, error) {
 			if e.blind.Load() && strings.HasSuffix(q.URL.Path, "/customtransforms") {
@@ -457,7 +473,7 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 	must(err)
 	objects, err := dynamic.NewForConfig(wdsConfig)
 	must(err)
-	writer, err := write.New(wdsConfig, "wds1", ocm.FieldManager)
+	writer, err := write.New(wdsConfig, e.space, ocm.FieldManager)
 	must(err)
 	uid := e.wdsUID()
 	controller, err := transport.New(transport.Config{
@@ -467,7 +483,7 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 		Objects:          objects,
 		WDS:              writer,
 		Spaces: append([]transport.Space{{Name: "its1", Connect: func(context.Context) (transport.Plugin, error) {
-			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: "wds1", WDSUID: uid})
+			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: e.space, WDSUID: uid})
 		}}}, more...),
 		Pipeline:    transform.Standard(),
 		Limits:      limits,

@@ -1,0 +1,280 @@
+package transport
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/transport/ocm"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+// stake returns how a WDS has the ConfigMap "one" in a mailbox: "delivers 1", "claims 1", "lets go 1".
+func (e *environment) stake(mailbox string) string {
+	e.t.Helper()
+	var stakes []string
+	for _, work := range e.works(mailbox) {
+		if work.DeletionTimestamp != nil || work.Labels[controlv1alpha1.LabelWDSUID] != string(e.wdsUID()) {
+			continue
+		}
+		for _, line := range describe(e.t, &work) {
+			_, content, _ := strings.Cut(line, ": ")
+			how := "delivers"
+			for _, c := range work.Spec.ManifestConfigs {
+				switch {
+				case c.ResourceIdentifier.Name != "one":
+				case c.UpdateStrategy.Type == workv1.UpdateStrategyTypeReadOnly:
+					how = "claims"
+				case work.Spec.DeleteOption != nil && work.Spec.DeleteOption.SelectivelyOrphan != nil:
+					how = "lets go"
+				}
+			}
+			if strings.Contains(line, e.name+"/one") {
+				stakes = append(stakes, how+" "+content)
+			}
+		}
+	}
+	return strings.Join(stakes, ", ")
+}
+
+func (e *environment) expectStake(mailbox, want string) {
+	e.t.Helper()
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		got := e.stake(mailbox)
+		return got == want, fmt.Sprintf("%s %q, want %q; status %+v", e.space, got, want, statusOf(e.binding()))
+	})
+}
+
+// expectOlder waits until a work that is made now is younger than those in the mailbox: their ages are told in seconds.
+func (e *environment) expectOlder(mailbox string) {
+	e.t.Helper()
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		for _, work := range e.works(mailbox) {
+			if time.Now().Unix() == work.CreationTimestamp.Unix() {
+				return false, "the second is not over"
+			}
+		}
+		return true, ""
+	})
+}
+
+// expectErrors waits until the Binding has exactly these errors.
+func (e *environment) expectErrors(want ...string) {
+	e.t.Helper()
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		b := e.binding()
+		if b == nil {
+			return false, "the Binding is gone"
+		}
+		return slices.Equal(b.Status.Errors, want), fmt.Sprintf("%s: %+v, want errors %q", e.space, b.Status, want)
+	})
+}
+
+// TestConflict has two WDSes deliver the same object with other content to one cluster: who came first stays, and both are told.
+// Then the first one leaves, in each of the ways that there are, and the other one follows without the object being deleted.
+func TestConflict(t *testing.T) {
+	for name, leave := range map[string]func(*environment, []string){
+		"Unlisted": func(e *environment, sites []string) { e.rebind(sites) },
+		"DestinationLeft": func(e *environment, _ []string) {
+			e.rebind(nil, entry{resource: configMaps, namespace: e.name, name: "one"})
+		},
+		"BindingDeleted": func(e *environment, _ []string) { e.delete(bindings, "", e.name) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := newEnvironment(t)
+			second := first.neighbour()
+			sites := first.clusters(2)
+			a, b := first.start(roomy), second.start(roomy)
+			one := first.configMap("one", "1")
+			first.bind(sites[:1], one)
+			first.applied()
+
+			second.configMap("one", "2")
+			second.bind(sites, one)
+			second.expectStake(sites[0], "claims 2")
+			second.expectStake(sites[1], "delivers 2") // nobody else is there
+			object := "configmaps " + first.name + "/one"
+			const way = "make the contents equal, or take the object out of one of the two"
+			second.expectErrors(fmt.Sprintf(`%s: %s: WDS "wds1" (Binding %q) delivers it, with other content; ours waits until that leaves: %s`,
+				sites[0], object, first.name, way))
+			second.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonConflict)
+			first.expectErrors(fmt.Sprintf(`%s: %s: WDS "wds2" (Binding %q) wants to deliver it too, with other content; ours stays: %s`,
+				sites[0], object, first.name, way))
+			first.applied()
+			first.expectStake(sites[0], "delivers 1")
+
+			// A restart of both writes nothing.
+			a.stop()
+			b.stop()
+			a, b = first.start(roomy), second.start(roomy)
+			first.edit("one", "3") // who has it may edit it
+			first.expectStake(sites[0], "delivers 3")
+			second.edit("one", "4") // and who waits may as well
+			second.expectStake(sites[0], "claims 4")
+			if first.stake(sites[0]) != "delivers 3" {
+				t.Errorf("the first one %s", first.stake(sites[0]))
+			}
+
+			// The cluster is offline: nobody can say that the object would stay.
+			first.agent.set(func(agent *agent) { agent.offline[sites[0]] = true })
+			a.reset()
+			b.reset()
+			leave(first, sites[:1])
+			first.expectStake(sites[0], "lets go 3")
+			if name == "BindingDeleted" {
+				first.expectDeleting(sites[0] + "; " + sites[0] + ": " + object + ` is handed over to WDS "wds2" (Binding "` + first.name + `")`)
+			}
+			if got := second.stake(sites[0]); got != "claims 4" {
+				t.Errorf("the second one %s before the first one was let go", got)
+			}
+			first.agent.set(func(agent *agent) { agent.offline[sites[0]] = false })
+			first.expectStake(sites[0], "")
+			second.expectStake(sites[0], "delivers 4")
+			second.expectErrors()
+			second.applied()
+			if name == "BindingDeleted" {
+				testenv.Eventually(t, patience, func() (bool, string) { return first.binding() == nil, "the Binding is there" })
+			} else {
+				first.expectErrors()
+				first.applied()
+			}
+			if got := b.made()["its1 patch manifestworks"]; got != 1 {
+				t.Errorf("the second one made %d writes, want 1", got)
+			}
+			if got := a.made(); got["its1 patch manifestworks"] != 1 || got["its1 delete manifestworks"] != 1 {
+				t.Errorf("the first one made %v, want a patch and a deletion", got)
+			}
+		})
+	}
+}
+
+// TestConflictEndsWithEqualBytes edits one side to what the other side wants.
+func TestConflictEndsWithEqualBytes(t *testing.T) {
+	first := newEnvironment(t)
+	second := first.neighbour()
+	sites := first.clusters(1)
+	first.start(roomy)
+	second.start(roomy)
+	one := first.configMap("one", "1")
+	first.bind(sites, one)
+	first.applied()
+	first.expectOlder(sites[0])
+	second.configMap("one", "2")
+	second.bind(sites, one)
+	second.expectStake(sites[0], "claims 2")
+
+	first.edit("one", "2")
+	for _, e := range []*environment{first, second} {
+		e.expectStake(sites[0], "delivers 2")
+		e.expectErrors()
+		e.applied()
+	}
+	first.edit("one", "3") // the first one is still the earlier
+	second.expectStake(sites[0], "claims 2")
+	first.expectStake(sites[0], "delivers 3")
+	second.edit("one", "3")
+	for _, e := range []*environment{first, second} {
+		e.expectStake(sites[0], "delivers 3")
+		e.expectErrors()
+		e.applied()
+	}
+	// One of two that deliver the same leaves the other one alone.
+	first.delete(bindings, "", first.name)
+	testenv.Eventually(t, patience, func() (bool, string) { return first.binding() == nil, "the Binding is there" })
+	second.applied()
+	second.expectStake(sites[0], "delivers 3")
+}
+
+// TestSimultaneousDelivery has two controllers deliver before either has seen the other's work: the work that is older stays.
+func TestSimultaneousDelivery(t *testing.T) {
+	first := newEnvironment(t)
+	second := first.neighbour()
+	sites := first.clusters(1)
+	one := first.configMap("one", "1")
+	second.configMap("one", "2")
+	first.bind(sites, one)
+	second.bind(sites, one)
+	// Neither runs while the other one delivers; then both do.
+	a := first.start(roomy)
+	first.expectStake(sites[0], "delivers 1")
+	a.stop()
+	works := first.works(sites[0])
+	labels := works[0].Labels
+	hide := func(value any) { // a work without its label is nobody's
+		raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{controlv1alpha1.LabelWDSUID: value}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := first.its.Resource(ocm.ManifestWorks).Namespace(sites[0]).Patch(t.Context(), works[0].Name, types.MergePatchType, raw, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hide(nil)
+	b := second.start(roomy)
+	second.expectStake(sites[0], "delivers 2")
+	b.stop()
+	hide(labels[controlv1alpha1.LabelWDSUID])
+
+	winner, loser := "delivers 1", "claims 2"
+	all := first.works(sites[0])
+	slices.SortFunc(all, func(a, b workv1.ManifestWork) int {
+		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.UID), string(b.UID))
+	})
+	early, late := first, second
+	if all[0].Labels[controlv1alpha1.LabelWDSUID] == string(second.wdsUID()) {
+		early, late, winner, loser = second, first, "delivers 2", "claims 1"
+	}
+	early.start(roomy)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		errs := early.binding().Status.Errors
+		return len(errs) == 1 && strings.Contains(errs[0], "ours stays"), fmt.Sprint(errs)
+	})
+	late.start(roomy)
+	late.expectStake(sites[0], loser)
+	early.expectStake(sites[0], winner)
+	early.applied()
+	late.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonConflict)
+	// What the loser wrote last may be in the cluster: the winner has it look again.
+	testenv.Eventually(t, patience, func() (bool, string) {
+		for _, work := range early.works(sites[0]) {
+			if work.Labels[controlv1alpha1.LabelWDSUID] == string(early.wdsUID()) && work.Labels[controlv1alpha1.LabelNudge] != "" {
+				return true, ""
+			}
+		}
+		return false, "the winner's work was not nudged"
+	})
+}
+
+// TestANameThatIsTaken changes and removes by hand the label that tells whose a work is.
+func TestANameThatIsTaken(t *testing.T) {
+	for name, value := range map[string]string{"Changed": `"another"`, "Removed": `null`} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnvironment(t)
+			sites := e.clusters(1)
+			e.start(roomy)
+			e.bind(sites, e.configMap("one", "1"))
+			e.applied()
+			work := e.works(sites[0])[0]
+			e.patch(ocm.ManifestWorks, sites[0], work.Name, `{"metadata":{"labels":{"starling.io/wds-uid":`+value+`}}}`)
+			e.expectErrors(sites[0] + ": work " + work.Name +
+				" cannot be created: one of that name is there that does not bear our label starling.io/wds-uid; give it back, or delete the work")
+			e.patch(ocm.ManifestWorks, sites[0], work.Name, `{"metadata":{"labels":{"starling.io/wds-uid":"`+string(e.wdsUID())+`"}}}`)
+			e.expectErrors()
+			e.applied()
+			if got := e.works(sites[0]); len(got) != 1 || got[0].UID != work.UID {
+				t.Errorf("works %v, want the same", got)
+			}
+		})
+	}
+}
