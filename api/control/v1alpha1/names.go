@@ -20,6 +20,13 @@ const (
 	// delivered. Owner: binding-controller.
 	LabelMultiWECStatus = "managed-by.kubestellar.io/multiwecstatus"
 
+	// AnnotationExpandTemplates on an object, with the value "true", makes templates of the strings in it, which are expanded
+	// with the properties of each cluster that the object goes to.
+	AnnotationExpandTemplates = "control.kubestellar.io/expand-templates"
+
+	// PropertiesNamespace holds, in an ITS, a ConfigMap for each cluster that has further properties, under the cluster's name.
+	PropertiesNamespace = "customization-properties"
+
 	// AnnotationPreserve on a Service, with the value "nodeport", keeps its node ports in the clusters.
 	AnnotationPreserve = "control.kubestellar.io/preserve"
 )

@@ -1,0 +1,259 @@
+package customize_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+var (
+	settings = objref.Ref{Resource: "configmaps", Namespace: "web", Name: "settings"}
+	password = objref.Ref{Resource: "secrets", Namespace: "web", Name: "password"}
+)
+
+// object returns an object that asks for expansion, with this content in JSON.
+func object(t testing.TB, ref objref.Ref, content string) transform.Object {
+	t.Helper()
+	var fields map[string]any
+	raw := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q,
+		"annotations":{"control.kubestellar.io/expand-templates":"true"}},%s}`, ref.Name, ref.Namespace, content)
+	if err := kjson.Unmarshal([]byte(raw), &fields); err != nil {
+		t.Fatal(err)
+	}
+	o, err := transform.Standard().Apply(ref, fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+var edge = customize.NewProperties("edge1", map[string]string{"site": "north", "size": "3"})
+
+func TestExpand(t *testing.T) {
+	cases := map[string]struct {
+		ref     objref.Ref
+		content string
+		want    string // of data, in JSON
+		wantErr string
+	}{
+		"Properties":   {content: `"data":{"a":"{{.site}}-{{.clusterName}}","b":"plain"}`, want: `{"a":"north-edge1","b":"plain"}`},
+		"Lists":        {content: `"data":[{"a":["x","{{.size}}"]}]`, want: `[{"a":["x","3"]}]`},
+		"KeysStay":     {content: `"data":{"{{.site}}":"{{.site}}"}`, want: `{"{{.site}}":"north"}`},
+		"Conditions":   {content: `"data":{"a":"{{if eq .site \"north\"}}cold{{else}}warm{{end}}"}`, want: `{"a":"cold"}`},
+		"Range":        {content: `"data":{"a":"{{range $k, $v := .}}{{$k}}={{$v}} {{end}}"}`, want: `{"a":"clusterName=edge1 site=north size=3 "}`},
+		"Defined":      {content: `"data":{"a":"{{define \"x\"}}<{{.}}>{{end}}{{template \"x\" .site}}"}`, want: `{"a":"\u003cnorth\u003e"}`},
+		"NoExpression": {content: `"data":{"a":"{{/* nothing */}}"}`, want: `{"a":""}`},
+		"Missing": {
+			content: `"data":{"a":"{{.zone}}"}`,
+			wantErr: `.data.a cannot be expanded: configmaps.data.a:1:2: executing "configmaps.data.a" at <.zone>: map has no entry for key "zone"`,
+		},
+		"Syntax":          {content: `"data":{"a":"{{.site"}`, wantErr: `.data.a cannot be parsed as a template: configmaps.data.a:1: unclosed action`},
+		"NoSuchFunction":  {content: `"data":{"a":"{{env \"HOME\"}}"}`, wantErr: `.data.a cannot be parsed as a template: configmaps.data.a:1: function "env" not defined`},
+		"OddKey":          {content: `"data":{"a-b":"{{.x}}"}`, wantErr: `.data["a-b"] cannot be expanded: configmaps.data["a-b"]:1:2: executing "configmaps.data[\"a-b\"]" at <.x>: map has no entry for key "x"`},
+		"SecretIsQuiet":   {ref: password, content: `"stringData":{"a":"hunter2{{.x}}hunter2"}`, wantErr: `.stringData.a cannot be expanded (text withheld: the object is a Secret)`},
+		"SecretSyntax":    {ref: password, content: `"stringData":{"a":"{{hunter2}}"}`, wantErr: `.stringData.a cannot be parsed as a template (text withheld: the object is a Secret)`},
+		"Loop":            {content: `"data":{"a":"{{range 1000000000}}{{end}}"}`, wantErr: `.data.a ranges over 1000000000: a template can range over the properties alone`},
+		"LoopOfAVariable": {content: `"data":{"a":"{{$n := 1000000000}}{{range $n}}{{end}}"}`, wantErr: `.data.a ranges over $n: a template can range over the properties alone`},
+		"LoopOfALength":   {content: `"data":{"a":"{{range len .site}}{{end}}"}`, wantErr: `.data.a ranges over len .site: a template can range over the properties alone`},
+		"DeepLoops":       {content: `"data":{"a":"{{range .}}{{range $}}{{range $}}{{range $}}{{end}}{{end}}{{end}}{{end}}"}`, wantErr: `.data.a has loops that stand more than 3 deep in each other`},
+		"Recursion":       {content: `"data":{"a":"{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}"}`, wantErr: `.data.a has a template that calls itself`},
+		"NoSuchTemplate":  {content: `"data":{"a":"{{template \"x\"}}"}`, wantErr: `.data.a calls a template "x" that is not there`},
+		"TooLong":         {content: `"data":{"a":"{{printf \"%900000d\" 1}}{{printf \"%900000d\" 1}}"}`, wantErr: `.data.a becomes longer than 1048576 bytes`},
+		"SeveralErrors": {
+			content: `"data":{"a":"{{.x}}","b":"{{.site}}","c":"{{.y}}"}`,
+			wantErr: `.data.a cannot be expanded: configmaps.data.a:1:2: executing "configmaps.data.a" at <.x>: map has no entry for key "x"; ` +
+				`.data.c cannot be expanded: configmaps.data.c:1:2: executing "configmaps.data.c" at <.y>: map has no entry for key "y"`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.ref == (objref.Ref{}) {
+				tc.ref = settings
+			}
+			template, err := customize.Compile(object(t, tc.ref, tc.content))
+			var got transform.Object
+			if err == nil {
+				if template == nil {
+					t.Fatal("it is no template")
+				}
+				got, err = template.Expand(edge)
+			}
+			text := ""
+			if err != nil {
+				text = err.Error()
+			}
+			if diff := cmp.Diff(tc.wantErr, text); diff != "" {
+				t.Fatalf("error (-want +got):\n%s", diff)
+			}
+			if err != nil {
+				return
+			}
+			var fields map[string]json.RawMessage
+			if err := json.Unmarshal(got.JSON, &fields); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, string(fields["data"])); diff != "" {
+				t.Errorf("data (-want +got):\n%s", diff)
+			}
+			if got.Ref != tc.ref || got.Hash != transform.HashOf(got.JSON) || got.Kind.Kind != "ConfigMap" {
+				t.Errorf("object %+v", got)
+			}
+		})
+	}
+}
+
+func TestErrorsAreBounded(t *testing.T) {
+	var fields []string
+	for i := range 9 {
+		fields = append(fields, fmt.Sprintf(`"f%d":"{{.x}}"`, i))
+	}
+	template, err := customize.Compile(object(t, settings, `"data":{`+strings.Join(fields, ",")+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = template.Expand(edge); err == nil || !strings.HasSuffix(err.Error(), "; … and 4 more") {
+		t.Errorf("error %v, want five and the number of the others", err)
+	}
+}
+
+func TestIdentityIsNoTemplate(t *testing.T) {
+	for field, content := range map[string]string{
+		".apiVersion":         `"apiVersion":"{{.site}}/v1","kind":"ConfigMap","metadata":{"name":"n","namespace":"web"`,
+		".kind":               `"apiVersion":"v1","kind":"{{.site}}","metadata":{"name":"n","namespace":"web"`,
+		".metadata.name":      `"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"{{.site}}","namespace":"web"`,
+		".metadata.namespace": `"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n","namespace":"{{.site}}"`,
+	} {
+		raw := "{" + content + `,"annotations":{"control.kubestellar.io/expand-templates":"true"}}}`
+		_, err := customize.Compile(transform.Object{Ref: settings, JSON: []byte(raw)})
+		want := field + " is part of the object's identity, which must be the same in all clusters: it can be no template"
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", field, err, want)
+		}
+	}
+}
+
+func TestWhatIsNoTemplate(t *testing.T) {
+	with := object(t, settings, `"data":{"a":"plain"}`)
+	without := transform.Object{Ref: settings, JSON: []byte(strings.ReplaceAll(string(object(t, settings, `"data":{"a":"{{.site}}"}`).JSON), `"true"`, `"false"`))}
+	elsewhere := transform.Object{Ref: settings, JSON: []byte(`{"data":{"control.kubestellar.io/expand-templates":"true","a":"{{.x}}"}}`)}
+	for name, o := range map[string]transform.Object{"NoBraces": with, "NotTrue": without, "Elsewhere": elsewhere} {
+		if template, err := customize.Compile(o); template != nil || err != nil {
+			t.Errorf("%s: Compile() = %v, %v, want nothing", name, template, err)
+		}
+	}
+}
+
+func TestPrecedenceOfProperties(t *testing.T) {
+	labels := map[string]string{"a": "label", "b": "label", "c": "label", "clusterName": "label", "topology.kubernetes.io/zone": "z"}
+	annotations := map[string]string{"a": "annotation", "b": "annotation"}
+	data := map[string]string{"a": "map", "not-an-identifier": "x", "type": "keyword"}
+	p := customize.NewProperties("edge1", labels, annotations, data)
+	template, err := customize.Compile(object(t, settings, `"data":{"a":"{{range $k, $v := .}}{{$k}}={{$v}} {{end}}"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := template.Expand(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `"a=map b=annotation c=label clusterName=label "`; !strings.Contains(string(got.JSON), want) {
+		t.Errorf("%s\nwant %s", got.JSON, want)
+	}
+}
+
+func TestKeyTellsWhatMatters(t *testing.T) {
+	compile := func(content string) *customize.Template {
+		template, err := customize.Compile(object(t, settings, content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return template
+	}
+	other := customize.NewProperties("edge2", map[string]string{"site": "north", "size": "4"})
+	for name, tc := range map[string]struct {
+		content string
+		equal   bool
+	}{
+		"SameValue":  {`"data":{"a":"{{.site}}"}`, true},
+		"OtherValue": {`"data":{"a":"{{.site}}{{.size}}"}`, false},
+		"Name":       {`"data":{"a":"{{$.clusterName}}"}`, false},
+		"Nothing":    {`"data":{"a":"{{1}}"}`, true},
+		"All":        {`"data":{"a":"{{index . \"site\"}}"}`, false},
+		"Chain":      {`"data":{"a":"{{(print .size).x}}"}`, false},
+		"Missing":    {`"data":{"a":"{{.zone}}"}`, true},
+	} {
+		template := compile(tc.content)
+		if got := template.Key(edge) == template.Key(other); got != tc.equal {
+			t.Errorf("%s: equal keys: %t, want %t", name, got, tc.equal)
+		}
+	}
+	if compile(`"data":{"a":"{{.site}}"}`).Key(edge) == compile(`"data":{"b":"{{.site}}"}`).Key(edge) {
+		t.Error("different objects have equal keys")
+	}
+	if !edge.Equal(customize.NewProperties("edge1", map[string]string{"size": "3", "site": "north"})) || edge.Equal(other) || edge.Equal(nil) {
+		t.Error("Equal() is wrong")
+	}
+}
+
+// FuzzExpand: no text makes the expansion panic or run away, equal inputs give equal results, equal keys too, and what no template
+// is stays as it is.
+func FuzzExpand(f *testing.F) {
+	for _, text := range []string{
+		"{{.site}}", "{{range .}}{{range $}}x{{end}}{{else}}y{{end}}", `{{define "a"}}{{.}}{{end}}{{template "a" .}}`, "{{with .site}}{{.}}{{end}}",
+		`{{block "a" .}}{{end}}{{printf "%9d" 1 | html}}`, "{{ (index . \"site\").x }}", "{{.clusterName", "{{$x := .}}{{range $x}}{{end}}",
+	} {
+		f.Add(text, "north")
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		quoted, err := json.Marshal(map[string]string{"a": text, "b": "fixed"})
+		if err != nil {
+			return
+		}
+		source := object(t, settings, `"data":`+string(quoted))
+		template, err := customize.Compile(source)
+		if err != nil || template == nil {
+			return
+		}
+		p := customize.NewProperties("c", map[string]string{"site": value})
+		one, errOne := template.Expand(p)
+		two, errTwo := template.Expand(customize.NewProperties("c", map[string]string{"site": value}))
+		if fmt.Sprint(errOne) != fmt.Sprint(errTwo) || string(one.JSON) != string(two.JSON) {
+			t.Fatalf("two results:\n%s %v\n%s %v", one.JSON, errOne, two.JSON, errTwo)
+		}
+		if errOne == nil && !strings.Contains(string(one.JSON), `"b":"fixed"`) {
+			t.Errorf("something else changed: %s", one.JSON)
+		}
+		other := customize.NewProperties("other", map[string]string{"site": value})
+		if three, err := template.Expand(other); template.Key(p) == template.Key(other) && (fmt.Sprint(err) != fmt.Sprint(errOne) || string(three.JSON) != string(one.JSON)) {
+			t.Errorf("equal keys, and different results:\n%s %v\n%s %v", one.JSON, errOne, three.JSON, err)
+		}
+	})
+}
+
+func BenchmarkExpand(b *testing.B) {
+	for _, n := range []int{1, 10, 100} {
+		var fields []string
+		for i := range n {
+			fields = append(fields, fmt.Sprintf(`"f%d":"{{.site}}"`, i))
+		}
+		template, err := customize.Compile(object(b, settings, `"data":{`+strings.Join(fields, ",")+`}`))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("%d-fields", n), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := template.Expand(edge); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

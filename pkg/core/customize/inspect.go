@@ -1,0 +1,195 @@
+package customize
+
+import (
+	"errors"
+	"fmt"
+	"text/template"
+	"text/template/parse"
+)
+
+// maxCost bounds what the expansion of one string may cost, in steps. A call of a function that makes text counts as many.
+const (
+	maxCost  = 100_000
+	textCost = 100
+)
+
+// cost is what an expansion costs at most: a polynomial in the number of properties, by its coefficients.
+type cost [maxDepth + 1]int
+
+// maxDepth bounds how deep loops may stand in each other.
+const maxDepth = 3
+
+func constant(n int) cost { return cost{n} }
+
+// plus adds costs up. No coefficient becomes more than a little above the bound, so nothing overflows.
+func (c cost) plus(others ...cost) cost {
+	for _, other := range others {
+		for degree := range c {
+			c[degree] = min(c[degree]+other[degree], 2*maxCost)
+		}
+	}
+	return c
+}
+
+// of returns the cost for that many properties, or something above the bound.
+func (c cost) of(properties int) int {
+	total, power := 0, 1
+	for _, coefficient := range c {
+		if coefficient > 0 {
+			total = min(total+coefficient*power, 2*maxCost)
+		}
+		power = min(power*max(properties, 1), 2*maxCost)
+	}
+	return total
+}
+
+// inspected is what is known of a template before it is run.
+type inspected struct {
+	// mentions are the properties that it names; all tells that it may use any.
+	mentions []string
+	all      bool
+	cost     cost
+}
+
+// inspect finds out which properties a template uses and what it may cost. Nothing in a template is a loop but range and
+// templates that call themselves. What range may go over is the properties, whose number is known.
+func inspect(t *template.Template) (inspected, error) {
+	i := inspector{root: t, called: map[string]cost{}, running: map[string]bool{}}
+	c := i.tree(t.Tree)
+	if i.err != nil {
+		return inspected{}, i.err
+	}
+	i.found.cost = c
+	return i.found, nil
+}
+
+type inspector struct {
+	root *template.Template
+	// called are the templates that were inspected, and running those that are being.
+	called  map[string]cost
+	running map[string]bool
+	found   inspected
+	err     error
+}
+
+func (i *inspector) fail(err error) {
+	if i.err == nil {
+		i.err = err
+	}
+}
+
+func (i *inspector) tree(t *parse.Tree) cost {
+	if t == nil || t.Root == nil {
+		return constant(0)
+	}
+	return i.list(t.Root)
+}
+
+func (i *inspector) list(l *parse.ListNode) cost {
+	if l == nil {
+		return constant(0)
+	}
+	var total cost
+	for _, node := range l.Nodes {
+		total = total.plus(i.node(node))
+	}
+	return total
+}
+
+func (i *inspector) node(node parse.Node) cost {
+	switch n := node.(type) {
+	case *parse.ActionNode:
+		return i.pipe(n.Pipe)
+	case *parse.IfNode:
+		return i.pipe(n.Pipe).plus(i.list(n.List), i.list(n.ElseList))
+	case *parse.WithNode:
+		return i.pipe(n.Pipe).plus(i.list(n.List), i.list(n.ElseList))
+	case *parse.RangeNode:
+		return i.loop(n)
+	case *parse.TemplateNode:
+		return i.call(n)
+	}
+	return constant(1)
+}
+
+func (i *inspector) loop(n *parse.RangeNode) cost {
+	over := n.Pipe.Cmds
+	properties := len(over) == 1 && len(over[0].Args) == 1
+	if properties {
+		switch arg := over[0].Args[0].(type) {
+		case *parse.DotNode:
+		case *parse.VariableNode:
+			properties = len(arg.Ident) == 1 && arg.Ident[0] == "$"
+		default:
+			properties = false
+		}
+	}
+	if !properties {
+		i.fail(fmt.Errorf("ranges over %s: a template can range over the properties alone", n.Pipe))
+	}
+	once := constant(1).plus(i.pipe(n.Pipe), i.list(n.List))
+	if once[maxDepth] > 0 {
+		i.fail(fmt.Errorf("has loops that stand more than %d deep in each other", maxDepth))
+	}
+	var all cost
+	copy(all[1:], once[:maxDepth]) // times the number of properties
+	return all.plus(i.list(n.ElseList))
+}
+
+func (i *inspector) call(n *parse.TemplateNode) cost {
+	total := constant(1).plus(i.pipe(n.Pipe))
+	if i.running[n.Name] {
+		i.fail(errors.New("has a template that calls itself"))
+		return total
+	}
+	callee := i.root.Lookup(n.Name)
+	if callee == nil || callee.Tree == nil {
+		i.fail(fmt.Errorf("calls a template %q that is not there", n.Name))
+		return total
+	}
+	known, ok := i.called[n.Name]
+	if !ok {
+		i.running[n.Name] = true
+		known = i.tree(callee.Tree)
+		delete(i.running, n.Name)
+		i.called[n.Name] = known
+	}
+	return total.plus(known)
+}
+
+func (i *inspector) pipe(p *parse.PipeNode) cost {
+	if p == nil {
+		return constant(0)
+	}
+	var total cost
+	for _, command := range p.Cmds {
+		for _, arg := range command.Args {
+			total = total.plus(i.arg(arg))
+		}
+	}
+	return total
+}
+
+func (i *inspector) arg(node parse.Node) cost {
+	switch n := node.(type) {
+	case *parse.FieldNode:
+		i.found.mentions = append(i.found.mentions, n.Ident[0])
+	case *parse.VariableNode:
+		switch {
+		case n.Ident[0] != "$":
+		case len(n.Ident) > 1:
+			i.found.mentions = append(i.found.mentions, n.Ident[1])
+		default:
+			i.found.all = true
+		}
+	case *parse.DotNode:
+		i.found.all = true
+	case *parse.IdentifierNode:
+		return constant(textCost)
+	case *parse.ChainNode:
+		return i.arg(n.Node)
+	case *parse.PipeNode:
+		return i.pipe(n)
+	}
+	return constant(1)
+}
