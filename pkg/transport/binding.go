@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -40,6 +41,8 @@ type placement struct {
 	// objects is what desired was made of, by identity: to find out whether anything changed.
 	objects   map[objref.Ref]plan.Object
 	resources map[schema.GroupResource]dynwatch.Resource
+	// templates are those of the objects that have some.
+	templates map[objref.Ref]*customize.Template
 	// decided is when this was published.
 	decided time.Time
 }
@@ -139,6 +142,7 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 		destinations: make(map[string]struct{}, len(binding.Spec.Destinations)),
 		objects:      make(map[objref.Ref]plan.Object, len(entries)),
 		resources:    map[schema.GroupResource]dynwatch.Resource{},
+		templates:    map[objref.Ref]*customize.Template{},
 	}
 	for _, d := range binding.Spec.Destinations {
 		p.destinations[d.ClusterID] = struct{}{}
@@ -159,6 +163,14 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 		f := &findings[i]
 		object := plan.Object{Object: f.object, Known: f.known, Options: plan.Options{CreateOnly: e.createOnly, Orphan: neverDeleted(e.ref)}}
 		object.Ref = e.ref
+		if f.known {
+			template, err := c.templates.compile(f.object)
+			if err != nil {
+				object.Known, f.err = false, err
+			} else if template != nil {
+				p.templates[e.ref] = template
+			}
+		}
 		objects[i] = object
 		p.objects[e.ref] = object
 		if f.err != nil {

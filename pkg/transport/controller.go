@@ -79,6 +79,7 @@ type Controller struct {
 	wanted     *dynwatch.Wanted
 	watch      *dynwatch.Set
 	objects    *objects
+	templates  *templates
 	spaces     []*space
 	transforms *customTransforms
 
@@ -110,6 +111,7 @@ func New(config Config) (*Controller, error) {
 	}
 	c := &Controller{
 		config:     config,
+		templates:  newTemplates(),
 		clock:      config.Clock,
 		wanted:     dynwatch.NewWanted(),
 		bindings:   newQueue[string](config.Clock, "transport-bindings"),

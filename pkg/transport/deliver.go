@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/logging"
@@ -47,8 +48,10 @@ func newSpace(c *Controller, s Space) *space {
 type outcome struct {
 	// desired is what was delivered, or was to be.
 	desired *plan.Desired
-	errors  []string
-	waiting []plan.Wait
+	// properties are those of the destination that templates were expanded with.
+	properties *customize.Properties
+	errors     []string
+	waiting    []plan.Wait
 	// tooLarge are objects that fit into no work; the same for all destinations.
 	tooLarge []objref.Ref
 	// claims are objects that other WDSes deliver, disputes those that they want to.
@@ -130,18 +133,19 @@ func (s *space) OnWork(before, after *plan.Work) {
 	}
 }
 
-// OnDestination implements Handler. A cluster that comes, is let in, or goes concerns the Bindings that list it.
+// OnDestination implements Handler. A cluster that comes, is let in, or goes concerns the Bindings that list it; other properties
+// concern those with templates.
 func (s *space) OnDestination(name string, d *Destination) {
-	_, known := s.store.destination(name)
-	s.store.setDestination(name, d)
-	wecs.Add(step(known, d != nil))
+	before := s.store.setDestination(name, d)
+	wecs.Add(step(before != nil, d != nil))
+	admission := before == nil || d == nil || !before.sameAdmission(*d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.placements {
 		switch _, listed := p.destinations[name]; {
 		case p.deleting:
 			s.bindings.Add(p.name)
-		case listed:
+		case listed && (admission || len(p.templates) > 0):
 			for _, other := range s.spaces {
 				other.queue.Add(Key{Binding: p.name, Mailbox: name})
 			}
@@ -197,21 +201,21 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 		return result{}, nil
 	}
 
-	desired, problems := s.desiredAt(p, key.Mailbox)
-	built := plan.Build(desired, site)
+	w := s.wishAt(p, key.Mailbox)
+	built := plan.Build(w.desired, site)
 	actions, futile := s.written.sift(built.Actions)
 	for _, work := range s.fights.over(key, built.Conflicts, works) {
 		actions = append(actions, plan.NudgeOf(work, plan.ReasonRetry))
 	}
 	texts, stale, err := s.do(ctx, key, p, actions)
 	leaving, failures := leavingTexts(built.Leaving)
-	texts = slices.Concat(problems, texts, futile, failures)
+	texts = slices.Concat(w.problems, texts, futile, failures)
 	claims, disputes := conflictTexts(built.Conflicts)
 	if stale && err == nil {
 		err = ErrStale
 	}
 	s.record(key, outcome{
-		desired: p.desired, errors: texts, waiting: built.Waiting, tooLarge: built.TooLarge,
+		desired: p.desired, properties: w.properties, errors: texts, waiting: built.Waiting, tooLarge: built.TooLarge,
 		claims: claims, disputes: disputes, heldBack: built.HeldBack, leaving: leaving,
 	})
 	if err != nil {

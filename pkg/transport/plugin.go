@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
@@ -72,6 +73,18 @@ type Destination struct {
 	Accepted bool
 	// Candidate says which of several clusters of one name in several spaces is meant.
 	inventory.Candidate
+	// Properties are what templates are expanded with; nil while they are not known: then nothing is expanded.
+	Properties *customize.Properties
+}
+
+// Equal tells whether the two say the same.
+func (d Destination) Equal(other Destination) bool {
+	return d.sameAdmission(other) && d.Properties.Equal(other.Properties)
+}
+
+// sameAdmission tells whether the two are let in alike.
+func (d Destination) sameAdmission(other Destination) bool {
+	return d.Accepted == other.Accepted && d.Candidate == other.Candidate
 }
 
 // Space is an inventory and transport space, under the name it was given. Names of clusters are unique over all spaces: if

@@ -184,6 +184,7 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 		owner, sure := c.owner(name)
 		switch {
 		case owner != nil:
+			s.known = s.known && !owner.outdated(p, name, s.properties)
 			s.unseen = owner.expected.unmet(Key{Binding: p.name, Mailbox: name}, owner.store.of(p.uid, name), now)
 			// Looked up anew: a delivery may have met its expectation with newer works than those.
 			for _, work := range owner.store.of(p.uid, name) {

@@ -76,14 +76,19 @@ func (s *store) setWork(before, after *plan.Work) {
 	mailboxes[after.Mailbox][after.Name] = after
 }
 
-func (s *store) setDestination(name string, d *Destination) {
+// setDestination returns what the destination was before, nil if it was not known.
+func (s *store) setDestination(name string, d *Destination) (before *Destination) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if known, ok := s.destinations[name]; ok {
+		before = &known
+	}
 	if d == nil {
 		delete(s.destinations, name)
-		return
+	} else {
+		s.destinations[name] = *d
 	}
-	s.destinations[name] = *d
+	return before
 }
 
 func (s *store) destination(name string) (Destination, bool) {

@@ -37,10 +37,15 @@ type leaf struct {
 	cost     cost
 }
 
+// Asks tells whether an object could ask for expansion; it costs next to nothing.
+func Asks(source transform.Object) bool {
+	return bytes.Contains(source.JSON, []byte("{{")) && bytes.Contains(source.JSON, []byte(controlv1alpha1.AnnotationExpandTemplates))
+}
+
 // Compile returns the templates of an object, nil if it does not ask for expansion or has none. An error means that some of them
 // cannot be understood; it names each, and no content of Secrets.
 func Compile(source transform.Object) (*Template, error) {
-	if !bytes.Contains(source.JSON, []byte(controlv1alpha1.AnnotationExpandTemplates)) || !bytes.Contains(source.JSON, []byte("{{")) {
+	if !Asks(source) {
 		return nil, nil
 	}
 	object, err := decode(source)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -29,6 +30,7 @@ var (
 type recorder struct {
 	works        map[string]*plan.Work
 	destinations map[string]bool
+	properties   map[string]*customize.Properties
 	synced       int
 }
 
@@ -43,7 +45,11 @@ func (r *recorder) OnWork(before, after *plan.Work) {
 
 func (r *recorder) OnDestination(name string, d *transport.Destination) {
 	r.destinations[name] = d != nil
+	if d != nil {
+		r.properties[name] = d.Properties
+	}
 }
+
 func (r *recorder) OnSynced() { r.synced++ }
 
 func (r *recorder) of(mailbox string) (works []*plan.Work) {
@@ -67,7 +73,7 @@ func newPlugin(t *testing.T) (*Plugin, *recorder) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recorder{works: map[string]*plan.Work{}, destinations: map[string]bool{}}
+	r := &recorder{works: map[string]*plan.Work{}, destinations: map[string]bool{}, properties: map[string]*customize.Properties{}}
 	p.handler = r
 	look(t, p)
 	return p, r
@@ -228,6 +234,31 @@ func TestUnmounted(t *testing.T) {
 	if len(r.works) != 0 || r.destinations["edge1"] {
 		t.Errorf("works %v, destinations %v: the mailbox was removed", r.works, r.destinations)
 	}
+}
+
+func TestProperties(t *testing.T) {
+	p, r := newPlugin(t)
+	path := filepath.Join(p.config.Directory, "edge1", ".properties")
+	told := func(want *customize.Properties) {
+		t.Helper()
+		if got := r.properties["edge1"]; !got.Equal(want) {
+			t.Errorf("properties %+v, want %+v", got, want)
+		}
+	}
+	told(customize.NewProperties("edge1"))
+	write(t, path, "site: north\nsize: \"3\"\n")
+	look(t, p)
+	told(customize.NewProperties("edge1", map[string]string{"site": "north", "size": "3"}))
+	write(t, path, "site: [north]\n")
+	if err := p.look(); err == nil || !strings.Contains(err.Error(), ".properties of edge1") {
+		t.Errorf("error %v, want one that names the file", err)
+	}
+	told(nil)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	look(t, p)
+	told(customize.NewProperties("edge1"))
 }
 
 func TestPathsStayInside(t *testing.T) {

@@ -110,7 +110,7 @@ func (p *Plugin) next(f file, origin transport.Origin, a *plan.Action) (*header,
 }
 
 func (p *Plugin) created(f file, origin transport.Origin, a *plan.Action) (*header, error) {
-	if !p.mailboxes[f.mailbox] {
+	if _, known := p.mailboxes[f.mailbox]; !known {
 		return nil, fmt.Errorf("there is no directory %s", filepath.Join(p.config.Directory, f.mailbox))
 	}
 	if _, err := os.Lstat(p.path(f)); err == nil {

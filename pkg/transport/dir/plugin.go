@@ -18,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
 
+	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport"
@@ -29,6 +31,8 @@ const Marker = ".starling"
 
 const (
 	suffix = ".yaml"
+	// propertiesFile holds the properties of a mailbox's cluster: a YAML map of strings.
+	propertiesFile = ".properties"
 	// between is the time between two looks at the directory. Our own writes are told of at once.
 	between = 2 * time.Second
 	// racy is how old a file must be for its time and size to tell that it did not change: file systems of removable disks
@@ -56,7 +60,7 @@ type Plugin struct {
 	// order in which they happened.
 	mu        sync.Mutex
 	handler   transport.Handler // nil when Run does not run
-	mailboxes map[string]bool
+	mailboxes map[string]transport.Destination
 	files     map[file]*state
 }
 
@@ -82,13 +86,13 @@ func New(config Config) (*Plugin, error) {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
-	return &Plugin{config: config, mailboxes: map[string]bool{}, files: map[file]*state{}}, nil
+	return &Plugin{config: config, mailboxes: map[string]transport.Destination{}, files: map[file]*state{}}, nil
 }
 
 // Run implements transport.Plugin.
 func (p *Plugin) Run(ctx context.Context, handler transport.Handler) error {
 	p.mu.Lock()
-	p.handler, p.mailboxes, p.files = handler, map[string]bool{}, map[file]*state{}
+	p.handler, p.mailboxes, p.files = handler, map[string]transport.Destination{}, map[file]*state{}
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -138,11 +142,7 @@ func (p *Plugin) look() error {
 			continue
 		}
 		present[name] = true
-		if !p.mailboxes[name] {
-			p.mailboxes[name] = true
-			p.handler.OnDestination(name, &transport.Destination{Accepted: true})
-		}
-		failures = append(failures, p.lookInto(name))
+		failures = append(failures, p.admit(name), p.lookInto(name))
 	}
 	for name := range p.mailboxes {
 		if present[name] {
@@ -155,6 +155,30 @@ func (p *Plugin) look() error {
 		p.handler.OnDestination(name, nil)
 	}
 	return errors.Join(failures...)
+}
+
+// admit tells of a mailbox and its properties, if that is news. Properties that cannot be read are not known.
+func (p *Plugin) admit(mailbox string) error {
+	var properties map[string]string
+	text, err := os.ReadFile(filepath.Join(p.config.Directory, mailbox, propertiesFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	case err == nil:
+		if err = yaml.UnmarshalStrict(text, &properties); err != nil {
+			err = fmt.Errorf("%s of %s: %w", propertiesFile, mailbox, err)
+		}
+	}
+	now := transport.Destination{Accepted: true}
+	if err == nil {
+		now.Properties = customize.NewProperties(mailbox, properties)
+	}
+	before, known := p.mailboxes[mailbox]
+	if !known || !before.Equal(now) {
+		p.mailboxes[mailbox] = now
+		p.handler.OnDestination(mailbox, &now)
+	}
+	return err
 }
 
 func (p *Plugin) lookInto(mailbox string) error {

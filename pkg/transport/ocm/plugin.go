@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
@@ -20,7 +21,6 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport"
@@ -53,6 +53,7 @@ type Plugin struct {
 	config   Config
 	works    workclient.Interface
 	clusters clusterclient.Interface
+	core     kubernetes.Interface
 	writer   *write.Writer
 }
 
@@ -71,11 +72,15 @@ func New(config Config) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build client for ManagedClusters: %w", err)
 	}
+	core, err := kubernetes.NewForConfig(config.Hub)
+	if err != nil {
+		return nil, fmt.Errorf("build client for ConfigMaps: %w", err)
+	}
 	writer, err := write.New(config.Hub, config.Space, FieldManager)
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{config: config, works: works, clusters: clusters, writer: writer}, nil
+	return &Plugin{config: config, works: works, clusters: clusters, core: core, writer: writer}, nil
 }
 
 // Run implements transport.Plugin.
@@ -96,17 +101,14 @@ func (p *Plugin) Run(ctx context.Context, handler transport.Handler) error {
 	if err != nil {
 		return fmt.Errorf("watch ManifestWorks: %w", err)
 	}
-	clustersTold, err := clusters.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { tellCluster(handler, nil, obj) },
-		UpdateFunc: func(before, after any) { tellCluster(handler, before, after) },
-		DeleteFunc: func(obj any) { tellCluster(handler, obj, nil) },
-	})
+	destinations, clustersTold, err := p.destinations(handler, clusters)
 	if err != nil {
-		return fmt.Errorf("watch ManagedClusters: %w", err)
+		return err
 	}
 	var running sync.WaitGroup
 	running.Go(func() { works.RunWithContext(ctx) })
 	running.Go(func() { clusters.RunWithContext(ctx) })
+	running.Go(func() { destinations.run(ctx) })
 	if cache.WaitForCacheSync(ctx.Done(), worksTold.HasSynced, clustersTold.HasSynced) {
 		handler.OnSynced()
 	}
@@ -132,33 +134,6 @@ func (p *Plugin) workInformer() (cache.SharedIndexInformer, error) {
 			return p.keep(work), nil
 		}
 		return obj, nil
-	})
-	return informer, err
-}
-
-// clusterInformer returns an informer on the ManagedClusters.
-func (p *Plugin) clusterInformer() (cache.SharedIndexInformer, error) {
-	client := p.clusters.ClusterV1().ManagedClusters()
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.Watch(ctx, o)
-		},
-	}, &clusterv1.ManagedCluster{}, 0, cache.Indexers{})
-	err := informer.SetTransform(func(obj any) (any, error) {
-		cluster, ok := obj.(*clusterv1.ManagedCluster)
-		if !ok {
-			return obj, nil
-		}
-		return &clusterv1.ManagedCluster{
-			ObjectMeta: metav1.ObjectMeta{
-				Name: cluster.Name, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion, CreationTimestamp: cluster.CreationTimestamp,
-			},
-			Spec:   clusterv1.ManagedClusterSpec{HubAcceptsClient: cluster.Spec.HubAcceptsClient},
-			Status: clusterv1.ManagedClusterStatus{Conditions: inventory.Conditions(cluster.Status.Conditions)},
-		}, nil
 	})
 	return informer, err
 }
@@ -228,28 +203,4 @@ func tellWork(handler transport.Handler, before, after any) {
 		return
 	}
 	handler.OnWork(old, current)
-}
-
-func tellCluster(handler transport.Handler, before, after any) {
-	if tombstone, ok := before.(cache.DeletedFinalStateUnknown); ok {
-		before = tombstone.Obj
-	}
-	old, _ := before.(*clusterv1.ManagedCluster)
-	current, ok := after.(*clusterv1.ManagedCluster)
-	switch {
-	case !ok && old != nil:
-		handler.OnDestination(old.Name, nil)
-	case ok:
-		destination := destinationOf(current)
-		if old == nil || destinationOf(old) != destination {
-			handler.OnDestination(current.Name, &destination)
-		}
-	}
-}
-
-func destinationOf(cluster *clusterv1.ManagedCluster) transport.Destination {
-	return transport.Destination{
-		Accepted:  cluster.Spec.HubAcceptsClient,
-		Candidate: inventory.NewCandidate(cluster, cluster.Status.Conditions),
-	}
 }

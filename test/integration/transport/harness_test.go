@@ -79,8 +79,8 @@ type environment struct {
 	// name is the test's own: of its namespace, and the prefix of its clusters and Bindings.
 	name  string
 	agent *agent
-	// blind makes controllers that are started unable to read CustomTransforms.
-	blind atomic.Bool
+	// blind makes controllers that are started unable to read CustomTransforms, unread the properties of clusters.
+	blind, unread atomic.Bool
 }
 
 var (
@@ -452,6 +452,14 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 	wdsConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(q *http.Request) (*http.Response, error) {
 			if e.blind.Load() && strings.HasSuffix(q.URL.Path, "/customtransforms") {
+				return nil, errors.New("not now")
+			}
+			return next.RoundTrip(q)
+		})
+	})
+	itsConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(q *http.Request) (*http.Response, error) {
+			if e.unread.Load() && strings.Contains(q.URL.Path, "/"+controlv1alpha1.PropertiesNamespace+"/") {
 				return nil, errors.New("not now")
 			}
 			return next.RoundTrip(q)
