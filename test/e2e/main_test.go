@@ -12,5 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, testenv.Options{WECs: 2, OCM: true, Controllers: true, Nodes: true})
+	testenv.Main(m, testenv.Options{
+		WECs: 2, OCM: true, Controllers: true, Nodes: true, Spaces: []string{"its1", "wds1", "wds2"},
+	})
 }

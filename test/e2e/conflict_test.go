@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+// TestConflictOfTwoWDSes has two WDSes want the same objects in one cluster. Who came first keeps them; then it leaves, and the
+// other one takes them over as they are: a Namespace that was deleted for a moment would take everything in it along.
+func TestConflictOfTwoWDSes(t *testing.T) {
+	s := tell(t, testenv.Shared(t))
+	place := func(space, value, color string) {
+		t.Helper()
+		s.create(space, namespaces, fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: $NAME, labels: {story: $NAME, color: %s}}}`, color))
+		s.create(space, configMaps, fmt.Sprintf(
+			`{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: $NAME, labels: {story: $NAME}}, data: {key: %q}}`, value))
+		s.create(space, controlv1alpha1.BindingPolicies, `
+apiVersion: control.kubestellar.io/v1alpha1
+kind: BindingPolicy
+metadata: {name: $NAME}
+spec:
+  clusterSelectors: [{matchLabels: {name: cluster1}}]
+  downsync:
+  - objectSelectors: [{matchLabels: {story: $NAME}}]`)
+	}
+	place("wds1", "first", "red")
+	before := s.arrives("cluster1", "settings", "first")
+	home := s.namespaceIn("cluster1", "red")
+	s.isReady()
+
+	s.Log("a second one wants them too: nothing changes, and both are told")
+	place("wds2", "second", "blue")
+	s.saysOn("wds2", `WDS "wds1" (Binding "`+s.name+`") delivers it, with other content; ours waits`)
+	s.saysOn("wds1", `WDS "wds2" (Binding "`+s.name+`") wants to deliver it too, with other content; ours stays`)
+	s.patch("wds1", configMaps, s.name, "settings", `{"data":{"key":"edited"}}`)
+	s.patch("wds2", configMaps, s.name, "settings", `{"data":{"key":"waiting"}}`)
+	if now := s.arrives("cluster1", "settings", "edited"); now.GetUID() != before.GetUID() {
+		t.Errorf("the object was replaced: UID %s, was %s", now.GetUID(), before.GetUID())
+	}
+
+	s.Log("the first one leaves: the second one takes the same objects over")
+	s.remove("wds1", controlv1alpha1.BindingPolicies, "", s.name)
+	if now := s.arrives("cluster1", "settings", "waiting"); now.GetUID() != before.GetUID() {
+		t.Errorf("the object was replaced: UID %s, was %s", now.GetUID(), before.GetUID())
+	}
+	if now := s.namespaceIn("cluster1", "blue"); now.GetUID() != home.GetUID() {
+		t.Errorf("the Namespace was replaced: UID %s, was %s", now.GetUID(), home.GetUID())
+	}
+	s.saysOn("wds2", "")
+
+	s.Log("and takes them along")
+	s.remove("wds2", controlv1alpha1.BindingPolicies, "", s.name)
+	s.leaves("cluster1", configMaps, s.name, "settings")
+	s.leaves("cluster1", namespaces, "", s.name)
+}
+
+// namespaceIn waits until the story's Namespace has a color in a cluster.
+func (s *story) namespaceIn(cluster, color string) (found *unstructured.Unstructured) {
+	s.Helper()
+	testenv.Eventually(s, arrival, func() (bool, string) {
+		ns, err := s.get(cluster, namespaces, "", s.name)
+		if err != nil {
+			return false, err.Error()
+		}
+		found = ns
+		return ns.GetLabels()["color"] == color, fmt.Sprint(ns.GetLabels())
+	})
+	return found
+}
+
+// saysOn waits until the policy in a WDS says something in status.errors; "" is that it says nothing.
+func (s *story) saysOn(space, text string) {
+	s.Helper()
+	testenv.Eventually(s, arrival, func() (bool, string) {
+		obj, err := s.get(space, controlv1alpha1.BindingPolicies, "", s.name)
+		if err != nil {
+			return false, err.Error()
+		}
+		policy := &controlv1alpha1.BindingPolicy{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, policy); err != nil {
+			s.Fatal(err)
+		}
+		all := strings.Join(policy.Status.Errors, "\n")
+		if text == "" {
+			return all == "", all
+		}
+		return strings.Contains(all, text), fmt.Sprintf("%+v", policy.Status)
+	})
+}
