@@ -100,17 +100,22 @@ type packer struct {
 func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 	where := make(map[objref.Ref]int, len(sizes)) // the work in which each object may stay
 	current := map[objref.Ref]bool{}              // those whose work there has the content that is wanted
+	other := map[objref.Ref]int{}                 // of those the first further work that has it too: where it moves to
 	for i, work := range works {
 		for _, slot := range work.Slots {
 			_, wanted := sizes[slot.Ref]
 			if !wanted || WaveOf(slot.Ref.GroupResource()) != work.Wave && !p.pinned[slot.Ref] {
 				continue
 			}
-			if _, seen := where[slot.Ref]; !seen || slot.Current && !current[slot.Ref] {
+			home, seen := where[slot.Ref]
+			switch {
+			case !seen || slot.Current && !current[slot.Ref]:
 				where[slot.Ref] = i
 				if slot.Current {
 					current[slot.Ref] = true
 				}
+			case slot.Current && home != i && other[slot.Ref] == 0: // no further work is the first one
+				other[slot.Ref] = i
 			}
 		}
 	}
@@ -129,6 +134,11 @@ func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 			p.loads[i].bytes += slot.Size
 		}
 		p.settle(&p.loads[i], work.Name, stay, sizes)
+		for _, slot := range stay {
+			if next := other[slot.Ref]; next > i && p.home[slot.Ref] == "" {
+				where[slot.Ref] = next // it was on its way there already, though there may be no room for it a second time
+			}
+		}
 	}
 }
 

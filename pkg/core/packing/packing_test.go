@@ -47,6 +47,15 @@ func TestPack(t *testing.T) {
 			limits: packing.Limits{Count: 1, Bytes: 100},
 			want:   map[objref.Ref]string{a: "new-1-0", b: "new-1-1", c: "new-1-2"},
 		},
+		"OnItsWayFromAnOverfullWorkToOneThatIsFullWithIt": {
+			works: []packing.Work{
+				{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 1, Current: true}, {Ref: b, Size: 1, Current: true}, {Ref: c, Size: 1, Current: true}}},
+				{Name: "w1", Wave: 1, Slots: []packing.Slot{{Ref: c, Size: 1, Current: true}, {Ref: d, Size: 1, Current: true}}},
+			},
+			items:  []packing.Item{{Ref: a, Size: 1}, {Ref: b, Size: 1}, {Ref: c, Size: 1}, {Ref: d, Size: 1}},
+			limits: packing.Limits{Count: 2, Bytes: 100},
+			want:   map[objref.Ref]string{a: "w0", b: "w0", c: "w1", d: "w1"},
+		},
 		"StaysThoughAnEarlierWorkHasRoom": {
 			works: []packing.Work{
 				{Name: "w0", Wave: 1},
