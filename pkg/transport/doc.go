@@ -29,5 +29,11 @@
 // # Ignorance
 //
 // Content leaves a mailbox only because a Binding that was observed does not list it, or does not list the destination. A work
-// whose Binding is not there is left alone, and reported: a Binding takes its works along by its finalizer.
+// whose Binding is not there is left alone, and counted (orphans.go): a Binding takes its works along by its finalizer. What is
+// held stays as it is (annotations.go).
+//
+// # Others
+//
+// Works of other WDSes are known as stakes in objects (foreign.go) and never written. Package plan decides who of several
+// delivers an object; conflict.go says so to the user.
 package transport

@@ -95,8 +95,8 @@ func (b *builder) entry(i int) Entry {
 	}
 }
 
-// isHeld tells whether the item stays exactly as it is. A work that lost its annotations cannot tell the resources of its
-// kinds for sure: while anything is held, what nobody wants stays in it too.
+// isHeld tells whether the item stays exactly as it is. What nobody wants stays too if a held object needs it, since that would go
+// along with its Namespace; and in a work that lost its annotations, which cannot tell the resources of its kinds for sure.
 func (b *builder) isHeld(work *Work, item *Item) bool {
 	if !b.site.Hold.Any() {
 		return false
@@ -105,7 +105,7 @@ func (b *builder) isHeld(work *Work, item *Item) bool {
 		return true
 	}
 	_, wanted := b.desired.index[item.Ref]
-	return !wanted && work.Recorded == (transform.Hash{})
+	return !wanted && (b.needed[item.Ref] || work.Recorded == (transform.Hash{}))
 }
 
 // stays tells whether an item that nobody wants any more stays nevertheless, for the time being.

@@ -49,7 +49,7 @@ type Site struct {
 // Remove plans to take everything out of the works of a site.
 func Remove(site *Site) Plan {
 	b := newBuilder(&Desired{}, site)
-	b.countHeld()
+	b.holdOn()
 	b.act()
 	b.finish()
 	return b.plan
@@ -61,7 +61,7 @@ func Remove(site *Site) Plan {
 func Build(d *Desired, site *Site) Plan {
 	b := newBuilder(d, site)
 	b.look()
-	b.countHeld()
+	b.holdOn()
 	b.disputes()
 	b.settle()
 	b.act()
@@ -102,10 +102,11 @@ type builder struct {
 	all     []*Work // by wave and number
 	works   []*Work // those of all that are not on their way out
 
-	held   []place      // for each object the first place that holds it, with the content that is wanted if there is one
-	home   []int        // for each object the index of its work, -1: none
-	moved  bool         // some object is in two works
-	claims map[int]bool // the objects that somebody else delivers
+	held   []place             // for each object the first place that holds it, with the content that is wanted if there is one
+	home   []int               // for each object the index of its work, -1: none
+	moved  bool                // some object is in two works
+	claims map[int]bool        // the objects that somebody else delivers
+	needed map[objref.Ref]bool // the Namespaces and kinds of held objects that the works hold
 	fresh  []string
 	plan   Plan
 }
@@ -178,10 +179,20 @@ func (b *builder) look() {
 	slices.SortFunc(b.plan.TooLarge, objref.Compare)
 }
 
-// countHeld counts what is held back.
-func (b *builder) countHeld() {
+// holdOn finds out what is held, and what is held back.
+func (b *builder) holdOn() {
 	if !b.site.Hold.Any() {
 		return
+	}
+	b.needed = map[objref.Ref]bool{}
+	for _, work := range b.works {
+		for j := range work.Items {
+			if ref := work.Items[j].Ref; b.site.Hold.Holds(ref) {
+				for _, need := range prerequisites(ref) {
+					b.needed[need] = true
+				}
+			}
+		}
 	}
 	for i := range b.desired.objects {
 		object := &b.desired.objects[i]
