@@ -50,6 +50,17 @@ const (
 	// "clusters=" and their names, separated by commas. Owner: the user.
 	AnnotationRelease = "starling.io/release"
 
+	// AnnotationApply on an object of a WDS says how clusters apply it: "update", "server-side", "server-side-force" or
+	// "create-only". On a BindingPolicy, which hands it on to its Bindings, and on a Binding it is about all objects there that
+	// do not say it themselves. It is not delivered, nor are the two below.
+	AnnotationApply = "starling.io/apply"
+	// AnnotationIgnoreFields, there too, lists fields that clusters are given when they create the object, and that are left
+	// alone afterwards: JSON paths such as .spec.replicas, separated by commas or white space.
+	AnnotationIgnoreFields = "starling.io/ignore-fields"
+	// AnnotationOnRemoval, there too, says what becomes of the object in a cluster that it is no longer delivered to: "delete",
+	// or "orphan".
+	AnnotationOnRemoval = "starling.io/on-removal"
+
 	// AnnotationBinding is put on works: the whole name of their Binding.
 	AnnotationBinding = "starling.io/binding"
 	// AnnotationContentHash is put on works: the hash of their spec as it was written. A spec that hashes otherwise was
