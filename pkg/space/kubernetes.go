@@ -114,6 +114,9 @@ var apiControllers = []string{
 	"certificatesigningrequest-signing-controller",
 	"certificatesigningrequest-cleaner-controller",
 	"validatingadmissionpolicy-status-controller",
+	// Admission puts finalizers on claims and volumes; nobody else takes them off.
+	"persistentvolumeclaim-protection-controller",
+	"persistentvolume-protection-controller",
 }
 
 // workloadControllers run in WECs besides.

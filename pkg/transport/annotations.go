@@ -9,20 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
 // heeded are the annotations of a Binding that the transport obeys.
-var heeded = []string{controlv1alpha1.AnnotationHold, controlv1alpha1.AnnotationRelease}
+var heeded = [...]string{
+	controlv1alpha1.AnnotationHold, controlv1alpha1.AnnotationRelease,
+	controlv1alpha1.AnnotationApply, controlv1alpha1.AnnotationIgnoreFields, controlv1alpha1.AnnotationOnRemoval,
+}
 
 // orders are what the annotations of a Binding say.
 type orders struct {
 	// texts are the annotations' values, in the order of heeded, each with a mark in front if it is there.
-	texts [2]string
+	texts [len(heeded)]string
 	hold  plan.Hold
 	// invalid tells that the annotation about holds cannot be read: then everything is held.
 	invalid bool
 	release release
+	// wish is about all objects that wish nothing themselves; wishInvalid tells that it cannot be read.
+	wish        options.Wish
+	wishInvalid bool
 	// mistakes are what is wrong with the annotations. Sorted.
 	mistakes []string
 }
@@ -35,7 +42,7 @@ type release struct {
 
 func (r release) of(cluster string) bool { return r.all || slices.Contains(r.clusters, cluster) }
 
-func textsOf(binding *controlv1alpha1.Binding) (texts [2]string) {
+func textsOf(binding *controlv1alpha1.Binding) (texts [len(heeded)]string) {
 	for i, key := range heeded {
 		if text, ok := binding.Annotations[key]; ok {
 			texts[i] = "=" + text
@@ -64,6 +71,14 @@ func ordersOf(binding *controlv1alpha1.Binding) orders {
 			problem(controlv1alpha1.AnnotationRelease, err, "it releases nothing")
 		}
 	}
+	wish, err := options.Parse(binding.Annotations)
+	if err != nil {
+		o.wishInvalid = true
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			o.mistakes = append(o.mistakes, clip(line)+"; until that is put right, everything stays as it was delivered")
+		}
+	}
+	o.wish = wish
 	slices.Sort(o.mistakes)
 	return o
 }

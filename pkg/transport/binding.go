@@ -71,6 +71,7 @@ func (c *Controller) syncBinding(ctx context.Context, name string) (result, erro
 	case binding == nil || binding.DeletionTimestamp != nil && !slices.Contains(binding.Finalizers, controlv1alpha1.BindingFinalizer):
 		// Gone, or going without us. Works that are left have no Binding: nobody said that they should go.
 		c.publish(name, nil)
+		c.deliverNeighbours(before, &placement{name: name})
 		return result{}, nil
 	case binding.DeletionTimestamp != nil:
 		return c.remove(ctx, binding)
@@ -92,6 +93,7 @@ func (c *Controller) syncBinding(ctx context.Context, name string) (result, erro
 	c.publish(name, next)
 	if next.desired != before.content() {
 		c.deliverEverywhere(next)
+		c.deliverNeighbours(before, next)
 	}
 	if len(next.destinations) == 0 || next.desired == before.content() {
 		c.status.Add(name)
@@ -161,7 +163,7 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 	objects := make([]plan.Object, len(entries))
 	for i, e := range entries {
 		f := &findings[i]
-		object := plan.Object{Object: f.object, Known: f.known, Options: plan.Options{CreateOnly: e.createOnly, Orphan: neverDeleted(e.ref)}}
+		object := plan.Object{Object: f.object, Known: f.known}
 		object.Ref = e.ref
 		if f.known {
 			template, err := c.templates.compile(f.object)
@@ -172,12 +174,15 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 			}
 		}
 		objects[i] = object
-		p.objects[e.ref] = object
 		if f.err != nil {
 			p.problems = append(p.problems, e.ref.String()+": "+clip(f.err.Error()))
 		}
 		again = again || f.again
 		recheck = recheck || f.recheck
+	}
+	settleOptions(objects, entries, findings, &p.orders)
+	for i := range objects {
+		p.objects[objects[i].Ref] = objects[i]
 	}
 	slices.Sort(p.problems)
 	p.desired = plan.NewDesired(objects, c.config.Limits)
@@ -199,8 +204,8 @@ func (c *Controller) findAll(
 		if len(instructions.Unknown) > 0 {
 			continue // not known what to make of it
 		}
-		if object, ok := c.objects.current(e.ref, version, instructions); ok {
-			findings[i] = finding{object: object, known: true}
+		if f, ok := c.objects.current(e.ref, version, instructions); ok {
+			findings[i] = f
 			continue
 		}
 		slots <- struct{}{}
@@ -278,11 +283,18 @@ func (c *Controller) watchResources(p *placement) map[schema.GroupResource]strin
 func (c *Controller) list(name string, entries []entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.listings[name] == nil {
+		c.listings[name] = make(map[objref.Ref]struct{}, len(entries))
+	}
 	for _, e := range entries {
 		if c.listed[e.ref] == nil {
 			c.listed[e.ref] = map[string]struct{}{}
 		}
 		c.listed[e.ref][name] = struct{}{}
+		c.listings[name][e.ref] = struct{}{}
+		if len(c.listed[e.ref]) > 1 {
+			c.shared[e.ref] = struct{}{}
+		}
 	}
 }
 
@@ -310,14 +322,22 @@ func (c *Controller) publish(name string, p *placement) {
 		bindingAreas.Observe(float64(whats * wheres))
 	}
 	unlisted := map[objref.Ref]bool{}
-	for ref := range before.objects {
-		if _, still := p.objects[ref]; !still {
-			delete(c.listed[ref], name)
-			if len(c.listed[ref]) == 0 {
-				delete(c.listed, ref)
-				unlisted[ref] = true
-			}
+	for ref := range c.listings[name] {
+		if _, still := p.objects[ref]; still {
+			continue
 		}
+		delete(c.listings[name], ref)
+		delete(c.listed[ref], name)
+		switch len(c.listed[ref]) {
+		case 0:
+			delete(c.listed, ref)
+			unlisted[ref] = true
+		case 1:
+			delete(c.shared, ref)
+		}
+	}
+	if len(c.listings[name]) == 0 {
+		delete(c.listings, name)
 	}
 	maps.DeleteFunc(c.outcomes[name], func(mailbox string, o outcome) bool {
 		_, still := p.destinations[mailbox]
@@ -340,6 +360,7 @@ func (c *Controller) remove(ctx context.Context, binding *controlv1alpha1.Bindin
 		}
 		c.publish(binding.Name, p)
 		c.deliverEverywhere(p)
+		c.deliverNeighbours(before, p)
 	}
 	left := c.left(p)
 	if len(c.unreleased(p, left)) > 0 {

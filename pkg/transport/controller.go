@@ -93,6 +93,8 @@ type Controller struct {
 	mu         sync.Mutex
 	placements map[string]*placement              // what Bindings ask for, by name
 	listed     map[objref.Ref]map[string]struct{} // the Bindings that list an object
+	listings   map[string]map[objref.Ref]struct{} // the objects that a Binding lists: those of its placement, and those that are read for the next one
+	shared     map[objref.Ref]struct{}            // the objects that several Bindings list
 	changed    map[string]time.Time               // when the change was seen that a Binding is in its queue for
 	outcomes   map[string]map[string]outcome      // what came of deliveries, by Binding and mailbox
 	published  map[string]publication             // what was last written to the status of Bindings
@@ -118,6 +120,8 @@ func New(config Config) (*Controller, error) {
 		status:     newQueue[string](config.Clock, "transport-status"),
 		placements: map[string]*placement{},
 		listed:     map[objref.Ref]map[string]struct{}{},
+		listings:   map[string]map[objref.Ref]struct{}{},
+		shared:     map[objref.Ref]struct{}{},
 		changed:    map[string]time.Time{},
 		outcomes:   map[string]map[string]outcome{},
 		published:  map[string]publication{},
@@ -182,6 +186,12 @@ func (c *Controller) Run(ctx context.Context) error {
 		// What is to be taken out of an object must be known before it is delivered.
 		if !cache.WaitForCacheSync(ctx.Done(), c.config.Bindings.HasSynced, c.config.CustomTransforms.HasSynced) {
 			return
+		}
+		// Who else lists an object must be known before it is delivered, too.
+		for _, obj := range c.config.Bindings.GetStore().List() {
+			if b, ok := obj.(*controlv1alpha1.Binding); ok && b.DeletionTimestamp == nil {
+				c.list(b.Name, entriesOf(b))
+			}
 		}
 		running.Go(func() { work(ctx, c.transforms.queue, c.transforms.sync) })
 		for range min(c.config.Concurrency, 8) {

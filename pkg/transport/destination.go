@@ -21,6 +21,7 @@ func (s *space) wishAt(p *placement, mailbox string) wish {
 	if len(p.templates) > 0 {
 		w.desired, w.properties, w.problems = s.expand(p, mailbox)
 	}
+	w.desired = s.overlay(w.desired, p, mailbox)
 	return w
 }
 

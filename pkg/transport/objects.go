@@ -19,6 +19,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
@@ -41,7 +42,9 @@ type objects struct {
 
 // known is what is known of one object.
 type known struct {
-	object  transform.Object
+	object transform.Object
+	// wish is what the object's annotations say of how to deal with it.
+	wish    options.Wish
 	version version
 	// made is the digest of the instructions of CustomTransforms that the object was made with.
 	made string
@@ -64,7 +67,9 @@ const grace = 2 * time.Second
 // finding is what gathering found out about one object.
 type finding struct {
 	object transform.Object
-	// known tells that object is the content now.
+	// wish is what the object's annotations say of how to deal with it.
+	wish options.Wish
+	// known tells that object and wish are so now.
 	known bool
 	// err tells why it is not; nil also while the object is missing for less than the grace.
 	err error
@@ -80,8 +85,8 @@ func newObjects(client dynamic.Interface, w watched, pipeline transform.Pipeline
 
 // find returns the content of an object, without what the CustomTransforms remove. It blocks for a read if the object changed since the last one.
 func (o *objects) find(ctx context.Context, ref objref.Ref, apiVersion string, by *customtransform.Instructions, now time.Time) finding {
-	if object, ok := o.current(ref, apiVersion, by); ok {
-		return finding{object: object, known: true}
+	if f, ok := o.current(ref, apiVersion, by); ok {
+		return f
 	}
 	_, present := o.watched.Get(ref)
 	synced := o.watched.Synced(ref.GroupResource())
@@ -94,29 +99,30 @@ func (o *objects) find(ctx context.Context, ref objref.Ref, apiVersion string, b
 		return o.missing(ref, have, now)
 	}
 
-	object, err := o.read(ctx, ref, apiVersion, by)
+	f, err := o.read(ctx, ref, apiVersion, by)
 	if apierrors.IsNotFound(err) {
 		return o.missing(ref, have, now)
 	}
 	if err != nil {
 		return finding{err: err, again: retryable(err)}
 	}
-	return finding{object: object, known: true}
+	return f
 }
 
 // current returns the content of an object if no read is needed to know it. It does not block.
-func (o *objects) current(ref objref.Ref, apiVersion string, by *customtransform.Instructions) (transform.Object, bool) {
+func (o *objects) current(ref objref.Ref, apiVersion string, by *customtransform.Instructions) (finding, bool) {
 	o.mu.Lock()
 	have := o.known[ref]
 	o.mu.Unlock()
 	if have == nil || have.version.api != apiVersion || have.made != by.Digest || !have.missing.IsZero() {
-		return transform.Object{}, false
+		return finding{}, false
 	}
+	f := finding{object: have.object, wish: have.wish, known: true}
 	meta, present := o.watched.Get(ref)
 	if !present {
-		return have.object, !o.watched.Synced(ref.GroupResource())
+		return f, !o.watched.Synced(ref.GroupResource())
 	}
-	return have.object, !have.version.olderThan(meta)
+	return f, !have.version.olderThan(meta)
 }
 
 // missing notes since when the object has not been there. Its content is forgotten: it is not to go to further places. One
@@ -138,25 +144,29 @@ func (o *objects) missing(ref objref.Ref, have *known, now time.Time) finding {
 	return finding{err: errMissing}
 }
 
-func (o *objects) read(ctx context.Context, ref objref.Ref, apiVersion string, by *customtransform.Instructions) (transform.Object, error) {
+func (o *objects) read(ctx context.Context, ref objref.Ref, apiVersion string, by *customtransform.Instructions) (finding, error) {
 	objectReads.Inc()
 	gvr := ref.GroupResource().WithVersion(apiVersion)
 	live, err := o.client.Resource(gvr).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
-		return transform.Object{}, fmt.Errorf("cannot be read: %w", err)
+		return finding{}, fmt.Errorf("cannot be read: %w", err)
+	}
+	wish, err := options.Parse(live.GetAnnotations())
+	if err != nil {
+		return finding{}, &invalidError{err}
 	}
 	version := versionOf(live, apiVersion)
 	object, err := o.pipeline.Then(by.Apply).Apply(ref, live.Object)
 	if err != nil {
-		return transform.Object{}, &invalidError{err}
+		return finding{}, &invalidError{err}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if have := o.known[ref]; have != nil && have.object.Hash == object.Hash {
 		object = have.object // one copy of the bytes for all that hold it
 	}
-	o.known[ref] = &known{object: object, version: version, made: by.Digest}
-	return object, nil
+	o.known[ref] = &known{object: object, wish: wish, version: version, made: by.Digest}
+	return finding{object: object, wish: wish, known: true}, nil
 }
 
 // forget forgets the content of these objects.

@@ -46,33 +46,39 @@ func TestParse(t *testing.T) {
 		"Orphan":         {map[string]string{onRemoval: "orphan"}, force, plan.Options{ServerSide: true, Force: true, Orphan: true}, ""},
 		"NeverDeleted":   {map[string]string{onRemoval: "delete"}, orphan, orphan, ""},
 		"IgnoreFields": {
-			map[string]string{ignore: ".spec.replicas, $.spec.template.spec.containers[*].image\n.spec.replicas"}, none,
+			map[string]string{ignore: ".spec.replicas, $.spec.template.spec.containers[*].image\n.spec.replicas"},
+			none,
 			ignoring(force, ".spec.replicas", ".spec.template.spec.containers[*].image"), "",
 		},
 		"IgnoreWithoutForce": {map[string]string{apply: "server-side", ignore: "spec.replicas"}, none, ignoring(ssa, ".spec.replicas"), ""},
 		"IgnoreNothing":      {map[string]string{ignore: " "}, force, force, ""},
 		"UnknownApply": {
-			map[string]string{apply: "ssa"}, none, none,
+			map[string]string{apply: "ssa"},
+			none, none,
 			`metadata.annotations[starling.io/apply]: "ssa" must be one of update, server-side, server-side-force, create-only`,
 		},
 		"UnknownRemoval": {
 			map[string]string{onRemoval: "keep"}, none, none, `metadata.annotations[starling.io/on-removal]: "keep" must be delete or orphan`,
 		},
 		"TopLevel": {
-			map[string]string{ignore: ".data"}, none, none,
+			map[string]string{ignore: ".data"},
+			none, none,
 			`metadata.annotations[starling.io/ignore-fields]: ".data" must be the path of a field below another one, such as .spec.replicas or .spec.template.spec.containers[0].image`,
 		},
 		"Filter": {
-			map[string]string{ignore: `.spec.list[?(@.name=="x")].y`}, none, none,
+			map[string]string{ignore: `.spec.list[?(@.name=="x")].y`},
+			none, none,
 			`metadata.annotations[starling.io/ignore-fields]: ".spec.list[?(@.name==\"x\")].y" must be the path of a field below another one, such as .spec.replicas or .spec.template.spec.containers[0].image`,
 		},
 		"Identity": {map[string]string{ignore: ".metadata.name"}, none, none, `metadata.annotations[starling.io/ignore-fields]: ".metadata.name" is part of the object's identity`},
 		"IgnoreWithUpdate": {
-			map[string]string{apply: "update", ignore: ".spec.replicas"}, none, none,
+			map[string]string{apply: "update", ignore: ".spec.replicas"},
+			none, none,
 			`metadata.annotations[starling.io/ignore-fields]: fields can be ignored by server-side and server-side-force only; leave starling.io/apply away, or change it`,
 		},
 		"Several": {
-			map[string]string{apply: "x", onRemoval: "y"}, none, none,
+			map[string]string{apply: "x", onRemoval: "y"},
+			none, none,
 			`metadata.annotations[starling.io/apply]: "x" must be one of update, server-side, server-side-force, create-only` + "\n" +
 				`metadata.annotations[starling.io/on-removal]: "y" must be delete or orphan`,
 		},
@@ -123,8 +129,13 @@ func TestOver(t *testing.T) {
 // TestMerge: the order of Bindings does not matter, nor how often one counts.
 func TestMerge(t *testing.T) {
 	all := []plan.Options{
-		{}, {CreateOnly: true}, {ServerSide: true}, {ServerSide: true, Force: true}, {Orphan: true},
-		{ServerSide: true, IgnoredFields: ".a.b\n.a.d"}, {ServerSide: true, IgnoredFields: ".a.c", Orphan: true},
+		{},
+		{CreateOnly: true},
+		{ServerSide: true},
+		{ServerSide: true, Force: true},
+		{Orphan: true},
+		{ServerSide: true, IgnoredFields: ".a.b\n.a.d"},
+		{ServerSide: true, IgnoredFields: ".a.c", Orphan: true},
 	}
 	for _, a := range all {
 		for _, b := range all {

@@ -126,6 +126,8 @@ func (b *builder) keeps(i int, item *Item) bool {
 func (b *builder) options(i int, item *Item) Options {
 	options := b.desired.objects[i].Options
 	switch {
+	case !b.claims[i] && item != nil && !b.desired.objects[i].Known:
+		return item.Options // how to deal with it is said by the object, which cannot be read
 	case !b.claims[i]:
 	case item != nil && item.Orphan && !released(item):
 		return item.Options

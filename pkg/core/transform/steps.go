@@ -3,6 +3,8 @@ package transform
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -12,6 +14,11 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // unsentLabels are written by us into the WDS. Were they delivered, returning a status would cause a delivery.
 var unsentLabels = []string{controlv1alpha1.LabelSingletonStatus, controlv1alpha1.LabelMultiWECStatus}
+
+// unsentAnnotations are for others than the clusters: kubectl, and ourselves.
+var unsentAnnotations = []string{
+	lastApplied, controlv1alpha1.AnnotationApply, controlv1alpha1.AnnotationIgnoreFields, controlv1alpha1.AnnotationOnRemoval,
+}
 
 // keepUserMetadata leaves name, namespace, labels and annotations: all else in metadata belongs to the server it came from.
 // This list says what stays, so that what servers may add later does not go out. Empty maps go, since the API server that
@@ -27,7 +34,7 @@ func keepUserMetadata(_ objref.Ref, obj map[string]any) error {
 	if kept["name"] == nil {
 		return errors.New("the object has no name")
 	}
-	for field, unsent := range map[string][]string{"labels": unsentLabels, "annotations": {lastApplied}} {
+	for field, unsent := range map[string][]string{"labels": unsentLabels, "annotations": unsentAnnotations} {
 		values, _ := metadata[field].(map[string]any)
 		for key, value := range values {
 			if _, ok := value.(string); !ok {
@@ -98,6 +105,61 @@ func job(ref objref.Ref, obj map[string]any) error {
 	removeFrom(obj, []string{"metadata", "labels"}, labels...)
 	removeFrom(obj, []string{"spec", "template", "metadata", "labels"}, labels...)
 	removeFrom(obj, []string{"spec"}, "selector", "suspend")
+	return nil
+}
+
+// boundByController is put on claims and volumes whose other half a controller chose, not the user.
+const boundByController = "pv.kubernetes.io/bound-by-controller"
+
+// claim drops what the controllers of a space with volumes wrote about its own: each cluster binds for itself. A volume that the
+// user named stays.
+func claim(ref objref.Ref, obj map[string]any) error {
+	if ref.Group != "" || ref.Resource != "persistentvolumeclaims" {
+		return nil
+	}
+	if annotation(obj, boundByController) != "" {
+		removeFrom(obj, []string{"spec"}, "volumeName")
+	}
+	removeFrom(obj, []string{"metadata", "annotations"}, boundByController, "pv.kubernetes.io/bind-completed",
+		"volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner", "volume.kubernetes.io/selected-node")
+	return nil
+}
+
+// volume does the same for the other half. A claim that the user named stays, but not which of that name it was.
+func volume(ref objref.Ref, obj map[string]any) error {
+	if ref.Group != "" || ref.Resource != "persistentvolumes" {
+		return nil
+	}
+	if annotation(obj, boundByController) != "" {
+		removeFrom(obj, []string{"spec"}, "claimRef")
+	} else {
+		removeFrom(obj, []string{"spec", "claimRef"}, "uid", "resourceVersion")
+	}
+	removeFrom(obj, []string{"metadata", "annotations"}, boundByController)
+	return nil
+}
+
+// serviceAccount drops the Secrets that controllers made for the account in its space, by the names that they give.
+func serviceAccount(ref objref.Ref, obj map[string]any) error {
+	if ref.Group != "" || ref.Resource != "serviceaccounts" {
+		return nil
+	}
+	for _, field := range []string{"secrets", "imagePullSecrets"} {
+		secrets, ok := obj[field].([]any)
+		if !ok {
+			continue
+		}
+		kept := slices.DeleteFunc(secrets, func(secret any) bool {
+			fields, _ := secret.(map[string]any)
+			name, _ := fields["name"].(string)
+			return strings.HasPrefix(name, ref.Name+"-token-") || strings.HasPrefix(name, ref.Name+"-dockercfg-")
+		})
+		if len(kept) == 0 {
+			delete(obj, field)
+		} else {
+			obj[field] = kept
+		}
+	}
 	return nil
 }
 

@@ -30,7 +30,7 @@ type Pipeline []Step
 
 // Standard returns the steps that every object goes through, and after them more.
 func Standard(more ...Step) Pipeline {
-	return append(Pipeline{keepUserMetadata, dropStatus, service, job}, more...)
+	return append(Pipeline{keepUserMetadata, dropStatus, service, job, claim, volume, serviceAccount}, more...)
 }
 
 // Then returns a pipeline that goes on with one more step.

@@ -16,6 +16,9 @@ func TestStandard(t *testing.T) {
 	services := objref.Ref{Resource: "services", Namespace: "web", Name: "nginx"}
 	jobs := objref.Ref{Group: "batch", Resource: "jobs", Namespace: "web", Name: "once"}
 
+	claims := objref.Ref{Resource: "persistentvolumeclaims", Namespace: "web", Name: "data"}
+	volumes := objref.Ref{Resource: "persistentvolumes", Name: "disk"}
+
 	cases := map[string]struct {
 		ref     objref.Ref
 		in      string
@@ -80,6 +83,42 @@ func TestStandard(t *testing.T) {
 			ref:  jobs,
 			in:   `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"once"},"spec":"odd"}`,
 			want: `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"once"},"spec":"odd"}`,
+		},
+		"OurAnnotationsGo": {
+			ref: deployments,
+			in: `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"nginx","annotations":{"starling.io/apply":"update",
+				"starling.io/ignore-fields":".spec.replicas","starling.io/on-removal":"orphan","starling.io/other":"x"}}}`,
+			want: `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"starling.io/other":"x"},"name":"nginx"}}`,
+		},
+		"ClaimThatAControllerBound": {
+			ref: claims,
+			in: `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data","namespace":"web","annotations":{
+				"pv.kubernetes.io/bind-completed":"yes","pv.kubernetes.io/bound-by-controller":"yes","volume.kubernetes.io/selected-node":"n"}},
+				"spec":{"volumeName":"pvc-1","accessModes":["ReadWriteOnce"]}}`,
+			want: `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data","namespace":"web"},"spec":{"accessModes":["ReadWriteOnce"]}}`,
+		},
+		"ClaimOfAVolumeThatTheUserNamed": {
+			ref: claims,
+			in: `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data","annotations":{"pv.kubernetes.io/bind-completed":"yes","note":"x"}},
+				"spec":{"volumeName":"disk"}}`,
+			want: `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"annotations":{"note":"x"},"name":"data"},"spec":{"volumeName":"disk"}}`,
+		},
+		"VolumeThatAControllerBound": {
+			ref: volumes,
+			in: `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"disk","annotations":{"pv.kubernetes.io/bound-by-controller":"yes"}},
+				"spec":{"claimRef":{"name":"data","namespace":"web","uid":"u","resourceVersion":"7"},"capacity":{"storage":"1Gi"}}}`,
+			want: `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"disk"},"spec":{"capacity":{"storage":"1Gi"}}}`,
+		},
+		"VolumeForAClaimThatTheUserNamed": {
+			ref:  volumes,
+			in:   `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"disk"},"spec":{"claimRef":{"name":"data","namespace":"web","uid":"u","resourceVersion":"7"}}}`,
+			want: `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"disk"},"spec":{"claimRef":{"name":"data","namespace":"web"}}}`,
+		},
+		"ServiceAccount": {
+			ref: objref.Ref{Resource: "serviceaccounts", Namespace: "web", Name: "robot"},
+			in: `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"},"secrets":[{"name":"robot-token-x7kpl"},{"name":"mine"}],
+				"imagePullSecrets":[{"name":"robot-dockercfg-abcde"}]}`,
+			want: `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"},"secrets":[{"name":"mine"}]}`,
 		},
 		"NoKind":          {ref: deployments, in: `{"apiVersion":"apps/v1","metadata":{"name":"n"}}`, wantErr: true},
 		"NoName":          {ref: deployments, in: `{"apiVersion":"apps/v1","kind":"Deployment"}`, wantErr: true},

@@ -165,6 +165,10 @@ func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 		o.CreateOnly, o.Orphan = createOnly, orphan
 		return o
 	}
+	dealt := func(o plan.Object, options plan.Options) plan.Object {
+		o.Options = options
+		return o
+	}
 	const work = "uid-1-0"
 	steps := []struct {
 		what    string
@@ -178,6 +182,10 @@ func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 		{"a kind whose plural cannot be guessed", "", []plan.Object{one, two, three}, "patch cluster1/uid-1-0 (place): ~[1] deployments.apps web/nginx, +[1] rices.example.com web/r"},
 		{"flags", "", []plan.Object{with(one, true, false), with(two, true, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
 		{"flags go", "", []plan.Object{one, with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
+		{"applied server-side", "", []plan.Object{dealt(one, plan.Options{ServerSide: true}), dealt(two, plan.Options{ServerSide: true, Force: true, Orphan: true, IgnoredFields: ".spec.replicas\n.spec.x.y"}), three}, "patch cluster1/uid-1-0 (edit): rest"},
+		{"others' field manager", `[{"op":"replace","path":"/spec/manifestConfigs/0/updateStrategy/serverSideApply/fieldManager","value":"work-agent-x"}]`, []plan.Object{dealt(one, plan.Options{ServerSide: true}), dealt(two, plan.Options{ServerSide: true, Force: true, Orphan: true, IgnoredFields: ".spec.replicas\n.spec.x.y"}), three}, "patch cluster1/uid-1-0 (repair): rest"},
+		{"claimed", "", []plan.Object{dealt(one, plan.Options{Observe: true}), with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
+		{"flags again", "", []plan.Object{one, with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
 		{"an object with flags goes", "", []plan.Object{one, three}, "patch cluster1/uid-1-0 (remove): -[2] deployments.apps web/nginx, rest"},
 		{"others' metadata", `[{"op":"add","path":"/metadata/annotations/x","value":"y"},{"op":"add","path":"/metadata/labels/x","value":"y"}]`, []plan.Object{one, three}, ""},
 		{"spelling", `[{"op":"replace","path":"/spec/workload/manifests/0/spec/n","value":1.50}]`, []plan.Object{one, three}, ""},

@@ -175,13 +175,14 @@ func readFlags(work *workv1.ManifestWork, items []plan.Item) {
 	}
 	for i := range work.Spec.ManifestConfigs {
 		c := &work.Spec.ManifestConfigs[i]
-		switch {
-		case c.UpdateStrategy == nil:
-		case c.UpdateStrategy.Type == workv1.UpdateStrategyTypeCreateOnly:
-			flag(&c.ResourceIdentifier, func(item *plan.Item) { item.CreateOnly = true })
-		case c.UpdateStrategy.Type == workv1.UpdateStrategyTypeReadOnly:
-			flag(&c.ResourceIdentifier, func(item *plan.Item) { item.Observe = true })
+		if c.UpdateStrategy == nil {
+			continue
 		}
+		flag(&c.ResourceIdentifier, func(item *plan.Item) {
+			orphan := item.Orphan
+			item.Options = optionsOf(c.UpdateStrategy)
+			item.Orphan = orphan
+		})
 	}
 	if d := work.Spec.DeleteOption; d != nil && d.SelectivelyOrphan != nil {
 		for i := range d.SelectivelyOrphan.OrphaningRules {
@@ -189,6 +190,26 @@ func readFlags(work *workv1.ManifestWork, items []plan.Item) {
 			flag(&id, func(item *plan.Item) { item.Orphan = true })
 		}
 	}
+}
+
+// optionsOf reads what strategyOf wrote.
+func optionsOf(strategy *workv1.UpdateStrategy) (o plan.Options) {
+	switch strategy.Type {
+	case workv1.UpdateStrategyTypeReadOnly:
+		o.Observe = true
+	case workv1.UpdateStrategyTypeCreateOnly:
+		o.CreateOnly = true
+	case workv1.UpdateStrategyTypeServerSideApply:
+		o.ServerSide = true
+		if apply := strategy.ServerSideApply; apply != nil {
+			o.Force = apply.Force
+			for _, ignored := range apply.IgnoreFields {
+				o.IgnoredFields = strings.Join(ignored.JSONPaths, "\n")
+			}
+		}
+	case workv1.UpdateStrategyTypeUpdate:
+	}
+	return o
 }
 
 // reports is what the cluster said of the manifests at the work's generation.

@@ -95,6 +95,14 @@ func strategyOf(o plan.Options) *workv1.UpdateStrategy {
 		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}
 	case o.CreateOnly:
 		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}
+	case o.ServerSide:
+		apply := &workv1.ServerSideApplyConfig{Force: o.Force, FieldManager: workv1.DefaultFieldManager}
+		if o.IgnoredFields != "" {
+			apply.IgnoreFields = []workv1.IgnoreField{{
+				Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: strings.Split(o.IgnoredFields, "\n"),
+			}}
+		}
+		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: apply}
 	}
 	return nil
 }

@@ -1,0 +1,209 @@
+package transport
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+// strategies returns how the works of Bindings of that prefix say that objects are dealt with, as "one: CreateOnly orphan", sorted;
+// without those that nothing is said of.
+func (e *environment) strategies(mailbox, binding string) []string {
+	e.t.Helper()
+	var all []string
+	for _, work := range e.works(mailbox) {
+		if work.Annotations[controlv1alpha1.AnnotationBinding] != binding || work.DeletionTimestamp != nil {
+			continue
+		}
+		said := map[string]string{}
+		for _, c := range work.Spec.ManifestConfigs {
+			text := string(c.UpdateStrategy.Type)
+			if apply := c.UpdateStrategy.ServerSideApply; apply != nil {
+				if apply.Force {
+					text += " force"
+				}
+				for _, ignored := range apply.IgnoreFields {
+					text += fmt.Sprintf(" %s %s", ignored.Condition, strings.Join(ignored.JSONPaths, ","))
+				}
+			}
+			said[c.ResourceIdentifier.Name] = text
+		}
+		if work.Spec.DeleteOption != nil {
+			for _, rule := range work.Spec.DeleteOption.SelectivelyOrphan.OrphaningRules {
+				said[rule.Name] = strings.TrimSpace(said[rule.Name] + " orphan")
+			}
+		}
+		for name, text := range said {
+			all = append(all, name+": "+text)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (e *environment) expectStrategies(mailbox, binding string, want ...string) {
+	e.t.Helper()
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		diff := cmp.Diff(want, e.strategies(mailbox, binding))
+		return diff == "", fmt.Sprintf("%s in %s (-want +got):\n%s; status %+v", binding, mailbox, diff, statusOf(e.binding()))
+	})
+}
+
+func TestOptions(t *testing.T) {
+	e := newEnvironment(t)
+	sites := e.clusters(2)
+	c := e.start(roomy)
+	one, two := e.configMap("one", "1"), e.configMap("two", "1")
+	e.bind(sites, one, two)
+	e.applied()
+	step := func(what string, writes int) {
+		t.Helper()
+		if diff := cmp.Diff(map[string]int{"its1 patch manifestworks": writes}, c.inSpace("its1")); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", what, diff)
+		}
+		c.reset()
+	}
+	expect := func(what string, want ...string) {
+		t.Helper()
+		for _, site := range sites {
+			e.expectStrategies(site, e.name, want...)
+		}
+		step(what, len(sites))
+	}
+	annotate := func(name, annotations string) {
+		t.Helper()
+		e.patch(configMaps, e.name, name, `{"metadata":{"annotations":{`+annotations+`}}}`)
+	}
+	all := func(annotations string) {
+		t.Helper()
+		e.patch(bindings, "", e.name, `{"metadata":{"annotations":{`+annotations+`}}}`)
+	}
+	c.reset()
+
+	annotate("one", `"starling.io/apply":"server-side"`)
+	expect("server-side", "one: ServerSideApply")
+	annotate("one", `"starling.io/apply":null,"starling.io/ignore-fields":".data.content","starling.io/on-removal":"orphan"`)
+	expect("ignored fields", "one: ServerSideApply force OnSpokePresent .data.content orphan")
+	all(`"starling.io/apply":"create-only"`)
+	expect("the whole Binding", "one: ServerSideApply force OnSpokePresent .data.content orphan", "two: CreateOnly")
+	e.applied()
+
+	// A mistake is told of where it was made, and what was delivered stays; other objects go on.
+	c.reset()
+	annotate("one", `"starling.io/apply":"ssa"`)
+	e.edit("two", "2")
+	e.edit("one", "2")
+	said := func(want ...string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			diff := cmp.Diff(want, e.binding().Status.Errors)
+			return diff == "", "errors of the Binding (-want +got):\n" + diff
+		})
+	}
+	said("configmaps " + e.name + `/one: cannot be delivered: metadata.annotations[starling.io/apply]: "ssa" must be one of update, server-side, server-side-force, create-only`)
+	e.expectContents(sites[0], "ConfigMap "+e.name+"/one: 1", "ConfigMap "+e.name+"/two: 2")
+	e.expectStrategies(sites[0], e.name, "one: ServerSideApply force OnSpokePresent .data.content orphan", "two: CreateOnly")
+	annotate("one", `"starling.io/apply":null,"starling.io/ignore-fields":null,"starling.io/on-removal":null`)
+	e.expectStrategies(sites[0], e.name, "one: CreateOnly", "two: CreateOnly")
+	all(`"starling.io/apply":"never"`)
+	said(`metadata.annotations[starling.io/apply]: "never" must be one of update, server-side, server-side-force, create-only; until that is put right, everything stays as it was delivered`)
+	e.edit("two", "3")
+	testenv.Never(t, patience/60, func() string {
+		if got := e.contents(sites[0]); !slices.Contains(got, "ConfigMap "+e.name+"/two: 2") {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
+	c.stop()
+	c = e.start(roomy)
+	quiet(t, c)
+	all(`"starling.io/apply":null`)
+	for _, site := range sites {
+		e.expectStrategies(site, e.name)
+	}
+	e.expectContents(sites[1], "ConfigMap "+e.name+"/one: 2", "ConfigMap "+e.name+"/two: 3")
+	e.applied()
+}
+
+// TestOverlap: Bindings that deliver one object to one cluster deal with it alike there; elsewhere each as it says itself.
+func TestOverlap(t *testing.T) {
+	e := newEnvironment(t)
+	sites := e.clusters(2)
+	c := e.start(roomy)
+	one, two := e.configMap("one", "1"), e.configMap("two", "1")
+	e.bind(sites, one, two)
+	e.applied()
+	c.reset()
+	other := e.name + "-other"
+	createOnly := one
+	createOnly.createOnly = true
+	e.create(bindings, "", other, map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{"starling.io/on-removal": "orphan"}},
+		"spec":     spec(sites[:1], createOnly),
+	})
+	e.expectStrategies(sites[0], other, "one: CreateOnly orphan")
+	e.expectStrategies(sites[0], e.name, "one: CreateOnly orphan")
+	e.expectStrategies(sites[1], e.name)
+	if made := c.inSpace("its1"); made["its1 patch manifestworks"] != 1 || made["its1 post manifestworks"] != 1 {
+		t.Errorf("requests %v, want one new work, and one write to its neighbour", made)
+	}
+	e.patch(bindings, "", e.name, `{"metadata":{"annotations":{"starling.io/apply":"server-side"}}}`)
+	e.expectStrategies(sites[0], e.name, "one: CreateOnly orphan", "two: ServerSideApply")
+	e.expectStrategies(sites[1], e.name, "one: ServerSideApply", "two: ServerSideApply")
+
+	c.stop()
+	c = e.start(roomy)
+	quiet(t, c)
+
+	e.patch(bindings, "", other, `{"metadata":{"annotations":{"starling.io/on-removal":null}}}`)
+	e.expectStrategies(sites[0], e.name, "one: CreateOnly", "two: ServerSideApply")
+	e.expectStrategies(sites[0], other, "one: CreateOnly")
+	e.delete(bindings, "", other)
+	e.expectStrategies(sites[0], e.name, "one: ServerSideApply", "two: ServerSideApply")
+	e.patch(bindings, "", e.name, `{"metadata":{"annotations":null}}`)
+	e.expectStrategies(sites[0], e.name)
+	e.applied()
+}
+
+func TestRulesOfKinds(t *testing.T) {
+	e := newEnvironment(t)
+	sites := e.clusters(1)
+	e.start(roomy)
+	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	autoscalers := schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
+	claims := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+	apply := func(resource schema.GroupVersionResource, name, text string) entry {
+		t.Helper()
+		force := true
+		_, err := e.wds.Resource(resource).Namespace(e.name).Patch(t.Context(), name, types.ApplyPatchType,
+			[]byte(strings.NewReplacer("$NAMESPACE", e.name, "$NAME", name).Replace(text)), metav1.PatchOptions{FieldManager: "test", Force: &force})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entry{resource: resource, namespace: e.name, name: name}
+	}
+	const deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"$NAME","namespace":"$NAMESPACE"},"spec":{"replicas":2,
+		"selector":{"matchLabels":{"app":"x"}},"template":{"metadata":{"labels":{"app":"x"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+	scaled, free := apply(deployments, "scaled", deployment), apply(deployments, "free", deployment)
+	hpa := apply(autoscalers, "hpa", `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"$NAME","namespace":"$NAMESPACE"},
+		"spec":{"maxReplicas":5,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"scaled"}}}`)
+	data := apply(claims, "data", `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"$NAME","namespace":"$NAMESPACE"},
+		"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
+	e.bind(sites, scaled, free, hpa, data)
+	e.expectStrategies(sites[0], e.name, "data: ServerSideApply force", "scaled: ServerSideApply force OnSpokePresent .spec.replicas")
+	e.patch(deployments, e.name, "scaled", `{"metadata":{"annotations":{"starling.io/apply":"update"}}}`)
+	e.expectStrategies(sites[0], e.name, "data: ServerSideApply force")
+	e.patch(deployments, e.name, "scaled", `{"metadata":{"annotations":{"starling.io/apply":null}}}`)
+	e.expectStrategies(sites[0], e.name, "data: ServerSideApply force", "scaled: ServerSideApply force OnSpokePresent .spec.replicas")
+	e.rebind(sites, scaled, free, data)
+	e.expectStrategies(sites[0], e.name, "data: ServerSideApply force")
+}
