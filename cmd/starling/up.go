@@ -21,6 +21,7 @@ type upFlags struct {
 	noOCM         bool
 	spaces        []string
 	ephemeral     bool
+	large         bool
 	dieWithFD     int
 	minDiskMiB    uint64
 	output        string
@@ -51,9 +52,10 @@ fleet back with its data. On a fleet that is up, "up" without flags changes noth
 	f.BoolVar(&o.noOCM, "no-ocm", false, "run the API servers only")
 	f.StringSliceVar(&o.spaces, "spaces", nil, "names of the spaces of a new fleet: its..., wds...")
 	f.BoolVar(&o.ephemeral, "ephemeral", false, "a new fleet need not keep its data when the machine crashes")
+	f.BoolVar(&o.large, "large", false, "a new fleet is to hold many objects: its processes may take the memory that they want")
 	f.IntVar(&o.dieWithFD, "die-with-fd", 0, "end the fleet when the other end of this pipe is closed")
 	f.Uint64Var(&o.minDiskMiB, "min-disk", 0, "free room on the disk to ask for, in MiB")
-	for _, name := range []string{"no-ocm", "spaces", "ephemeral", "die-with-fd", "min-disk"} {
+	for _, name := range []string{"no-ocm", "spaces", "ephemeral", "large", "die-with-fd", "min-disk"} {
 		_ = f.MarkHidden(name) // the flag exists
 	}
 	return cmd
@@ -73,7 +75,7 @@ func runUp(c *cobra.Command, g *global, o *upFlags) error {
 	if err != nil {
 		return err
 	}
-	opts := &space.UpOptions{Spaces: o.spaces, Ephemeral: o.ephemeral, MinDisk: o.minDiskMiB << 20}
+	opts := &space.UpOptions{Spaces: o.spaces, Ephemeral: o.ephemeral, Large: o.large, MinDisk: o.minDiskMiB << 20}
 	set := func(flag string, value bool, into **bool) {
 		if c.Flags().Changed(flag) {
 			*into = &value

@@ -7,15 +7,17 @@ import (
 )
 
 // baseEnv is the environment of every component: nothing of the user's but what a program needs to
-// run. The Go runtime is tuned for many processes on one small machine.
+// run. The Go runtime is tuned for many processes on one small machine, unless the fleet is to hold much.
 func (f *Fleet) baseEnv(gogc int, limit string) []string {
-	return []string{
+	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin",
 		"HOME=" + f.layout.Dir,
 		"TMPDIR=/tmp",
-		fmt.Sprintf("GOGC=%d", gogc),
-		"GOMEMLIMIT=" + limit,
 	}
+	if f.state.Large {
+		return env
+	}
+	return append(env, fmt.Sprintf("GOGC=%d", gogc), "GOMEMLIMIT="+limit)
 }
 
 // self describes a component that runs a hidden subcommand of the starling binary.

@@ -29,6 +29,8 @@ type State struct {
 	Nodes bool `json:"nodes"`
 	// Ephemeral says that the data need not survive a crash of the machine.
 	Ephemeral bool `json:"ephemeral,omitempty"`
+	// Large says that the processes may take the memory that they want: the fleet is to hold many objects.
+	Large bool `json:"large,omitempty"`
 	// Ports holds the port of each listener, so that addresses stay the same.
 	Ports map[string]int `json:"ports,omitempty"`
 }

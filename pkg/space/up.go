@@ -26,6 +26,8 @@ type UpOptions struct {
 	Spaces []string
 	// Ephemeral lets a new fleet lose its data when the machine crashes, which makes it faster.
 	Ephemeral bool
+	// Large lets the processes of a new fleet take the memory that they want.
+	Large bool
 	// DieWith is a pipe whose other end, when closed, ends the fleet; for tests.
 	DieWith *os.File
 	// MinDisk is the free room on the disk that is asked for, in bytes; the default where 0.
@@ -115,7 +117,7 @@ func (f *Fleet) prepare(opts *UpOptions) (old *State, err error) {
 		f.state = &State{
 			Layout: LayoutVersion, Version: f.cfg.Version,
 			ITS: []string{"its1"}, WDS: []string{"wds1"},
-			OCM: true, Controllers: true, Ephemeral: opts.Ephemeral,
+			OCM: true, Controllers: true, Ephemeral: opts.Ephemeral, Large: opts.Large,
 		}
 		err = f.state.apply(opts, 2)
 	}

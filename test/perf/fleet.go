@@ -12,30 +12,44 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// ownFleet starts a fleet with one cluster and returns its kubeconfig and a function that removes it.
-func ownFleet(ctx context.Context) (kubeconfig string, remove func() error, err error) {
-	binDir := os.Getenv("STARLING_BIN_DIR")
-	if binDir == "" {
-		binDir = "bin"
+// binary returns the path of one of our programs: in $STARLING_BIN_DIR, or in bin/.
+func binary(name string) string {
+	dir := os.Getenv("STARLING_BIN_DIR")
+	if dir == "" {
+		dir = "bin"
 	}
-	starling := filepath.Join(binDir, "starling")
-	dir, err := os.MkdirTemp("", "starling-perf-")
+	return filepath.Join(dir, name)
+}
+
+// ownFleet starts a fleet with these flags of `starling up` and returns its directory and a function that removes it. The
+// fleet ends with this process, however it ends.
+func ownFleet(ctx context.Context, flags ...string) (dir string, remove func() error, err error) {
+	dir, err = os.MkdirTemp("", "starling-perf-")
+	if err != nil {
+		return "", nil, err
+	}
+	watched, alive, err := os.Pipe()
 	if err != nil {
 		return "", nil, err
 	}
 	run := func(ctx context.Context, args ...string) error {
-		cmd := exec.CommandContext(ctx, starling, append(args, "--dir", dir)...)
+		cmd := exec.CommandContext(ctx, binary("starling"), append(args, "--dir", dir)...)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		cmd.ExtraFiles = []*os.File{watched}
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("%s: %w", cmd, err)
 		}
 		return nil
 	}
-	remove = func() error { return run(context.WithoutCancel(ctx), "down", "--delete") }
-	if err := run(ctx, "up", "--wecs", "1"); err != nil {
+	remove = func() error {
+		defer alive.Close()
+		defer watched.Close()
+		return run(context.WithoutCancel(ctx), "down", "--delete")
+	}
+	if err := run(ctx, append([]string{"up", "--die-with-fd", "3"}, flags...)...); err != nil {
 		return "", nil, errors.Join(err, remove())
 	}
-	return filepath.Join(dir, "kubeconfig"), remove, nil
+	return dir, remove, nil
 }
 
 func contextConfig(kubeconfig, name string) (*rest.Config, error) {

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,19 +37,19 @@ const (
 )
 
 func (o *options) run(ctx context.Context) (err error) {
-	if o.output != "table" && o.output != "bench" {
-		return fmt.Errorf("--output %q: table or bench", o.output)
+	if !slices.Contains([]string{"table", "markdown", "bench"}, o.output) {
+		return fmt.Errorf("--output %q: table, markdown or bench", o.output)
 	}
 	if o.edits < 1 {
 		return fmt.Errorf("--edits %d: at least 1", o.edits)
 	}
 	if o.kubeconfig == "" {
-		kubeconfig, remove, err := ownFleet(ctx)
+		dir, remove, err := ownFleet(ctx, "--wecs", "1")
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, remove()) }()
-		o.kubeconfig = kubeconfig
+		o.kubeconfig = filepath.Join(dir, "kubeconfig")
 	}
 	course, err := newCourse(ctx, o)
 	if err != nil {
@@ -109,28 +109,26 @@ func (o *options) print(results map[string][]time.Duration) error {
 		return nil
 	}
 	fmt.Printf("%d edits of Deployments, one after the other, on an idle fleet; %d CPUs, %s\n\n", o.edits, runtime.NumCPU(), runtime.GOARCH)
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "ms\tp50\tp90\tp99\tmax\t")
-	row := func(name string) {
+	rows := [][]string{{"ms", "p50", "p90", "p99", "max"}}
+	for _, name := range slices.Concat(stageNames(), []string{toWEC, whole, ocm}) {
 		values := slices.Sorted(slices.Values(results[name]))
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", name, ms(quantile(values, 50)), ms(quantile(values, 90)), ms(quantile(values, 99)), ms(values[len(values)-1]))
+		rows = append(rows, []string{name, ms(quantile(values, 50)), ms(quantile(values, 90)), ms(quantile(values, 99)), ms(values[len(values)-1])})
 	}
-	for _, stage := range stages {
-		row(stage.name)
-	}
-	row(toWEC)
-	row(whole)
-	row(ocm)
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	printTable(os.Stdout, o.output, rows)
 	ours, bare := slices.Sorted(slices.Values(results[toWEC])), slices.Sorted(slices.Values(results[ocm]))
-	fmt.Printf("\nWDS to WEC takes %.2f times what OCM alone takes (p50), %s ms more.\n\n",
+	fmt.Printf("WDS to WEC takes %.2f times what OCM alone takes (p50), %s ms more.\n\n",
 		float64(quantile(ours, 50))/float64(quantile(bare, 50)), ms(quantile(ours, 50)-quantile(bare, 50)))
 	for _, stage := range stages {
 		fmt.Printf("%-13s %s\n", stage.name, stage.meaning)
 	}
 	return nil
+}
+
+func stageNames() (names []string) {
+	for _, stage := range stages {
+		names = append(names, stage.name)
+	}
+	return names
 }
 
 // quantile returns the p-th percentile of sorted values, by nearest rank.

@@ -1,12 +1,11 @@
-// Command perf measures how long an edit takes from a workload definition space (WDS) to a workload execution cluster (WEC)
-// and its status back, on an idle fleet, beside what OCM alone takes in the same run.
+// Command perf measures Starling, or any other implementation of the control.kubestellar.io API: it needs nothing but
+// kubeconfig contexts.
 //
-//	go run ./test/perf                          # on a fleet of its own
-//	go run ./test/perf --kubeconfig .starling/kubeconfig
+//	go run ./test/perf latency      # an edit's way from a WDS to a cluster and its status back, through real OCM
+//	go run ./test/perf placement    # what placing on up to a thousand simulated clusters costs, beside bare writes
 //
-// It needs nothing but kubeconfig contexts, so it measures any implementation of the control.kubestellar.io API. Two runs,
-// before and after a change, are compared by their tables; for a comparison with statistics, -o bench prints lines for
-// benchstat.
+// Without --kubeconfig each starts a fleet of its own and removes it. Two runs, before and after a change, are compared by their
+// tables; for a comparison with statistics, -o bench prints lines for benchstat.
 package main
 
 import (
@@ -14,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -26,16 +26,25 @@ func main() {
 }
 
 func run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	o := &options{}
-	cmd := &cobra.Command{
+	command := &cobra.Command{
 		Use:           "perf",
-		Short:         "Measure the way of an edit to a cluster and of its status back",
-		Args:          cobra.NoArgs,
+		Short:         "Measure an implementation of the control.kubestellar.io API",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	command.AddCommand(newLatencyCommand(), newPlacementCommand())
+	return command.ExecuteContext(ctx)
+}
+
+func newLatencyCommand() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "latency",
+		Short: "Measure the way of an edit to a cluster and of its status back",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Measure the fleet of this kubeconfig. Empty: start one, and remove it afterwards.")
@@ -43,6 +52,6 @@ func run() error {
 	flags.StringVar(&o.its, "its-context", "its1", "Context of the ITS.")
 	flags.StringVar(&o.wec, "wec-context", "cluster1", "Context of the WEC, and name of its ManagedCluster.")
 	flags.IntVar(&o.edits, "edits", 300, "How many edits to make, one after the other.")
-	flags.StringVarP(&o.output, "output", "o", "table", "table, or bench for lines that benchstat reads.")
-	return cmd.ExecuteContext(ctx)
+	flags.StringVarP(&o.output, "output", "o", "table", "table, markdown, or bench for lines that benchstat reads.")
+	return cmd
 }

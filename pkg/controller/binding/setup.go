@@ -84,6 +84,7 @@ func Setup(config SetupConfig) (*Running, error) {
 
 	selectable := func(gr schema.GroupResource) bool { return selectable(config.APIGroups, gr) }
 	r := &Running{Index: match.NewIndex(), Writer: writer, handlers: &handlers{}}
+	tests.index.Store(r.Index)
 	r.discovery = dynwatch.NewDiscovery(discoveryClient, dynamicClient, func(resource dynwatch.Resource) bool {
 		gr := resource.GroupResource()
 		return selectable(gr) || gr == schema.GroupResource{Resource: "namespaces"} // their labels select

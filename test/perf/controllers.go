@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// controller is a process whose resources are measured.
+type controller struct {
+	name string
+	pid  int
+
+	// The rest is of controllers that we started ourselves.
+	args    []string
+	address string
+	log     string
+	process *exec.Cmd
+}
+
+// own tells whether we started it, and so can start it again.
+func (c *controller) own() bool { return c.args != nil }
+
+// ownControllers starts Starling's controllers over the spaces of a fleet. There is no leader election: a replica that
+// stands by is ready too, so readiness would say nothing.
+func ownControllers(ctx context.Context, dir, wds, its string) ([]*controller, error) {
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	var all []*controller
+	for _, name := range []string{"binding-controller", "transport-controller"} {
+		address, err := freeAddress(ctx)
+		if err != nil {
+			return all, err
+		}
+		c := &controller{
+			name: name, address: address, log: filepath.Join(dir, "perf-"+name+".log"),
+			args: []string{
+				"--wds-kubeconfig", kubeconfig, "--wds-context", wds, "--wds-name", wds, "--its", its + "=" + kubeconfig,
+				"--health-address", address, "--leader-elect=false", "--pprof",
+			},
+		}
+		if err := c.start(); err != nil {
+			return all, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+func freeAddress(ctx context.Context) (string, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}
+
+func (c *controller) start() error {
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c.process = exec.Command(binary(c.name), c.args...)
+	c.process.Stdout, c.process.Stderr = log, log
+	// Should we be killed, it goes along.
+	c.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := c.process.Start(); err != nil {
+		return err
+	}
+	c.pid = c.process.Process.Pid
+	return nil
+}
+
+// stop ends the process and waits until it has ended.
+func (c *controller) stop() error {
+	if c.process == nil {
+		return nil
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.process.Wait() }()
+	_ = c.process.Process.Signal(syscall.SIGTERM)
+	var err error
+	select {
+	case err = <-ended:
+	case <-time.After(10 * time.Second):
+		_ = c.process.Process.Kill()
+		<-ended
+		err = errors.New("did not end when it was told to")
+	}
+	c.process = nil
+	if err != nil {
+		tail, _ := os.ReadFile(c.log)
+		lines := bytes.Split(bytes.TrimSpace(tail), []byte("\n"))
+		return fmt.Errorf("%s: %w\n%s", c.name, err, bytes.Join(lines[max(0, len(lines)-10):], []byte("\n")))
+	}
+	return nil
+}
+
+// waitReady waits until /readyz says so.
+func (c *controller) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s was not ready after %s; see %s", c.name, limit, c.log))
+	defer cancel()
+	for {
+		if _, err := c.get(ctx, "/readyz"); err == nil {
+			return nil
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *controller) get(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s%s: %s", c.address, path, response.Status)
+	}
+	return body, err
+}
+
+// metric returns the sum over all samples of a metric; false if there is none.
+func (c *controller) metric(ctx context.Context, name string) (sum float64, found bool, err error) {
+	if !c.own() {
+		return 0, false, nil
+	}
+	text, err := c.get(ctx, "/metrics")
+	if err != nil {
+		return 0, false, err
+	}
+	err = eachSample(text, name, func(_ map[string]string, value float64) {
+		sum += value
+		found = true
+	})
+	return sum, found, err
+}

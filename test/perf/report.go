@@ -1,0 +1,209 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// result is what came of a scenario.
+type result struct {
+	scenario string
+	races    []race
+	figures  []figure
+	// memory is what the controllers occupied at the end.
+	memory map[string]usage
+}
+
+// figure is a single thing that was measured.
+type figure struct {
+	what, value, goal string
+	missed            bool
+}
+
+// result returns the result of races, with the memory as it is now.
+func (s *stage) result(races ...race) (result, error) {
+	r := result{races: races, memory: map[string]usage{}}
+	for _, c := range s.controllers {
+		u, err := usageOf(c.pid)
+		if err != nil {
+			return result{}, fmt.Errorf("%s: %w", c.name, err)
+		}
+		r.memory[c.name] = u
+	}
+	return r, nil
+}
+
+// spread is the middle of some values and how far they lie apart.
+type spread[T cmp.Ordered] struct{ least, median, most T }
+
+func spreadOf[T cmp.Ordered](rounds []round, value func(*round) T) spread[T] {
+	var values []T
+	for i := range rounds {
+		values = append(values, value(&rounds[i]))
+	}
+	slices.Sort(values)
+	return spread[T]{least: values[0], median: values[len(values)/2], most: values[len(values)-1]}
+}
+
+func (r *round) ratio() float64 { return r.real.last.Seconds() / r.bare.last.Seconds() }
+
+// wrongRequests returns the first of the rounds that did other requests than the writes.
+func (r *race) wrongRequests() (requests, bool) {
+	for i := range r.rounds {
+		if d := r.rounds[i].requests; d.total(writeVerbs...) != r.writes || d.total(readVerbs...) > 0 {
+			return d, true
+		}
+	}
+	return nil, false
+}
+
+// slow tells whether the last mailbox came later than it should, in the median: each round is compared with its own bare one.
+func (r *race) slow() bool {
+	over := spreadOf(r.rounds, func(r2 *round) time.Duration {
+		return r2.real.last - time.Duration(r.factor*float64(r2.bare.last)) - r.extra
+	})
+	return over.median > 0
+}
+
+func (r *race) goal() string {
+	goal := fmt.Sprintf("%.1f", r.factor)
+	if r.extra > 0 {
+		goal += fmt.Sprintf(" + %d ms", r.extra.Milliseconds())
+	}
+	return goal
+}
+
+// missed returns the goals that were missed.
+func (r *result) missed() (errs []error) {
+	for i := range r.races {
+		race := &r.races[i]
+		if requests, wrong := race.wrongRequests(); wrong {
+			errs = append(errs, fmt.Errorf("%s: requests in the ITS: %s, want %d writes and no reads", race.name, requests, race.writes))
+		}
+		if race.slow() {
+			errs = append(errs, fmt.Errorf("%s: the last mailbox came later than bare x %s", race.name, race.goal()))
+		}
+	}
+	for _, f := range r.figures {
+		if f.missed {
+			errs = append(errs, fmt.Errorf("%s: %s: %s, want %s", r.scenario, f.what, f.value, f.goal))
+		}
+	}
+	return errs
+}
+
+func mib(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
+
+func (o *placementOptions) print(w io.Writer, results []result) {
+	if o.output == "bench" {
+		printBench(w, results)
+		return
+	}
+	fmt.Fprintf(w, "%d CPUs, %s/%s, %s; %s; objects of %d bytes; bare: %g writes a second, %d at once\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
+		runtime.Version(), time.Now().Format(time.DateOnly), o.objectSize, o.qps, o.concurrency)
+	if o.note != "" {
+		fmt.Fprintln(w, o.note)
+	}
+	fmt.Fprintln(w)
+	races := [][]string{{"", "first mailbox s", "last mailbox s", "bare s", "ratio", "goal", "requests in the ITS", "CPU s"}}
+	figures := [][]string{{"", "measured", "goal", ""}}
+	for _, r := range results {
+		for i := range r.races {
+			races = append(races, r.races[i].row())
+		}
+		for _, f := range r.figures {
+			figures = append(figures, []string{f.what, f.value, f.goal, verdict(!f.missed)})
+		}
+	}
+	memory := [][]string{{"resident memory at the end of", "process", "now", "at most"}}
+	for _, r := range results {
+		for _, name := range slices.Sorted(maps.Keys(r.memory)) {
+			memory = append(memory, []string{r.scenario, name, mib(r.memory[name].rss), mib(r.memory[name].peak)})
+		}
+	}
+	for _, table := range [][][]string{races, figures, memory} {
+		if len(table) > 1 {
+			printTable(w, o.output, table)
+		}
+	}
+}
+
+func verdict(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return "MISSED"
+}
+
+func (r *race) row() []string {
+	first := spreadOf(r.rounds, func(r *round) time.Duration { return r.real.first })
+	last := spreadOf(r.rounds, func(r *round) time.Duration { return r.real.last })
+	bare := spreadOf(r.rounds, func(r *round) time.Duration { return r.bare.last })
+	ratio := spreadOf(r.rounds, func(r *round) float64 { return r.ratio() })
+	requests, wrong := r.wrongRequests()
+	if !wrong {
+		requests = r.rounds[0].requests
+	}
+	var cpu []string
+	for _, name := range slices.Sorted(maps.Keys(r.rounds[0].cpu)) {
+		used := spreadOf(r.rounds, func(r *round) time.Duration { return r.cpu[name] })
+		cpu = append(cpu, fmt.Sprintf("%s %s", name, seconds(used.median)))
+	}
+	between := func(s spread[time.Duration]) string {
+		return fmt.Sprintf("%s (%s-%s)", seconds(s.median), seconds(s.least), seconds(s.most))
+	}
+	return []string{
+		r.name, seconds(first.median), between(last), between(bare), fmt.Sprintf("%.2f (%.2f-%.2f)", ratio.median, ratio.least, ratio.most),
+		r.goal() + " " + verdict(!r.slow()), requests.String() + " " + verdict(!wrong), strings.Join(cpu, ", "),
+	}
+}
+
+// printTable prints rows, the first of which is the head.
+func printTable(out io.Writer, output string, rows [][]string) {
+	if output == "markdown" {
+		for i, row := range rows {
+			fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
+			if i == 0 {
+				fmt.Fprintf(out, "|%s\n", strings.Repeat("---|", len(row)))
+			}
+		}
+		fmt.Fprintln(out)
+		return
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush() // to a user's terminal: nobody is left to be told
+	fmt.Fprintln(out)
+}
+
+func printBench(w io.Writer, results []result) {
+	fmt.Fprintf(w, "goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
+	for _, r := range results {
+		for _, race := range r.races {
+			name := strings.NewReplacer(" ", "_", ",", "").Replace(race.name)
+			for i := range race.rounds {
+				round := &race.rounds[i]
+				var cpu time.Duration
+				for _, used := range round.cpu {
+					cpu += used
+				}
+				fmt.Fprintf(w, "BenchmarkPlacement/%s 1 %d ns/op %d bare-ns/op %.3f ratio %d cpu-ns/op\n", name,
+					round.real.last.Nanoseconds(), round.bare.last.Nanoseconds(), round.ratio(), cpu.Nanoseconds())
+			}
+		}
+	}
+}
+
+var errLeftOut = errors.New("needs controllers that this program started; left out")
