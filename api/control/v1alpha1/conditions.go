@@ -10,6 +10,7 @@ const (
 	// Reasons when False:
 	//   - InvalidSpec: the policy cannot be understood; the Binding stays as it was.
 	//   - NameTaken: a Binding of this name exists that this policy does not own.
+	//   - Held: see condition Held.
 	//   - Deleting: the policy, or its Binding alone, is being deleted and waits until the objects have left the clusters.
 	//   - Failed: the Binding could not be written; the message says why.
 	//
@@ -17,6 +18,10 @@ const (
 	//   - NotObserved: some kinds of objects, or the inventory of clusters, could not be read since the start of the
 	//     controller; the message lists them. Their entries stay as they were, all others are up to date.
 	BindingPolicyConditionSynced = "Synced"
+
+	// BindingPolicyConditionHeld says that a change waits, since it would take everything from more clusters than the policy
+	// allows; the message says which, and how to release it. It is True, with reason SafetyValve, or absent.
+	BindingPolicyConditionHeld = "Held"
 
 	// BindingPolicyConditionReady says whether what the policy asks for is in the clusters.
 	//
@@ -88,6 +93,7 @@ const (
 	ReasonSynced       = "Synced"
 	ReasonInvalidSpec  = "InvalidSpec"
 	ReasonNameTaken    = "NameTaken"
+	ReasonSafetyValve  = "SafetyValve"
 	ReasonDeleting     = "Deleting"
 	ReasonNotObserved  = "NotObserved"
 	ReasonNotSynced    = "NotSynced"

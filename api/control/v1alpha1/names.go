@@ -61,6 +61,15 @@ const (
 	// or "orphan".
 	AnnotationOnRemoval = "starling.io/on-removal"
 
+	// AnnotationSafetyValve on a BindingPolicy, with the value "off", lets changes through that would take everything from most of
+	// its clusters. See BindingPolicyConditionHeld.
+	AnnotationSafetyValve = "starling.io/safety-valve"
+	// AnnotationMaxRemoval on a BindingPolicy says how many of its clusters a change may empty: a number, or a percentage; the
+	// default is 50%.
+	AnnotationMaxRemoval = "starling.io/max-removal"
+	// AnnotationReleaseHeld on a BindingPolicy lets the one change through whose token it holds. It is removed when that is done.
+	AnnotationReleaseHeld = "starling.io/release-held"
+
 	// AnnotationBinding is put on works: the whole name of their Binding.
 	AnnotationBinding = "starling.io/binding"
 	// AnnotationContentHash is put on works: the hash of their spec as it was written. A spec that hashes otherwise was

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
 )
 
@@ -42,6 +43,11 @@ func statusOf(in *input, d done) *controlv1alpha1.BindingPolicyStatus {
 		c.ObservedGeneration = in.policy.Generation
 		c.LastTransitionTime = metav1.NewTime(in.now)
 		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	if d.held != nil {
+		set(heldOf(in.policy.Name, d.held))
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, controlv1alpha1.BindingPolicyConditionHeld)
 	}
 	synced := syncedOf(in, d)
 	set(synced)
@@ -78,6 +84,9 @@ func syncedOf(in *input, d done) metav1.Condition {
 	case d.err != nil:
 		c.Reason = controlv1alpha1.ReasonFailed
 		c.Message = "cannot write the Binding: " + d.err.Error()
+	case d.held != nil:
+		c.Reason = controlv1alpha1.ReasonHeld
+		c.Message = "see condition Held"
 	case len(in.unread) > 0:
 		c.Status = metav1.ConditionUnknown
 		c.Reason = controlv1alpha1.ReasonNotObserved
@@ -88,6 +97,23 @@ func syncedOf(in *input, d done) metav1.Condition {
 		c.Message = emptiness(d.binding)
 	}
 	return c
+}
+
+// heldOf says what the safety valve holds, and how to let it go.
+func heldOf(policy string, loss *corebinding.Loss) metav1.Condition {
+	what := "everything"
+	if len(loss.Objects) > 0 {
+		objects := make([]string, len(loss.Objects))
+		for i, ref := range loss.Objects {
+			objects[i] = ref.String()
+		}
+		what = "everything (" + list(objects, maxListed) + ")"
+	}
+	return metav1.Condition{
+		Type: controlv1alpha1.BindingPolicyConditionHeld, Status: metav1.ConditionTrue, Reason: controlv1alpha1.ReasonSafetyValve,
+		Message: fmt.Sprintf("the last change would take %s from %d of %d clusters (%s), so it waits as a whole. Undo it, or release it with: kubectl annotate bindingpolicy %s %s=%s",
+			what, len(loss.Clusters), loss.Of, list(loss.Clusters, maxListed), policy, controlv1alpha1.AnnotationReleaseHeld, loss.Token),
+	}
 }
 
 // emptiness says what a user who waits for objects wants to know first.
@@ -160,7 +186,10 @@ func messageOf(c *metav1.Condition) string {
 
 // statusErrors are the user's mistakes and what the transport and the clusters said, sorted and bounded.
 func statusErrors(in *input, d done) []string {
-	errs := slices.Concat(in.invalid, in.unserved)
+	errs := slices.Concat(in.invalid, in.mistakes, in.unserved)
+	if d.held != nil && in.valve.Release != "" {
+		errs = append(errs, fmt.Sprintf("metadata.annotations[%s]: %q is not the token of what is held now; see condition Held", controlv1alpha1.AnnotationReleaseHeld, in.valve.Release))
+	}
 	if len(in.miscounts) > 0 {
 		errs = append(errs, miscountError(in.miscounts))
 	}

@@ -60,12 +60,13 @@ type Config struct {
 // Controller turns BindingPolicies into Bindings. Of the objects of the WDS it is told through OnChange, OnSynced and
 // OnStopped (dynwatch.Handler).
 type Controller struct {
-	config    Config
-	inventory *inventory
-	queue     workqueue.TypedRateLimitingInterface[string]
-	pace      *pace
-	writes    *ownWrites
-	synced    []cache.InformerSynced
+	config     Config
+	inventory  *inventory
+	departures *departures
+	queue      workqueue.TypedRateLimitingInterface[string]
+	pace       *pace
+	writes     *ownWrites
+	synced     []cache.InformerSynced
 
 	// telling orders what the index is told of policies. It is taken before mu.
 	telling sync.Mutex
@@ -113,6 +114,7 @@ func New(config Config) (*Controller, error) {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Minute),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name, Clock: config.Clock}),
 		pace:        newPace(config.Clock),
+		departures:  newDepartures(config.Clock),
 		writes:      newOwnWrites(config.Clock),
 		specs:       map[string]spec{},
 		settled:     map[string]settled{},

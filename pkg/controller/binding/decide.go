@@ -10,6 +10,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
 // input is all that a decision about one policy is made on.
@@ -26,10 +27,15 @@ type input struct {
 	selected  match.Snapshot
 	isSettled bool
 	// unread lists what could matter to the policy and was not read yet; unreadFor is for how long that has been so.
-	unread        []string
-	unreadFor     time.Duration
-	isUnread      func(schema.GroupResource) bool
-	unreadCluster func(name string) bool
+	unread    []string
+	unreadFor time.Duration
+	// valve says how the policy wants to be held; mistakes are what is wrong with its annotations.
+	valve    corebinding.Valve
+	mistakes []string
+	// byItself and withOthers tell how objects depart.
+	byItself, withOthers func(objref.Ref) bool
+	isUnread             func(schema.GroupResource) bool
+	unreadCluster        func(name string) bool
 	// waitSet and waitVersions are how long a write of the Binding must wait.
 	waitSet, waitVersions time.Duration
 	now                   time.Time
@@ -45,6 +51,9 @@ type plan struct {
 	reason string
 	// settled: the Binding is what it should be and all is read.
 	settled bool
+	// held is what the safety valve holds, and release tells that the write was held until it was released.
+	held    *corebinding.Loss
+	release bool
 	// after is when to look again.
 	after soonest
 }
@@ -69,7 +78,21 @@ func decide(in *input) *plan {
 	if len(in.unread) > 0 {
 		p.after.at(patienceUnread) // what makes it readable again need not be an event
 	}
+	var annotations map[string]string
+	annotate := false
+	if in.binding != nil {
+		annotations, annotate = corebinding.Annotate(in.binding.Annotations, in.policy.Annotations)
+	}
+	write := func(spec controlv1alpha1.BindingSpec, reason string) {
+		p.write = &controlv1alpha1.Binding{TypeMeta: bindingType, ObjectMeta: *in.binding.ObjectMeta.DeepCopy(), Spec: spec}
+		p.write.Annotations = annotations
+		p.write.Status = in.binding.Status // it is not written; the status of the policy is computed from it
+		p.reason = reason
+	}
 	if in.isSettled {
+		if annotate {
+			write(in.binding.Spec, reasonAnnotations)
+		}
 		return p
 	}
 	var stored *controlv1alpha1.BindingSpec
@@ -84,10 +107,14 @@ func decide(in *input) *plan {
 		p.write.Spec = spec
 		return p
 	}
+	spec, p.held, p.release = in.valve.Hold(corebinding.Change{Stored: stored, Wanted: &spec, Deleted: in.byItself, Going: in.withOthers})
 	wait := in.waitSet
 	switch corebinding.Diff(stored, &spec) {
 	case corebinding.Equal:
-		p.settled = len(in.unread) == 0
+		p.settled = len(in.unread) == 0 && p.held == nil && !annotate
+		if annotate {
+			write(*stored, reasonAnnotations)
+		}
 		return p
 	case corebinding.Versions:
 		p.reason = reasonVersions
@@ -99,8 +126,7 @@ func decide(in *input) *plan {
 		p.after.at(wait)
 		return p
 	}
-	p.write = &controlv1alpha1.Binding{TypeMeta: bindingType, ObjectMeta: *in.binding.ObjectMeta.DeepCopy(), Spec: spec}
-	p.write.Status = in.binding.Status // it is not written; the status of the policy is computed from it
+	write(spec, p.reason)
 	return p
 }
 
@@ -113,10 +139,12 @@ var bindingType = metav1.TypeMeta{APIVersion: controlv1alpha1.GroupVersion.Strin
 
 func newBinding(policy *controlv1alpha1.BindingPolicy) *controlv1alpha1.Binding {
 	isController, blocks := true, false
+	annotations, _ := corebinding.Annotate(nil, policy.Annotations)
 	return &controlv1alpha1.Binding{
 		TypeMeta: bindingType,
 		ObjectMeta: metav1.ObjectMeta{
-			Name: policy.Name,
+			Name:        policy.Name,
+			Annotations: annotations,
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion:         controlv1alpha1.GroupVersion.String(),
 				Kind:               "BindingPolicy",

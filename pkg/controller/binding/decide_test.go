@@ -57,6 +57,8 @@ func someInput(names ...string) *input {
 		selected:      selectedNames(names...),
 		isUnread:      func(schema.GroupResource) bool { return false },
 		unreadCluster: func(string) bool { return false },
+		byItself:      func(objref.Ref) bool { return false },
+		withOthers:    func(objref.Ref) bool { return false },
 		now:           noon,
 	}
 }
@@ -93,6 +95,13 @@ func TestDecide(t *testing.T) {
 			in.unread = []string{"configmaps"}
 			in.isUnread = func(gr schema.GroupResource) bool { return gr.Resource == "configmaps" }
 		}, "set a b", false, patienceUnread, false},
+		"Annotated": {"the policy's annotations are handed on, also if nothing else is to be done", func(in *input) {
+			in.isSettled = true
+			in.policy.Annotations = map[string]string{controlv1alpha1.AnnotationApply: "server-side"}
+		}, "annotations a b", false, 0, false},
+		"AnnotatedAndEqual": {"likewise", func(in *input) {
+			in.policy.Annotations = map[string]string{controlv1alpha1.AnnotationApply: "server-side"}
+		}, "annotations a b", false, 0, false},
 		"Settled": {"nothing is computed", func(in *input) { in.isSettled, in.selected = true, match.Snapshot{} }, "", false, 0, false},
 	}
 	for name, tc := range cases {

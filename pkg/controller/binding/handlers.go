@@ -109,6 +109,7 @@ func (c *Controller) onBindingDeleted(obj any) {
 
 // OnChange implements dynwatch.Handler.
 func (c *Controller) OnChange(r dynwatch.Resource, before, after metav1.Object) {
+	c.departures.note(r, before, after) // before the index tells of it
 	isNamespace := r.Group == "" && r.Resource == "namespaces"
 	if after == nil {
 		if isNamespace {

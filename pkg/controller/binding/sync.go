@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/write"
@@ -30,13 +31,15 @@ type Writer interface {
 
 // Reasons of writes, as the metric counts them.
 const (
-	reasonFinalizer = "finalizer"
-	reasonPlaced    = "placed"
-	reasonSet       = "set"
-	reasonVersions  = "versions"
-	reasonDeleted   = "policy-deleted"
-	reasonStatus    = "status"
-	reasonNameTaken = "name-taken"
+	reasonFinalizer   = "finalizer"
+	reasonPlaced      = "placed"
+	reasonSet         = "set"
+	reasonVersions    = "versions"
+	reasonDeleted     = "policy-deleted"
+	reasonStatus      = "status"
+	reasonNameTaken   = "name-taken"
+	reasonAnnotations = "annotations"
+	reasonReleased    = "released"
 )
 
 // settled identifies a state in which the Binding was as it should be, so that looking again needs no computation.
@@ -93,7 +96,10 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 		waitVersions:  c.pace.untilVersions(name),
 		isUnread:      c.isUnread,
 		unreadCluster: c.inventory.unread,
+		byItself:      c.departures.byItself,
+		withOthers:    c.departures.withOthers,
 	}
+	in.valve, in.mistakes = corebinding.ParseValve(policy.Annotations)
 	if told.compiled == nil {
 		return in, true, 0
 	}
@@ -209,6 +215,8 @@ type done struct {
 	// settling is how long the transport is given to take notice of the last write before the policy is said to be not
 	// ready.
 	settling time.Duration
+	// held is what the safety valve holds.
+	held *corebinding.Loss
 	// err is why the Binding could not be written.
 	err error
 }
@@ -217,7 +225,7 @@ type done struct {
 func (c *Controller) act(ctx context.Context, in *input, p *plan) (done, error) {
 	name := in.policy.Name
 	logger := klog.FromContext(ctx)
-	d := done{policyVersion: in.policy.ResourceVersion, binding: in.binding}
+	d := done{policyVersion: in.policy.ResourceVersion, binding: in.binding, held: p.held}
 	if p.addFinalizer {
 		finalizers := append(slices.Clone(in.policy.Finalizers), controlv1alpha1.BindingPolicyFinalizer)
 		meta, err := c.patchFinalizers(ctx, in.policy, finalizers)
@@ -249,6 +257,16 @@ func (c *Controller) act(ctx context.Context, in *input, p *plan) (done, error) 
 	d.binding = p.write
 	d.binding.ObjectMeta = meta.ObjectMeta
 	d.settling = betweenVersions
+	if p.release {
+		logger.Info("Released what the safety valve held")
+		// It was about this one change; the same one again must be asked for again.
+		meta, err := c.patchMetadata(ctx, in.policy.Name, d.policyVersion,
+			map[string]any{"annotations": map[string]any{controlv1alpha1.AnnotationReleaseHeld: nil}}, reasonReleased)
+		if err != nil {
+			return d, err
+		}
+		d.policyVersion = meta.ResourceVersion
+	}
 	return d, nil
 }
 
@@ -285,6 +303,18 @@ func (c *Controller) deletePolicy(ctx context.Context, in *input) (time.Duration
 		}
 		return 0, ignoreNotFound(err)
 	}
+	if annotations, changed := corebinding.Annotate(binding.Annotations, in.policy.Annotations); changed {
+		// How it leaves may be said while it does.
+		annotated := binding.DeepCopy()
+		annotated.TypeMeta, annotated.Annotations = bindingType, annotations
+		meta, err := c.config.Writer.Update(ctx, write.Target{Resource: controlv1alpha1.Bindings, Name: name}, annotated, reasonAnnotations)
+		if ignoreNotFound(err) != nil {
+			return 0, err
+		}
+		if err == nil {
+			c.writes.wrote(bindingWrite(name), meta.ResourceVersion)
+		}
+	}
 	if binding.DeletionTimestamp == nil && !c.wasDeleted(name, binding.UID) {
 		target := write.Target{Resource: controlv1alpha1.Bindings, Name: name}
 		if err := c.config.Writer.Delete(ctx, target, binding.UID, reasonDeleted); ignoreNotFound(err) != nil {
@@ -315,17 +345,20 @@ func (c *Controller) noteDeleted(name string, uid types.UID) {
 }
 
 func (c *Controller) patchFinalizers(ctx context.Context, policy *controlv1alpha1.BindingPolicy, finalizers []string) (*metav1.PartialObjectMetadata, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": policy.ResourceVersion,
-		"finalizers":      finalizers,
-	}})
+	return c.patchMetadata(ctx, policy.Name, policy.ResourceVersion, map[string]any{"finalizers": finalizers}, reasonFinalizer)
+}
+
+// patchMetadata changes metadata of a policy of that version.
+func (c *Controller) patchMetadata(ctx context.Context, name, version string, metadata map[string]any, reason string) (*metav1.PartialObjectMetadata, error) {
+	metadata["resourceVersion"] = version
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}
-	target := write.Target{Resource: controlv1alpha1.BindingPolicies, Name: policy.Name}
-	meta, err := c.config.Writer.Patch(ctx, target, types.MergePatchType, patch, reasonFinalizer)
+	target := write.Target{Resource: controlv1alpha1.BindingPolicies, Name: name}
+	meta, err := c.config.Writer.Patch(ctx, target, types.MergePatchType, patch, reason)
 	if err == nil {
-		c.writes.wrote(policyWrite(policy.Name), meta.ResourceVersion)
+		c.writes.wrote(policyWrite(name), meta.ResourceVersion)
 	}
 	return meta, err
 }

@@ -64,9 +64,7 @@ func Compute(in Input) controlv1alpha1.BindingSpec {
 			entries = append(entries, e)
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(strings.Compare(a.ref.Group, b.ref.Group), strings.Compare(a.version, b.version), objref.Compare(a.ref, b.ref))
-	})
+	sortEntries(entries)
 
 	clusters := slices.Clone(in.Selected.Clusters)
 	if in.Stored != nil {
@@ -78,6 +76,13 @@ func Compute(in Input) controlv1alpha1.BindingSpec {
 	}
 	slices.Sort(clusters)
 	return assemble(entries, slices.Compact(clusters))
+}
+
+// sortEntries sorts in the contract's order.
+func sortEntries(entries []entry) {
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(strings.Compare(a.ref.Group, b.ref.Group), strings.Compare(a.version, b.version), objref.Compare(a.ref, b.ref))
+	})
 }
 
 // entry is an object of a Binding, in whatever scope.

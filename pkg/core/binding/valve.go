@@ -1,0 +1,216 @@
+package binding
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// The safety valve stands between what a policy asks for and its Binding. A change that would take everything from more than half
+// of the clusters of a policy is mostly a mistake: a selector with a typo, a label that a script removed, an inventory that was
+// emptied, a Namespace or a CustomResourceDefinition that was deleted. Such a change waits as a whole until somebody releases it.
+// What users delete one by one is never held.
+
+const (
+	// fewest is the number of clusters below which nothing is held: a few are soon set right.
+	fewest = 10
+	// half is the default of Limit.
+	half = 50
+)
+
+// Valve says how a policy wants to be held.
+type Valve struct {
+	// Off: nothing is held.
+	Off bool
+	// Percent is how many of a policy's clusters, in percent, a change may empty; Clusters, if it is not negative, how many.
+	Percent, Clusters int
+	// Release is the token of the change that is released, "" for none.
+	Release string
+}
+
+// ParseValve reads the annotations of a policy. What cannot be read is told, each by its annotation, and counts as not there.
+func ParseValve(annotations map[string]string) (Valve, []string) {
+	v := Valve{Percent: half, Clusters: -1, Release: strings.TrimSpace(annotations[controlv1alpha1.AnnotationReleaseHeld])}
+	var mistakes []string
+	if text, ok := annotations[controlv1alpha1.AnnotationSafetyValve]; ok {
+		switch strings.TrimSpace(text) {
+		case "off":
+			v.Off = true
+		case "on":
+		default:
+			mistakes = append(mistakes, fmt.Sprintf("metadata.annotations[%s]: %q must be on or off; it is on", controlv1alpha1.AnnotationSafetyValve, text))
+		}
+	}
+	if text, ok := annotations[controlv1alpha1.AnnotationMaxRemoval]; ok {
+		if err := v.parseLimit(strings.TrimSpace(text)); err != nil {
+			mistakes = append(mistakes, fmt.Sprintf("metadata.annotations[%s]: %q %s; the limit is %d%%", controlv1alpha1.AnnotationMaxRemoval, text, err, half))
+		}
+	}
+	return v, mistakes
+}
+
+func (v *Valve) parseLimit(text string) error {
+	digits, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.Atoi(digits)
+	switch {
+	case err != nil || n < 0:
+		return errors.New("must be a number of clusters, or a percentage such as 80%")
+	case percent && n > 100:
+		return errors.New("is more than 100%")
+	case percent:
+		v.Percent = n
+	default:
+		v.Clusters = n
+	}
+	return nil
+}
+
+// allows tells whether a change may empty so many of the clusters.
+func (v *Valve) allows(emptied, clusters int) bool {
+	if v.Clusters >= 0 {
+		return emptied <= v.Clusters
+	}
+	return emptied*100 <= v.Percent*clusters
+}
+
+// Loss is what a change would take away.
+type Loss struct {
+	// Clusters are those that would lose everything, sorted; Of is how many have something now.
+	Clusters []string
+	Of       int
+	// Objects are those that would leave all clusters, sorted; not those that were deleted one by one.
+	Objects []objref.Ref
+	// Token identifies the loss: it is the same as long as the same would be lost.
+	Token string
+}
+
+// Change is a change of a Binding.
+type Change struct {
+	Stored, Wanted *controlv1alpha1.BindingSpec
+	// Deleted tells of an object that it was deleted by itself: that is explicit.
+	Deleted func(objref.Ref) bool
+	// Going tells of an object that it is about to vanish with its Namespace or kind, though it may still be there.
+	Going func(objref.Ref) bool
+}
+
+// Hold returns the spec that the Binding shall have for now, and what the change would take away that is held, nil if nothing is.
+// What is held leaves the Binding as it is stored, but for objects that were deleted by themselves, and for what is new of the
+// objects that stay. released tells that the change would be held, had it not been released.
+func (v *Valve) Hold(change Change) (spec controlv1alpha1.BindingSpec, held *Loss, released bool) {
+	if v.Off || len(change.Stored.Destinations) < fewest { // the common case costs nothing
+		return *change.Wanted, nil, false
+	}
+	loss := change.loss()
+	if loss == nil || v.allows(len(loss.Clusters), loss.Of) {
+		return *change.Wanted, nil, false
+	}
+	if v.Release != "" && v.Release == loss.Token {
+		return *change.Wanted, nil, true
+	}
+	wanted := index(change.Wanted)
+	var entries []entry
+	for ref, e := range index(change.Stored) {
+		if change.Deleted(ref) {
+			continue
+		}
+		if now, ok := wanted[ref]; ok {
+			e = now
+		}
+		entries = append(entries, e)
+	}
+	sortEntries(entries)
+	clusters := make([]string, 0, len(change.Stored.Destinations))
+	for _, d := range change.Stored.Destinations {
+		clusters = append(clusters, d.ClusterID)
+	}
+	slices.Sort(clusters)
+	return assemble(entries, slices.Compact(clusters)), loss, false
+}
+
+// loss returns what the change takes away; nil if no cluster loses everything.
+func (c *Change) loss() *Loss {
+	stored, wanted := index(c.Stored), index(c.Wanted)
+	had := 0 // objects that clusters have, but for those that were deleted by themselves
+	stays := false
+	l := &Loss{Of: len(c.Stored.Destinations)}
+	for ref := range stored {
+		if c.Deleted(ref) {
+			continue
+		}
+		had++
+		if _, ok := wanted[ref]; ok && !c.Going(ref) {
+			stays = true
+		} else {
+			l.Objects = append(l.Objects, ref)
+		}
+	}
+	if had == 0 {
+		return nil // nothing was there, or all of it was deleted
+	}
+	kept := map[string]bool{}
+	for _, d := range c.Wanted.Destinations {
+		kept[d.ClusterID] = true
+	}
+	for _, d := range c.Stored.Destinations {
+		if !stays || !kept[d.ClusterID] {
+			l.Clusters = append(l.Clusters, d.ClusterID)
+		}
+	}
+	if len(l.Clusters) == 0 {
+		return nil
+	}
+	slices.Sort(l.Clusters)
+	if stays {
+		l.Objects = nil // they leave, but not everything does
+	}
+	slices.SortFunc(l.Objects, objref.Compare)
+	l.Token = l.token()
+	return l
+}
+
+func (l *Loss) token() string {
+	h := sha256.New()
+	for _, cluster := range l.Clusters {
+		fmt.Fprintf(h, "%s\n", cluster)
+	}
+	for _, ref := range l.Objects {
+		fmt.Fprintf(h, "%s\n", ref)
+	}
+	const digits = 12
+	return hex.EncodeToString(h.Sum(nil))[:digits]
+}
+
+// Annotate returns the annotations that a Binding shall have: those that policies hand on to their Bindings as the policy has them,
+// and all others as they are. changed tells whether that is another state.
+func Annotate(binding, policy map[string]string) (annotations map[string]string, changed bool) {
+	annotations = maps.Clone(binding)
+	for _, key := range handedOn {
+		want, wanted := policy[key]
+		have, there := annotations[key]
+		switch {
+		case wanted == there && want == have:
+			continue
+		case !wanted:
+			delete(annotations, key)
+		default:
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[key] = want
+		}
+		changed = true
+	}
+	return annotations, changed
+}
+
+var handedOn = []string{
+	controlv1alpha1.AnnotationApply, controlv1alpha1.AnnotationIgnoreFields, controlv1alpha1.AnnotationOnRemoval, controlv1alpha1.AnnotationRelease,
+}

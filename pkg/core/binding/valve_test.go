@@ -1,0 +1,201 @@
+package binding_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// specOf returns a spec with these ConfigMaps in the namespace web, and clusters c00, c01, ….
+func specOf(clusters int, objects ...string) *controlv1alpha1.BindingSpec {
+	spec := &controlv1alpha1.BindingSpec{}
+	for i := range clusters {
+		spec.Destinations = append(spec.Destinations, controlv1alpha1.Destination{ClusterID: fmt.Sprintf("c%02d", i)})
+	}
+	for _, name := range objects {
+		spec.Workload.NamespaceScope = append(spec.Workload.NamespaceScope, controlv1alpha1.NamespaceScopeDownsyncClause{
+			NamespaceScopeDownsyncObject: controlv1alpha1.NamespaceScopeDownsyncObject{
+				Version: "v1", Resource: "configmaps", Namespace: "web", Name: name, ResourceVersion: "1",
+			},
+		})
+	}
+	return spec
+}
+
+func these(names ...string) func(objref.Ref) bool {
+	return func(ref objref.Ref) bool { return slices.Contains(names, ref.Name) }
+}
+
+func brief(spec *controlv1alpha1.BindingSpec) string {
+	text := ""
+	for i := range spec.Workload.NamespaceScope {
+		text += spec.Workload.NamespaceScope[i].Name + " "
+	}
+	return fmt.Sprintf("%son %d", text, len(spec.Destinations))
+}
+
+func TestValve(t *testing.T) {
+	const (
+		off   = "starling.io/safety-valve"
+		limit = "starling.io/max-removal"
+	)
+	cases := map[string]struct {
+		annotations    map[string]string
+		stored, wanted *controlv1alpha1.BindingSpec
+		deleted, going []string
+		want           string
+		wantClusters   int
+		wantObjects    int
+	}{
+		"NothingStored":        {stored: specOf(0), wanted: specOf(20, "a"), want: "a on 20"},
+		"FewClusters":          {stored: specOf(9, "a"), wanted: specOf(0), want: "on 0"},
+		"AllObjects":           {stored: specOf(10, "a", "b"), wanted: specOf(10), want: "a b on 10", wantClusters: 10, wantObjects: 2},
+		"OtherObjects":         {stored: specOf(10, "a"), wanted: specOf(10, "b"), want: "a on 10", wantClusters: 10, wantObjects: 1},
+		"SomeObjects":          {stored: specOf(10, "a", "b"), wanted: specOf(10, "a"), want: "a on 10"},
+		"Half":                 {stored: specOf(10, "a"), wanted: specOf(5, "a"), want: "a on 5"},
+		"MoreThanHalf":         {stored: specOf(10, "a"), wanted: specOf(4, "a"), want: "a on 10", wantClusters: 6},
+		"AllClusters":          {stored: specOf(30, "a"), wanted: specOf(0, "a", "b"), want: "a on 30", wantClusters: 30},
+		"NoObjectsWereThere":   {stored: specOf(30), wanted: specOf(0), want: "on 0"},
+		"Deleted":              {stored: specOf(10, "a"), wanted: specOf(10), deleted: []string{"a"}, want: "on 10"},
+		"DeletedAndLost":       {stored: specOf(10, "a", "b"), wanted: specOf(10), deleted: []string{"a"}, want: "b on 10", wantClusters: 10, wantObjects: 1},
+		"GoingWithOthers":      {stored: specOf(10, "a", "b"), wanted: specOf(10, "b"), going: []string{"a", "b"}, want: "a b on 10", wantClusters: 10, wantObjects: 2},
+		"SomeGoWithOthers":     {stored: specOf(10, "a", "b"), wanted: specOf(10, "b"), going: []string{"a"}, want: "b on 10"},
+		"Off":                  {annotations: map[string]string{off: "off"}, stored: specOf(10, "a"), wanted: specOf(0), want: "on 0"},
+		"HigherPercentage":     {annotations: map[string]string{limit: "90%"}, stored: specOf(10, "a"), wanted: specOf(1, "a"), want: "a on 1"},
+		"StillTooMany":         {annotations: map[string]string{limit: "80%"}, stored: specOf(10, "a"), wanted: specOf(1, "a"), want: "a on 10", wantClusters: 9},
+		"Number":               {annotations: map[string]string{limit: "2"}, stored: specOf(100, "a"), wanted: specOf(98, "a"), want: "a on 98"},
+		"NumberIsExceeded":     {annotations: map[string]string{limit: "2"}, stored: specOf(100, "a"), wanted: specOf(97, "a"), want: "a on 100", wantClusters: 3},
+		"NewObjectsWaitAsWell": {stored: specOf(10, "a"), wanted: specOf(2, "a", "b"), want: "a on 10", wantClusters: 8},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			valve, mistakes := binding.ParseValve(tc.annotations)
+			if len(mistakes) > 0 {
+				t.Fatal(mistakes)
+			}
+			change := binding.Change{Stored: tc.stored, Wanted: tc.wanted, Deleted: these(tc.deleted...), Going: these(tc.going...)}
+			got, held, released := valve.Hold(change)
+			if diff := cmp.Diff(tc.want, brief(&got)); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+			if (held != nil) != (tc.wantClusters > 0) || released {
+				t.Fatalf("held %+v, released %t", held, released)
+			}
+			if held == nil {
+				return
+			}
+			if len(held.Clusters) != tc.wantClusters || len(held.Objects) != tc.wantObjects || held.Of != len(tc.stored.Destinations) {
+				t.Errorf("held %+v, want %d clusters and %d objects", held, tc.wantClusters, tc.wantObjects)
+			}
+			valve.Release = "another"
+			if again, _, _ := valve.Hold(change); brief(&again) != tc.want {
+				t.Errorf("another token releases it: %s", brief(&again))
+			}
+			valve.Release = held.Token
+			if free, left, released := valve.Hold(change); left != nil || !released || !cmp.Equal(&free, tc.wanted) {
+				t.Errorf("its token does not release it: %s", brief(&free))
+			}
+		})
+	}
+}
+
+func TestValveAnnotations(t *testing.T) {
+	_, mistakes := binding.ParseValve(map[string]string{"starling.io/safety-valve": "of", "starling.io/max-removal": "most"})
+	want := []string{
+		`metadata.annotations[starling.io/safety-valve]: "of" must be on or off; it is on`,
+		`metadata.annotations[starling.io/max-removal]: "most" must be a number of clusters, or a percentage such as 80%; the limit is 50%`,
+	}
+	if diff := cmp.Diff(want, mistakes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, mistakes := binding.ParseValve(map[string]string{"starling.io/max-removal": "101%"}); len(mistakes) != 1 {
+		t.Errorf("101%%: %q", mistakes)
+	}
+	if _, mistakes := binding.ParseValve(map[string]string{"starling.io/max-removal": "-1"}); len(mistakes) != 1 {
+		t.Errorf("-1: %q", mistakes)
+	}
+}
+
+// TestValveKeepsItsPromises: whatever changes, an object that nobody deleted by itself stays on more than half of the clusters, or
+// the change is small, or it was released; what is held changes nothing else; and a held Binding is held again in the same way.
+func TestValveKeepsItsPromises(t *testing.T) {
+	names := []string{"a", "b", "c", "d"}
+	for seed := range uint64(5000) {
+		random := rand.New(rand.NewPCG(seed, 11))
+		some := func() []string {
+			return slices.DeleteFunc(slices.Clone(names), func(string) bool { return random.IntN(2) == 0 })
+		}
+		stored, wanted := specOf(random.IntN(30), some()...), specOf(random.IntN(30), some()...)
+		gone := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return random.IntN(3) > 0 || slices.ContainsFunc(wanted.Workload.NamespaceScope, func(c controlv1alpha1.NamespaceScopeDownsyncClause) bool { return c.Name == name })
+		})
+		valve, _ := binding.ParseValve(nil)
+		change := binding.Change{Stored: stored, Wanted: wanted, Deleted: these(gone...), Going: these()}
+		got, held, _ := valve.Hold(change)
+		for _, c := range got.Workload.NamespaceScope {
+			if slices.Contains(gone, c.Name) {
+				t.Fatalf("seed %d: %s was deleted, and stays", seed, c.Name)
+			}
+		}
+		before, after := placements(stored, gone), placements(&got, nil)
+		emptied := 0
+		for cluster, objects := range before {
+			if len(objects) > 0 && !slices.ContainsFunc(objects, func(o string) bool { return slices.Contains(after[cluster], o) }) {
+				emptied++
+			}
+		}
+		switch {
+		case held == nil && len(stored.Destinations) >= 10 && emptied*2 > len(stored.Destinations):
+			t.Fatalf("seed %d: %s becomes %s", seed, brief(stored), brief(&got))
+		case held == nil && !cmp.Equal(&got, wanted):
+			t.Fatalf("seed %d: nothing is held, and %s is not %s", seed, brief(&got), brief(wanted))
+		case held == nil:
+			continue
+		case emptied > 0:
+			t.Fatalf("seed %d: held, and %d clusters lose everything", seed, emptied)
+		}
+		again, heldAgain, _ := valve.Hold(binding.Change{Stored: &got, Wanted: wanted, Deleted: these(gone...), Going: these()})
+		if heldAgain == nil || heldAgain.Token != held.Token || !cmp.Equal(again, got) {
+			t.Fatalf("seed %d: held as %s, and then as %s", seed, brief(&got), brief(&again))
+		}
+	}
+}
+
+// placements returns what each cluster has, but for some objects.
+func placements(spec *controlv1alpha1.BindingSpec, without []string) map[string][]string {
+	all := map[string][]string{}
+	for _, d := range spec.Destinations {
+		for _, c := range spec.Workload.NamespaceScope {
+			if !slices.Contains(without, c.Name) {
+				all[d.ClusterID] = append(all[d.ClusterID], c.Name)
+			}
+		}
+	}
+	return all
+}
+
+func TestAnnotate(t *testing.T) {
+	policy := map[string]string{"starling.io/apply": "server-side", "other": "x"}
+	cases := map[string]struct {
+		binding, want map[string]string
+		wantChanged   bool
+	}{
+		"New":     {nil, map[string]string{"starling.io/apply": "server-side"}, true},
+		"Same":    {map[string]string{"starling.io/apply": "server-side", "starling.io/hold": "*"}, map[string]string{"starling.io/apply": "server-side", "starling.io/hold": "*"}, false},
+		"Another": {map[string]string{"starling.io/apply": "update", "mine": "y"}, map[string]string{"starling.io/apply": "server-side", "mine": "y"}, true},
+		"Gone":    {map[string]string{"starling.io/apply": "server-side", "starling.io/on-removal": "orphan"}, map[string]string{"starling.io/apply": "server-side"}, true},
+	}
+	for name, tc := range cases {
+		got, changed := binding.Annotate(tc.binding, policy)
+		if diff := cmp.Diff(tc.want, got); diff != "" || changed != tc.wantChanged {
+			t.Errorf("%s: changed %t (-want +got):\n%s", name, changed, diff)
+		}
+	}
+}
