@@ -163,6 +163,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	// Only now it is sure that the Bindings of invalid policies were there to be held.
 	for _, name := range c.config.Policies.GetStore().ListKeys() {
 		c.hold(name)
+		c.keep(name)
 	}
 	c.config.Index.SetPoliciesKnown()
 	if workers > 0 {

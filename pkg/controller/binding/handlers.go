@@ -152,10 +152,33 @@ func (c *Controller) onCluster(name string, labels map[string]string, accepted b
 
 // onInventories is told when one more inventory was read.
 func (c *Controller) onInventories(all bool) {
+	for _, name := range c.config.Policies.GetStore().ListKeys() {
+		c.keep(name)
+	}
 	if all {
 		c.config.Index.SetClustersKnown()
 	}
 	c.enqueueAll()
+}
+
+// keep tells the index of the destinations of a policy that are in an inventory which was not read, if they are anywhere. So an
+// ITS that does not answer makes nobody believe that its clusters are none.
+func (c *Controller) keep(name string) {
+	policy, binding := c.policy(name), c.binding(name)
+	if policy == nil || binding == nil || !ownedBy(binding, string(policy.UID)) {
+		return
+	}
+	var kept []string
+	for _, d := range binding.Spec.Destinations {
+		if c.inventory.unread(d.ClusterID) {
+			kept = append(kept, d.ClusterID)
+		}
+	}
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	if _, known := c.spec(name); known {
+		c.changed(c.config.Index.KeepClusters(name, kept))
+	}
 }
 
 // changed enqueues the policies when it is their time.

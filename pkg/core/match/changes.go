@@ -89,6 +89,11 @@ func (c *changing) version(o *object) {
 func (c *changing) destinations(p *policy) {
 	p.sorted = nil
 	c.policy(p, ChangedDestinations)
+	c.requestsOf(p)
+}
+
+// requestsOf notes that the Requests of all objects of the policy that it wants a status of may have changed.
+func (c *changing) requestsOf(p *policy) {
 	for ref, modulation := range p.held {
 		if wantsStatus(modulation) {
 			c.requests(ref)

@@ -102,7 +102,9 @@ func (x *Index) selectCluster(c *changing, p *policy, name string, selected bool
 // destinations returns the clusters that the policy selects, sorted. Shared: do not change it.
 func (p *policy) destinations() []string {
 	if p.sorted == nil {
-		p.sorted = slices.Sorted(maps.Keys(p.clusters))
+		p.sorted = slices.AppendSeq(slices.Clone(p.kept), maps.Keys(p.clusters))
+		slices.Sort(p.sorted)
+		p.sorted = slices.Compact(p.sorted)
 	}
 	return p.sorted
 }

@@ -48,6 +48,9 @@ type policy struct {
 	objects  map[*object]struct{}
 	held     map[objref.Ref]*controlv1alpha1.DownsyncModulation
 	clusters map[string]struct{}
+	// kept are clusters that its Bindings name and that nothing is known of yet; keptTold tells that it was said which.
+	kept     []string
+	keptTold bool
 	// sorted are the clusters in order, nil if they changed since. It is shared and never changed.
 	sorted   []string
 	revision uint64
@@ -129,6 +132,24 @@ func (x *Index) HoldPolicy(name string, binding *controlv1alpha1.BindingSpec) Ch
 			entry := &binding.Workload.NamespaceScope[i]
 			x.hold(c, p, objref.Ref{Group: entry.Group, Resource: entry.Resource, Namespace: entry.Namespace, Name: entry.Name},
 				&entry.DownsyncModulation)
+		}
+	})
+}
+
+// KeepClusters says which clusters the Binding of a policy names that no ITS has told of, as long as some have not told anything:
+// they count as destinations, since they were some. It takes the list over.
+func (x *Index) KeepClusters(name string, clusters []string) Changes {
+	return x.change(func(c *changing) {
+		p := x.policy(name)
+		slices.Sort(clusters)
+		told := p.keptTold || x.clustersKnown
+		p.keptTold = true
+		switch {
+		case !slices.Equal(p.kept, clusters):
+			p.kept = clusters
+			c.destinations(p)
+		case !told:
+			c.requestsOf(p) // their Known may have changed
 		}
 	})
 }

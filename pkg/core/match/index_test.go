@@ -446,6 +446,42 @@ func TestRequestsAndMiscounts(t *testing.T) {
 	}
 }
 
+// TestKeptClusters: an ITS that does not answer makes nobody believe that its clusters are none.
+func TestKeptClusters(t *testing.T) {
+	index := NewIndex()
+	ref := objref.New(deployments.GroupResource(), "n", "o")
+	index.SetPolicy("p", mustCompile(t, &controlv1alpha1.BindingPolicySpec{
+		ClusterSelectors: []metav1.LabelSelector{selector("site", "a")},
+		Downsync: []controlv1alpha1.DownsyncPolicyClause{{
+			DownsyncObjectTest: objectTest{Resources: []string{"deployments"}}, DownsyncModulation: controlv1alpha1.DownsyncModulation{WantSingletonReportedState: true},
+		}},
+	}))
+	index.SetObject(deployments, &metav1.ObjectMeta{Namespace: "n", Name: "o"})
+	index.SetKnown(deployments)
+	index.SetKnown(namespaceRes)
+	index.SetPoliciesKnown()
+	expect := func(what string, known bool, clusters ...string) {
+		t.Helper()
+		got := index.Requests(ref)
+		if diff := cmp.Diff(clusters, got.SingletonClusters); diff != "" || got.Known != known {
+			t.Errorf("%s: known %t, want %t; clusters (-want +got):\n%s", what, got.Known, known, diff)
+		}
+	}
+	expect("nothing was said of clusters", false)
+	if changes := index.KeepClusters("p", []string{"far"}); changes["p"]&ChangedDestinations == 0 {
+		t.Errorf("a cluster of the Binding: changes %v", changes)
+	}
+	expect("one that no ITS has told of", true, "far")
+	index.SetCluster("near", map[string]string{"site": "a"})
+	expect("and one that was told of", true, "far", "near")
+	index.SetCluster("far", map[string]string{"site": "a"})
+	index.KeepClusters("p", nil)
+	expect("it was told of as well", true, "far", "near")
+	if changes := index.KeepClusters("p", nil); len(changes) != 0 {
+		t.Errorf("nothing new: changes %v", changes)
+	}
+}
+
 // TestEventsReachFew counts tests: an event must not look at what it cannot reach.
 func TestEventsReachFew(t *testing.T) {
 	index := NewIndex()

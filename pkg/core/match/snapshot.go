@@ -87,8 +87,11 @@ func (x *Index) Requests(ref objref.Ref) Requests {
 }
 
 func (x *Index) requests(ref objref.Ref, o *object) Requests {
-	answer := Requests{Known: x.policiesKnown && x.clustersKnown && x.known(ref.GroupResource())}
+	answer := Requests{Known: x.policiesKnown && x.known(ref.GroupResource())}
 	add := func(p *policy, m *controlv1alpha1.DownsyncModulation) {
+		if wantsStatus(m) && !x.clustersKnown && !p.keptTold {
+			answer.Known = false // it may go to clusters that nobody has told of
+		}
 		if m.WantSingletonReportedState {
 			answer.SingletonClusters = unite(answer.Singleton, answer.SingletonClusters, p.destinations())
 			answer.Singleton = true
