@@ -218,6 +218,7 @@ func (s *Set) start(ctx context.Context, resource Resource, known cache.Store) (
 		cancel()
 		return nil, fmt.Errorf("add event handler: %w", err)
 	}
+	unsynced.WithLabelValues(resource.Group, resource.Resource).Set(1)
 	w.done.Go(func() { w.informer.RunWithContext(ctx) })
 	w.done.Go(func() {
 		err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) {
@@ -238,6 +239,7 @@ func (s *Set) start(ctx context.Context, resource Resource, known cache.Store) (
 		w.mu.Lock()
 		w.synced, w.err = true, ""
 		w.mu.Unlock()
+		unsynced.DeleteLabelValues(resource.Group, resource.Resource)
 		s.config.Handler.OnSynced(resource)
 	})
 	return w, nil
@@ -247,6 +249,7 @@ func (s *Set) start(ctx context.Context, resource Resource, known cache.Store) (
 func (w *watch) stop() {
 	w.cancel()
 	w.done.Wait()
+	unsynced.DeleteLabelValues(w.resource.Group, w.resource.Resource)
 }
 
 func (w *watch) isSynced() bool {

@@ -2,6 +2,7 @@ package dynwatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -12,9 +13,12 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	watchapi "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
@@ -163,4 +167,47 @@ func expect(t *testing.T, step string, handler *recorder, want ...string) {
 	if diff := cmp.Diff(want, handler.take()); diff != "" {
 		t.Errorf("%s: calls (-want +got):\n%s", step, diff)
 	}
+}
+
+func TestUnsyncedResourcesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wanted := NewWanted()
+		set, err := New(Config{Source: wanted, Handler: &recorder{}, Informer: func(Resource) cache.SharedIndexInformer {
+			return cache.NewSharedIndexInformer(&cache.ListWatch{
+				ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return nil, errors.New("not now") },
+				WatchFunc: func(metav1.ListOptions) (watchapi.Interface, error) { return nil, errors.New("not now") },
+			}, &corev1.ConfigMap{}, 0, cache.Indexers{})
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = set.Run(ctx) })
+		widgets := Resource{GroupVersionResource: schema.GroupVersionResource{Group: "never.example.com", Version: "v1", Resource: "widgets"}}
+		wanted.Set(byGroupResource(widgets))
+		settle(t)
+		expectCount := func(want int) {
+			t.Helper()
+			families, err := legacyregistry.DefaultGatherer.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := 0
+			for _, family := range families {
+				if family.GetName() == "starling_unsynced_resources" {
+					got = len(family.GetMetric())
+				}
+			}
+			if got != want {
+				t.Errorf("%d unsynced resources, want %d", got, want)
+			}
+		}
+		expectCount(1)
+		wanted.Set(byGroupResource())
+		settle(t)
+		expectCount(0)
+		cancel()
+		running.Wait()
+	})
 }
