@@ -122,8 +122,11 @@ func (w *Writer) Delete(ctx context.Context, t Target, uid types.UID, reason str
 	return err
 }
 
+// metadataOnly asks for no more of the object than is read. A server that cannot give that gives the whole.
+const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
 func (w *Writer) do(ctx context.Context, t Target, verb, reason string, request *rest.Request) (*metav1.PartialObjectMetadata, error) {
-	result := request.SetHeader("Accept", "application/json").Do(ctx)
+	result := request.SetHeader("Accept", metadataOnly).Do(ctx)
 	// Error, unlike Raw, has decoded the Status that an API server answers with.
 	if err := result.Error(); err != nil {
 		writes.WithLabelValues(w.space, t.Resource.Resource, verb, reason, "false").Inc()

@@ -37,8 +37,8 @@ const barePrefix = "bare-"
 // accept is what writes ask to be answered with: the least.
 const accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// copyOf returns the works that a mailbox holds, as copies that nobody takes for his own: other names, other values of labels,
-// other marks, and nothing longer or shorter.
+// copyOf returns the works that a mailbox holds, as copies that nobody takes for his own: other names, other labels, other marks, and
+// nothing longer or shorter but the names.
 func (b *bareWriter) copyOf(ctx context.Context, mailbox string) ([]map[string]any, error) {
 	list, err := b.its.dynamic.Resource(manifestWorks).Namespace(mailbox).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -59,7 +59,7 @@ func (b *bareWriter) copyOf(ctx context.Context, mailbox string) ([]map[string]a
 		}
 		labels := map[string]any{}
 		for key, value := range list.Items[i].GetLabels() {
-			labels[key] = other(value)
+			labels[other(key)] = value
 		}
 		metadata := map[string]any{"name": barePrefix + list.Items[i].GetName(), "labels": labels}
 		if annotations := list.Items[i].GetAnnotations(); len(annotations) > 0 {
@@ -76,16 +76,13 @@ func (b *bareWriter) copyOf(ctx context.Context, mailbox string) ([]map[string]a
 	return works, nil
 }
 
-// other returns another value of the same length.
-func other(value string) string {
-	if value == "" {
-		return ""
+// other returns another key of the same length.
+func other(key string) string {
+	last := "0"
+	if strings.HasSuffix(key, last) {
+		last = "1"
 	}
-	last := byte('0')
-	if value[len(value)-1] == last {
-		last = '1'
-	}
-	return value[:len(value)-1] + string(last)
+	return key[:len(key)-1] + last
 }
 
 func nameOfWork(work map[string]any) string {

@@ -26,7 +26,7 @@ func (p *Plugin) foreign(work *workv1.ManifestWork) plan.WDS {
 // keep returns what the informer keeps of a work. Of those of others it is what a stake is made of: their reports, say, are not
 // told.
 func (p *Plugin) keep(work *workv1.ManifestWork) *kept {
-	k := keep(work)
+	k := keep(work, p.manifests)
 	k.work.Foreign = p.foreign(work)
 	if k.work.Foreign == (plan.WDS{}) {
 		return k

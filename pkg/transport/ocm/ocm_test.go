@@ -73,7 +73,7 @@ func (h *hub) read() []*plan.Work {
 		if err := json.Unmarshal(raw, &work); err != nil {
 			h.t.Fatal(err)
 		}
-		works = append(works, read(&work))
+		works = append(works, read(&work, newManifests()))
 	}
 	return works
 }
@@ -259,7 +259,7 @@ func TestReports(t *testing.T) {
 	say("failed", metav1.ConditionFalse, 2)
 	say("applied", metav1.ConditionTrue, 2)
 	say("old", metav1.ConditionTrue, 1)
-	got := read(work)
+	got := read(work, newManifests())
 	want := []plan.State{plan.Pending, plan.Applied, plan.Failed, plan.Pending}
 	for i, state := range want {
 		if got.Items[i].State != state {
@@ -269,11 +269,11 @@ func TestReports(t *testing.T) {
 	if item := got.Items[2]; item.Reason != "R" || len(item.Message) != maxMessage {
 		t.Errorf("reason %q and %d bytes, want R and %d", item.Reason, len(item.Message), maxMessage)
 	}
-	if !same(got, read(work)) {
+	if !same(got, read(work, newManifests())) {
 		t.Error("a work is not the same as itself")
 	}
 	work.Status.ResourceStatus.Manifests[0].Conditions[0].Status = metav1.ConditionTrue
-	if same(got, read(work)) {
+	if same(got, read(work, newManifests())) {
 		t.Error("another report is the same")
 	}
 }
@@ -361,7 +361,7 @@ func BenchmarkRead(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				read(work)
+				read(work, newManifests())
 			}
 		})
 	}

@@ -50,11 +50,12 @@ type Config struct {
 
 // Plugin is the transport plugin for OCM.
 type Plugin struct {
-	config   Config
-	works    workclient.Interface
-	clusters clusterclient.Interface
-	core     kubernetes.Interface
-	writer   *write.Writer
+	config    Config
+	works     workclient.Interface
+	clusters  clusterclient.Interface
+	core      kubernetes.Interface
+	writer    *write.Writer
+	manifests *manifests
 }
 
 var _ transport.Plugin = (*Plugin)(nil)
@@ -80,7 +81,7 @@ func New(config Config) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{config: config, works: works, clusters: clusters, core: core, writer: writer}, nil
+	return &Plugin{config: config, works: works, clusters: clusters, core: core, writer: writer, manifests: newManifests()}, nil
 }
 
 // Run implements transport.Plugin.
@@ -126,7 +127,7 @@ func (p *Plugin) workInformer() (cache.SharedIndexInformer, error) {
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = everyWDS
-			return client.Watch(ctx, o)
+			return watchWorks(ctx, p.works.WorkV1().RESTClient(), o)
 		},
 	}, &workv1.ManifestWork{}, 0, cache.Indexers{})
 	err := informer.SetTransform(func(obj any) (any, error) {

@@ -1,7 +1,6 @@
 package ocm
 
 import (
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,12 +32,12 @@ func (k *kept) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind
 // DeepCopyObject returns k itself: it is immutable.
 func (k *kept) DeepCopyObject() runtime.Object { return k }
 
-func keep(work *workv1.ManifestWork) *kept {
+func keep(work *workv1.ManifestWork, m *manifests) *kept {
 	return &kept{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: work.Namespace, Name: work.Name, UID: work.UID, ResourceVersion: work.ResourceVersion,
 		},
-		work: read(work),
+		work: read(work, m),
 	}
 }
 
@@ -65,19 +64,9 @@ func equalWork(a, b *plan.Work) bool {
 		a.Wave == b.Wave && a.Recorded == b.Recorded && a.Actual == b.Actual && a.Deleting == b.Deleting && a.Nudges == b.Nudges
 }
 
-// head is what is read of a manifest.
-type head struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Namespace string `json:"namespace"`
-		Name      string `json:"name"`
-	} `json:"metadata"`
-}
-
 // read returns what is to be known of a ManifestWork. A work that was edited by hand beyond recognition is read as far as it
 // goes: what differs from what was recorded is put right.
-func read(work *workv1.ManifestWork) *plan.Work {
+func read(work *workv1.ManifestWork, texts *manifests) *plan.Work {
 	w := &plan.Work{
 		Mailbox:         one(work.Namespace),
 		Name:            work.Name,
@@ -101,24 +90,21 @@ func read(work *workv1.ManifestWork) *plan.Work {
 	reports := readReports(work)
 	complete := true
 	for i := range work.Spec.Workload.Manifests {
-		raw := work.Spec.Workload.Manifests[i].Raw
-		var h head
-		_ = json.Unmarshal(raw, &h) // what is no object has no identity, is not desired, and goes
-		gv, _ := schema.ParseGroupVersion(h.APIVersion)
-		kind := schema.GroupKind{Group: gv.Group, Kind: h.Kind}
+		m := texts.read(work.Spec.Workload.Manifests[i].Raw)
+		kind := m.kind.GroupKind()
 		resource, ok := kinds[kind]
 		if !ok {
 			complete = false
-			guess, _ := meta.UnsafeGuessKindToResource(gv.WithKind(h.Kind))
+			guess, _ := meta.UnsafeGuessKindToResource(m.kind)
 			resource = guess.Resource
 		}
 		item := plan.Item{
-			Ref:  objref.Ref{Group: one(gv.Group), Resource: one(resource), Namespace: one(h.Metadata.Namespace), Name: one(h.Metadata.Name)},
-			Kind: one(h.Kind),
-			Hash: transform.HashOf(raw),
-			Size: len(raw) + packing.Overhead,
+			Ref:  objref.Ref{Group: kind.Group, Resource: one(resource), Namespace: m.namespace, Name: m.name},
+			Kind: kind.Kind,
+			Hash: m.hash,
+			Size: m.size,
 		}
-		reports.apply(&item, kind, h.Metadata.Namespace, h.Metadata.Name)
+		reports.apply(&item, kind, m.namespace, m.name)
 		w.Items[i] = item
 	}
 	readFlags(work, w.Items)
