@@ -23,6 +23,7 @@ type manifest struct {
 // holds. A text is known again by a hash that is much faster than reading it. It is safe for concurrent use.
 type manifests struct {
 	seed maphash.Seed
+	most int // of texts that are remembered in each of the two
 
 	mu sync.Mutex
 	// What was read lately, and before that. When lately is full it takes the place of before, so what is in use stays.
@@ -35,16 +36,14 @@ type text struct {
 	length int
 }
 
-// mostLately bounds what is remembered: two times as many texts, at about 200 bytes each.
-const mostLately = 1 << 16
-
+// newManifests returns one that remembers at most 131,072 texts, at about 200 bytes each.
 func newManifests() *manifests {
-	return &manifests{seed: maphash.MakeSeed(), lately: map[text]manifest{}}
+	return &manifests{seed: maphash.MakeSeed(), most: 1 << 16, lately: map[text]manifest{}}
 }
 
 // read returns what the text of a manifest says.
 func (m *manifests) read(raw []byte) manifest {
-	key := text{maphash.Bytes(m.seed, raw), len(raw)}
+	key := m.key(raw)
 	if known, ok := m.recall(key); ok {
 		return known
 	}
@@ -54,6 +53,8 @@ func (m *manifests) read(raw []byte) manifest {
 	m.keep(key, read)
 	return read
 }
+
+func (m *manifests) key(raw []byte) text { return text{maphash.Bytes(m.seed, raw), len(raw)} }
 
 func (m *manifests) recall(key text) (manifest, bool) {
 	m.mu.Lock()
@@ -69,7 +70,7 @@ func (m *manifests) recall(key text) (manifest, bool) {
 }
 
 func (m *manifests) keep(key text, read manifest) {
-	if len(m.lately) >= mostLately {
+	if len(m.lately) >= m.most {
 		m.lately, m.before = map[text]manifest{}, m.lately
 	}
 	m.lately[key] = read

@@ -360,9 +360,17 @@ func BenchmarkRead(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			for b.Loop() {
-				read(work, newManifests())
-			}
+			b.Run("first", func(b *testing.B) {
+				for b.Loop() {
+					read(work, newManifests())
+				}
+			})
+			b.Run("again", func(b *testing.B) {
+				known := newManifests()
+				for b.Loop() {
+					read(work, known)
+				}
+			})
 		})
 	}
 }
