@@ -25,6 +25,7 @@ type options struct {
 	itsLimits   clusters.Options
 	controllers []string
 	apiGroups   []string
+	generated   bool
 	concurrency int
 }
 
@@ -69,6 +70,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.apiGroups, "api-groups", o.apiGroups,
 		"API groups whose objects may be workload; an empty element is the core group. None: all. "+
 			"CustomResourceDefinitions always may. Objects of other groups leave the clusters.")
+	flags.BoolVar(&o.generated, "include-generated", o.generated,
+		"Let policies select what controllers make in each namespace: ConfigMaps kube-root-ca.crt, ServiceAccounts default and Secrets with "+
+			"tokens. Clusters have their own, which are overwritten; and the tokens are those of the WDS.")
 	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "How many policies, and how many objects with status, are worked on at once.")
 }
 

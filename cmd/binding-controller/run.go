@@ -59,7 +59,7 @@ func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready 
 		inventories = append(inventories, binding.ConnectITS(its.Name, options))
 	}
 	bindings, err := binding.Setup(binding.SetupConfig{
-		WDS: wds.Config, WDSName: wds.Name, Inventories: inventories, APIGroups: o.apiGroups,
+		WDS: wds.Config, WDSName: wds.Name, Inventories: inventories, APIGroups: o.apiGroups, IncludeGenerated: o.generated,
 	})
 	if err != nil {
 		return err

@@ -174,8 +174,10 @@ func TestUnsyncedResourcesAreCounted(t *testing.T) {
 		wanted := NewWanted()
 		set, err := New(Config{Source: wanted, Handler: &recorder{}, Informer: func(Resource) cache.SharedIndexInformer {
 			return cache.NewSharedIndexInformer(&cache.ListWatch{
-				ListFunc:  func(metav1.ListOptions) (runtime.Object, error) { return nil, errors.New("not now") },
-				WatchFunc: func(metav1.ListOptions) (watchapi.Interface, error) { return nil, errors.New("not now") },
+				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errors.New("not now") },
+				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watchapi.Interface, error) {
+					return nil, errors.New("not now")
+				},
 			}, &corev1.ConfigMap{}, 0, cache.Indexers{})
 		}})
 		if err != nil {

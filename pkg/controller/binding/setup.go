@@ -35,6 +35,8 @@ type SetupConfig struct {
 	Inventories []Inventory
 	// APIGroups are those whose objects may be workload; empty for all. CustomResourceDefinitions always may.
 	APIGroups []string
+	// IncludeGenerated lets objects be workload that controllers make in each namespace of each cluster.
+	IncludeGenerated bool
 }
 
 // Running is a Controller with everything that it stands on. Others in the process may share these parts.
@@ -85,6 +87,9 @@ func Setup(config SetupConfig) (*Running, error) {
 	selectable := func(gr schema.GroupResource) bool { return selectable(config.APIGroups, gr) }
 	r := &Running{Index: match.NewIndex(), Writer: writer, handlers: &handlers{}}
 	tests.index.Store(r.Index)
+	if config.IncludeGenerated {
+		r.Index.IncludeGenerated()
+	}
 	r.discovery = dynwatch.NewDiscovery(discoveryClient, dynamicClient, func(resource dynwatch.Resource) bool {
 		gr := resource.GroupResource()
 		return selectable(gr) || gr == schema.GroupResource{Resource: "namespaces"} // their labels select

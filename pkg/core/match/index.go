@@ -33,6 +33,8 @@ type Index struct {
 	mentions map[string]map[*policy]struct{}
 
 	policiesKnown, clustersKnown bool
+	// generated: objects that controllers make may be workload.
+	generated bool
 	// tests counts tests of an object against a clause, for tests and metrics.
 	tests uint64
 	// found is a buffer for the candidates of one object.
@@ -77,6 +79,10 @@ func (nobody) OnKnown(schema.GroupResource) {}
 
 // Observe sets the Observer. Call it before the Index is told of anything.
 func (x *Index) Observe(observer Observer) { x.observer = observer }
+
+// IncludeGenerated makes workload of objects that controllers make in each namespace; see Generated. Call it before the Index is
+// told of anything.
+func (x *Index) IncludeGenerated() { x.generated = true }
 
 // SetPolicy takes over a policy that was added or changed. Its cost is that of the objects that its clauses lead to, plus
 // those it selected before; if only the cluster selectors changed, that of the clusters.
@@ -168,7 +174,7 @@ func (x *Index) DeletePolicy(name string) Changes {
 // its labels and of the clauses they lead to.
 func (x *Index) SetObject(in Resource, obj metav1.Object) Changes {
 	gr := in.GroupResource()
-	if NeverObject(gr, obj) {
+	if NeverObject(gr, obj) || !x.generated && Generated(gr, obj) {
 		return x.DeleteObject(objref.New(gr, obj.GetNamespace(), obj.GetName()))
 	}
 	return x.change(func(c *changing) {

@@ -230,8 +230,27 @@ func TestNeverObject(t *testing.T) {
 		"DefaultServiceCIDR": {resource("networking.k8s.io", "servicecidrs"), meta("", "kubernetes"), true},
 	}
 	for name, tc := range cases {
-		if got := NeverObject(tc.gr, tc.obj); got != tc.want {
-			t.Errorf("%s: NeverObject(%s) = %t, want %t", name, tc.gr, got, tc.want)
+		if got := NeverObject(tc.gr, tc.obj) || Generated(tc.gr, tc.obj); got != tc.want {
+			t.Errorf("%s: no workload is %t of %s, want %t", name, got, tc.gr, tc.want)
+		}
+	}
+}
+
+// TestIncludeGenerated lifts the rule for what controllers make in each namespace, and no other.
+func TestIncludeGenerated(t *testing.T) {
+	configMaps := Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap"}
+	for _, include := range []bool{false, true} {
+		index := NewIndex()
+		want := 0
+		if include {
+			index.IncludeGenerated()
+			want = 1
+		}
+		index.SetPolicy("p", mustCompile(t, downsync(objectTest{ObjectNames: []string{"*"}})))
+		index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "shop", Name: "kube-root-ca.crt"})
+		index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-root-ca.crt"})
+		if snapshot, _ := index.Snapshot("p"); len(snapshot.Matches) != want {
+			t.Errorf("generated objects included: %t: %d are workload, want %d", include, len(snapshot.Matches), want)
 		}
 	}
 }

@@ -50,6 +50,22 @@ func neverGroup(group string) bool {
 	return slices.Contains(neverGroups, group) || strings.HasSuffix(group, ".starling.io")
 }
 
+// Generated tells whether the object is one that controllers make in each namespace of each cluster. It is no workload unless the
+// administrator says so.
+func Generated(gr schema.GroupResource, obj metav1.Object) bool {
+	switch gr {
+	case schema.GroupResource{Resource: "configmaps"}:
+		return obj.GetName() == "kube-root-ca.crt"
+	case schema.GroupResource{Resource: "secrets"}:
+		// Metadata do not tell the type; every token Secret carries this annotation.
+		_, token := obj.GetAnnotations()["kubernetes.io/service-account.name"]
+		return token
+	case schema.GroupResource{Resource: "serviceaccounts"}:
+		return obj.GetName() == "default"
+	}
+	return false
+}
+
 // NeverObject tells whether the object of that resource is never workload.
 func NeverObject(gr schema.GroupResource, obj metav1.Object) bool {
 	if NeverResource(gr) || slices.Contains(neverNamespaces, obj.GetNamespace()) {
@@ -60,14 +76,6 @@ func NeverObject(gr schema.GroupResource, obj metav1.Object) bool {
 		return true // what our charts install; their namespaced objects are in starling-system
 	}
 	switch gr {
-	case schema.GroupResource{Resource: "configmaps"}:
-		return name == "kube-root-ca.crt"
-	case schema.GroupResource{Resource: "secrets"}:
-		// Metadata do not tell the type; every token Secret carries this annotation.
-		_, token := obj.GetAnnotations()["kubernetes.io/service-account.name"]
-		return token
-	case schema.GroupResource{Resource: "serviceaccounts"}:
-		return name == "default"
 	case schema.GroupResource{Resource: "services"}:
 		return obj.GetNamespace() == metav1.NamespaceDefault && name == "kubernetes"
 	case schema.GroupResource{Resource: "namespaces"}:
