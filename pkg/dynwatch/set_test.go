@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -162,9 +164,17 @@ func settle(t *testing.T) {
 	synctest.Wait()
 }
 
+// expect compares the calls of each resource, in their order; those of different resources come in any.
 func expect(t *testing.T, step string, handler *recorder, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, handler.take()); diff != "" {
+	byResource := func(a, b string) int {
+		resource := func(call string) string { name, _, _ := strings.Cut(call, " "); return name }
+		return strings.Compare(resource(a), resource(b))
+	}
+	got := handler.take()
+	slices.SortStableFunc(want, byResource)
+	slices.SortStableFunc(got, byResource)
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s: calls (-want +got):\n%s", step, diff)
 	}
 }
