@@ -58,14 +58,24 @@ func settleOptions(objects []plan.Object, entries []entry, findings []finding, o
 // overlay merges into what a Binding asks of a destination the options that other Bindings want for the same objects there.
 func (s *space) overlay(desired *plan.Desired, p *placement, mailbox string) *plan.Desired {
 	merged := map[objref.Ref]plan.Options{}
-	s.mu.Lock()
-	for ref := range s.shared {
-		if _, listed := p.objects[ref]; !listed {
-			continue
-		}
+	merge := func(ref objref.Ref) {
 		for name := range s.listed[ref] {
 			if name != p.name {
 				merged[ref] = options.Merge(merged[ref], s.wantedBy(name, ref, mailbox))
+			}
+		}
+	}
+	s.mu.Lock()
+	if len(s.shared) < len(p.objects) { // mostly there are none
+		for ref := range s.shared {
+			if _, listed := p.objects[ref]; listed {
+				merge(ref)
+			}
+		}
+	} else {
+		for ref := range p.objects {
+			if _, shared := s.shared[ref]; shared {
+				merge(ref)
 			}
 		}
 	}
