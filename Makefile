@@ -56,7 +56,7 @@ test: build-race test-unit test-integration test-e2e ## Run all tests (before a 
 
 # Packages without tests are left out, or the race detector would compile Kubernetes for cmd/starling.
 test-unit: $(BIN)/tools/gotestsum ## Run the tests that need no API server.
-	$(GOTEST) -race -shuffle=on $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./api/... ./cmd/... ./pkg/...)
+	$(GOTEST) -race -shuffle=on $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./api/... ./cmd/... ./pkg/... ./test/perf)
 
 test-integration: build $(BIN)/tools/gotestsum ## Run the tests against real API servers.
 	STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 1 -timeout 20m ./test/integration/...
