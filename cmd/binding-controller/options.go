@@ -12,6 +12,7 @@ import (
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
 	"github.com/starlinghq/starling/pkg/controller/status"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/runner"
 )
 
@@ -26,6 +27,7 @@ type options struct {
 	controllers []string
 	apiGroups   []string
 	generated   bool
+	bindingSize int
 	concurrency int
 }
 
@@ -36,6 +38,7 @@ func newOptions() *options {
 		wdsName:     "wds",
 		itsLimits:   clusters.Options{QPS: 300, Burst: 600},
 		controllers: allControllers,
+		bindingSize: corebinding.DefaultMaxSize,
 		concurrency: 4,
 	}
 }
@@ -73,6 +76,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.generated, "include-generated", o.generated,
 		"Let policies select what controllers make in each namespace: ConfigMaps kube-root-ca.crt, ServiceAccounts default and Secrets with "+
 			"tokens. Clusters have their own, which are overwritten; and the tokens are those of the WDS.")
+	flags.IntVar(&o.bindingSize, "max-binding-size", o.bindingSize,
+		"How large a Binding becomes, in bytes, before a policy continues in another one, named <policy>--2 and so on. Each change "+
+			"of what a policy selects writes a whole Binding.")
 	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "How many policies, and how many objects with status, are worked on at once.")
 }
 
@@ -85,6 +91,11 @@ func (o *options) validate() error {
 	}
 	if o.concurrency < 1 {
 		return fmt.Errorf("--concurrency must be at least 1, is %d", o.concurrency)
+	}
+	// Above the limit, the API server would refuse Bindings with the record of field managers that it adds.
+	const least, most = 1 << 10, 512 << 10
+	if o.bindingSize < least || o.bindingSize > most {
+		return fmt.Errorf("--max-binding-size must be from %d to %d, is %d", least, most, o.bindingSize)
 	}
 	if len(o.controllers) == 0 {
 		return fmt.Errorf("--controllers must name at least one of %s", strings.Join(allControllers, ", "))

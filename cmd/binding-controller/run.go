@@ -60,6 +60,7 @@ func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready 
 	}
 	bindings, err := binding.Setup(binding.SetupConfig{
 		WDS: wds.Config, WDSName: wds.Name, Inventories: inventories, APIGroups: o.apiGroups, IncludeGenerated: o.generated,
+		MaxBindingSize: o.bindingSize,
 	})
 	if err != nil {
 		return err

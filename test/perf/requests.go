@@ -22,6 +22,13 @@ func (r requests) total(verbs ...string) (sum int) {
 	return sum
 }
 
+// only returns the requests of these verbs.
+func (r requests) only(verbs ...string) requests {
+	kept := maps.Clone(r)
+	maps.DeleteFunc(kept, func(verb string, n int) bool { return n == 0 || !slices.Contains(verbs, verb) })
+	return kept
+}
+
 var (
 	writeVerbs = []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"}
 	readVerbs  = []string{"GET", "LIST"}

@@ -37,6 +37,9 @@ const (
 	LabelWDSUID = "starling.io/wds-uid"
 	// LabelBindingUID is put on works: the UID of their Binding.
 	LabelBindingUID = "starling.io/binding-uid"
+	// LabelOverflowOf is put on the Bindings of a policy that selects more than one Binding holds, but for the first: the
+	// policy's UID. Owner: binding-controller.
+	LabelOverflowOf = "starling.io/overflow-of"
 	// LabelWave is put on works: "0" for Namespaces and CustomResourceDefinitions, "1" for the rest.
 	LabelWave = "starling.io/wave"
 	// LabelNudge is put on works that were nudged: how often. A changed label makes OCM's agent look at a work at once, where

@@ -165,6 +165,65 @@ func readyOf(d done, synced metav1.Condition, errs []string) metav1.Condition {
 	return c
 }
 
+// merged returns what the Bindings of the policy say together; without any, the one that has its name, whoever owns it.
+func (in *input) merged() *controlv1alpha1.Binding {
+	if bindings := in.bindings(); len(bindings) > 0 {
+		return merge(bindings)
+	}
+	return in.binding
+}
+
+// merge returns what the Bindings of one policy say together: of a condition what the worst of them say, of the objects some.
+func merge(bindings []*controlv1alpha1.Binding) *controlv1alpha1.Binding {
+	if len(bindings) == 0 {
+		return nil
+	}
+	if len(bindings) == 1 {
+		return bindings[0]
+	}
+	// Of the spec one that lists objects tells enough: all have the same destinations.
+	some := max(0, slices.IndexFunc(bindings, func(b *controlv1alpha1.Binding) bool { return !corebinding.Empty(&b.Spec) }))
+	merged := &controlv1alpha1.Binding{ObjectMeta: bindings[0].ObjectMeta, Spec: bindings[some].Spec}
+	merged.Status.ObservedGeneration = merged.Generation
+	for _, b := range bindings {
+		if unobserved(b) {
+			merged.Status.ObservedGeneration = merged.Generation - 1
+		}
+		merged.Status.Errors = append(merged.Status.Errors, b.Status.Errors...)
+	}
+	for _, kind := range []string{controlv1alpha1.BindingConditionDelivered, controlv1alpha1.BindingConditionApplied} {
+		if worst := worstOf(bindings, kind); worst != nil {
+			meta.SetStatusCondition(&merged.Status.Conditions, *worst)
+		}
+	}
+	return merged
+}
+
+// worstOf returns the worst condition of the kind, with the messages of all that are as bad; nil if one of the Bindings has none.
+func worstOf(bindings []*controlv1alpha1.Binding, kind string) *metav1.Condition {
+	badness := map[metav1.ConditionStatus]int{metav1.ConditionTrue: 0, metav1.ConditionUnknown: 1, metav1.ConditionFalse: 2}
+	var worst metav1.Condition
+	var messages []string
+	for _, b := range bindings {
+		c := condition(b, kind)
+		if c == nil {
+			return nil
+		}
+		if len(messages) == 0 || badness[c.Status] > badness[worst.Status] {
+			worst, messages = *c, nil
+		}
+		if c.Status == worst.Status && !slices.Contains(messages, c.Message) {
+			messages = append(messages, c.Message)
+		}
+	}
+	const many = 3
+	if more := len(messages) - many; more > 0 {
+		messages = append(messages[:many], fmt.Sprintf("… and %d more", more))
+	}
+	worst.Message = strings.Join(messages, "; ")
+	return &worst
+}
+
 // unobserved tells whether the transport has not reported on the Binding as it is.
 func unobserved(binding *controlv1alpha1.Binding) bool {
 	return binding != nil && binding.Status.ObservedGeneration < binding.Generation

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -51,8 +52,10 @@ type Config struct {
 	Index *match.Index
 	// Writer writes to the WDS.
 	Writer Writer
-	// Live reads one Binding from the API server, for the rare moment when a cache is not enough.
-	Live func(ctx context.Context, name string) (*controlv1alpha1.Binding, error)
+	// Live reads the Bindings of a policy from the API server, for the rare moment when a cache is not enough.
+	Live func(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error)
+	// MaxBindingSize is how large a Binding becomes before another one begins, in bytes of JSON.
+	MaxBindingSize int
 	// Clock is the real one but in tests.
 	Clock clock.WithTicker
 }
@@ -76,7 +79,7 @@ type Controller struct {
 	specs map[string]spec
 	// settled are the states of policies in which nothing was left to write.
 	settled map[string]settled
-	// deleted are the Bindings that were deleted for policies which are being deleted: a cache may show them untouched yet.
+	// deleted are the Bindings that were deleted, by their names: a cache may show them untouched yet.
 	deleted map[string]types.UID
 	// unreadSince tells for policies of which something is unread since when.
 	unreadSince map[string]time.Time
@@ -105,7 +108,8 @@ var _ dynwatch.Handler = &Controller{}
 // New returns a Controller that does nothing until Run.
 func New(config Config) (*Controller, error) {
 	if config.Policies == nil || config.Bindings == nil || len(config.Inventories) == 0 || config.API == nil ||
-		config.Selectable == nil || config.Index == nil || config.Writer == nil || config.Live == nil || config.Clock == nil {
+		config.Selectable == nil || config.Index == nil || config.Writer == nil || config.Live == nil || config.MaxBindingSize <= 0 ||
+		config.Clock == nil {
 		return nil, errors.New("binding: all fields of Config are required")
 	}
 	c := &Controller{
@@ -130,6 +134,9 @@ func New(config Config) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch BindingPolicies: %w", err)
 	}
+	if err := config.Bindings.AddIndexers(cache.Indexers{byOwner: ownerOf}); err != nil {
+		return nil, fmt.Errorf("index Bindings: %w", err)
+	}
 	bindings, err := config.Bindings.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.onBinding(obj) },
 		UpdateFunc: func(_, obj any) { c.onBinding(obj) },
@@ -140,6 +147,18 @@ func New(config Config) (*Controller, error) {
 	}
 	c.synced = []cache.InformerSynced{policies.HasSynced, bindings.HasSynced}
 	return c, nil
+}
+
+// byOwner is the index of Bindings by the UIDs of their policies.
+const byOwner = "owner"
+
+func ownerOf(obj any) ([]string, error) {
+	if b, ok := obj.(*controlv1alpha1.Binding); ok {
+		if owner := metav1.GetControllerOfNoCopy(b); owner != nil {
+			return []string{string(owner.UID)}, nil
+		}
+	}
+	return nil, nil
 }
 
 // Run works until the context ends, and waits for its workers and informers. It begins when the policies and Bindings were

@@ -24,6 +24,7 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/dynwatch"
 	"github.com/starlinghq/starling/pkg/write"
@@ -128,13 +129,13 @@ func (s *wds) Delete(_ context.Context, t write.Target, _ types.UID, reason stri
 	return nil
 }
 
-func (s *wds) live(context.Context, string) (*controlv1alpha1.Binding, error) {
+func (s *wds) live(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bound == nil {
-		return nil, apierrors.NewNotFound(controlv1alpha1.Bindings.GroupResource(), "p")
+		return nil, nil
 	}
-	return s.bound.DeepCopy(), nil
+	return []*controlv1alpha1.Binding{s.bound.DeepCopy()}, nil
 }
 
 // fixedAPI serves ConfigMaps and Namespaces.
@@ -183,6 +184,8 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 		Writer:     s,
 		Live:       s.live,
 		Clock:      clock.RealClock{},
+
+		MaxBindingSize: corebinding.DefaultMaxSize,
 	})
 	if err != nil {
 		t.Fatal(err)

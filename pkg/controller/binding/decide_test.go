@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
@@ -42,7 +43,7 @@ func somePolicy() *controlv1alpha1.BindingPolicy {
 func someBinding(names ...string) *controlv1alpha1.Binding {
 	in := someInput(names...)
 	in.binding = nil
-	b := decide(in).write
+	b := decide(in).writes[0].after
 	b.UID, b.Generation, b.ResourceVersion = "binding", 2, "20"
 	b.Status.ObservedGeneration = 2
 	for _, c := range []string{controlv1alpha1.BindingConditionDelivered, controlv1alpha1.BindingConditionApplied} {
@@ -59,6 +60,8 @@ func someInput(names ...string) *input {
 		unreadCluster: func(string) bool { return false },
 		byItself:      func(objref.Ref) bool { return false },
 		withOthers:    func(objref.Ref) bool { return false },
+		maxSize:       corebinding.DefaultMaxSize,
+		taken:         func(string) bool { return false },
 		now:           noon,
 	}
 }
@@ -111,9 +114,9 @@ func TestDecide(t *testing.T) {
 			tc.change(in)
 			p := decide(in)
 			got := ""
-			if p.write != nil {
-				got = p.reason
-				for _, c := range p.write.Spec.Workload.NamespaceScope {
+			for _, change := range p.writes {
+				got += change.reason
+				for _, c := range change.after.Spec.Workload.NamespaceScope {
 					got += " " + c.Name
 				}
 			}
@@ -121,8 +124,121 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%s: write %q, finalizer %t, after %s, settled %t; want %q %t %s %t", tc.reason,
 					got, p.addFinalizer, p.after.duration(), p.settled, tc.wantWrite, tc.wantFinal, tc.wantAfter, tc.wantSettle)
 			}
-			if p.write != nil && in.binding != nil && p.write.ResourceVersion != in.binding.ResourceVersion {
+			if len(p.writes) > 0 && in.binding != nil && p.writes[0].after.ResourceVersion != in.binding.ResourceVersion {
 				t.Error("an update without the version that it was decided on")
+			}
+		})
+	}
+}
+
+// overflowing is the plan for a policy with so large Bindings as hold two of the names each.
+func overflowing(change func(*input), names ...string) []string {
+	in := someInput(names...)
+	in.maxSize = 350
+	in.binding = someBinding("a", "b")
+	second := someBinding("c", "d")
+	second.Name, second.UID = "p--2", "second"
+	in.overflow = []*controlv1alpha1.Binding{second}
+	in.taken = func(name string) bool { return name == "p" || name == "p--2" }
+	change(in)
+	var got []string
+	for _, c := range decide(in).writes {
+		if c.after == nil {
+			got = append(got, "delete "+c.before.Name+": "+c.reason)
+			continue
+		}
+		text := c.after.Name + ": " + c.reason
+		for _, o := range c.after.Spec.Workload.NamespaceScope {
+			text += " " + o.Name
+		}
+		if _, labelled := c.after.Labels[controlv1alpha1.LabelOverflowOf]; labelled {
+			text += " (labelled)"
+		}
+		got = append(got, text)
+	}
+	return got
+}
+
+func TestDecideOverflow(t *testing.T) {
+	nothing := func(*input) {}
+	cases := map[string]struct {
+		names  string
+		change func(*input)
+		want   []string
+	}{
+		"AsItShouldBe":  {"a b c d", nothing, nil},
+		"More":          {"a b c d e f g", nothing, []string{"p--3: placed e f (labelled)", "p--4: placed g (labelled)"}},
+		"NameTaken":     {"a b c d e", func(in *input) { in.taken = func(name string) bool { return name < "p--4" } }, []string{"p--4: placed e (labelled)"}},
+		"RoomInFirst":   {"0 a c d", nothing, []string{"p: set 0 a"}},
+		"Empty":         {"a b", nothing, []string{"p--2: set"}},
+		"Emptied":       {"a b", func(in *input) { in.overflow[0].Spec.Workload = controlv1alpha1.DownsyncObjectClauses{} }, []string{"delete p--2: empty"}},
+		"FirstEmpty":    {"c d", nothing, []string{"p: set"}},
+		"FirstDeleted":  {"a b c d", func(in *input) { in.binding = nil }, []string{"p: placed a b"}},
+		"SecondLeaving": {"a b c d", func(in *input) { in.overflow[0].DeletionTimestamp = &metav1.Time{Time: noon} }, []string{"p--3: placed c d (labelled)"}},
+		"SecondUnread": {"a b", func(in *input) {
+			in.isUnread, in.unread = func(schema.GroupResource) bool { return true }, []string{"configmaps"}
+		}, nil},
+		"Twice": {"a b c d", func(in *input) {
+			in.overflow[0].Spec.Workload.NamespaceScope = append(in.overflow[0].Spec.Workload.NamespaceScope, in.binding.Spec.Workload.NamespaceScope[0])
+		}, []string{"p--2: set c d"}},
+		"Annotated": {"a b c d", func(in *input) {
+			in.policy.Annotations = map[string]string{controlv1alpha1.AnnotationApply: "server-side"}
+		}, []string{"p: annotations a b", "p--2: annotations c d"}},
+		"Clusters": {"a b c d", func(in *input) { in.selected.Clusters = []string{"c2"} }, []string{"p: set a b", "p--2: set c d"}},
+		"Versions": {"a b c d", func(in *input) { in.selected.Matches[3].ResourceVersion = "2" }, []string{"p--2: versions c d"}},
+		"Paced":    {"a b c d", func(in *input) { in.selected.Matches[3].ResourceVersion, in.waitVersions = "2", time.Second }, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, overflowing(tc.change, strings.Fields(tc.names)...)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMerge(t *testing.T) {
+	of := func(delivered, applied metav1.ConditionStatus, message string, errs ...string) *controlv1alpha1.Binding {
+		b := someBinding("a")
+		b.Status.Errors = errs
+		b.Status.Conditions = []metav1.Condition{
+			{Type: controlv1alpha1.BindingConditionDelivered, Status: delivered, Message: message},
+			{Type: controlv1alpha1.BindingConditionApplied, Status: applied, Message: message},
+		}
+		return b
+	}
+	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
+	behind := of(yes, yes, "3")
+	behind.Generation++
+	silent := of(yes, yes, "")
+	silent.Status.Conditions = nil
+	cases := map[string]struct {
+		bindings       []*controlv1alpha1.Binding
+		want           []string
+		wantUnobserved bool
+	}{
+		"All":    {[]*controlv1alpha1.Binding{of(yes, yes, "1"), of(yes, yes, "2")}, []string{"True 1; 2", "True 1; 2"}, false},
+		"Worst":  {[]*controlv1alpha1.Binding{of(yes, unknown, "1", "x"), of(no, no, "2", "y"), of(no, unknown, "3")}, []string{"False 2; 3", "False 2", "x", "y"}, false},
+		"Behind": {[]*controlv1alpha1.Binding{of(yes, yes, "1"), behind}, []string{"True 1; 3", "True 1; 3"}, true},
+		"Silent": {[]*controlv1alpha1.Binding{of(no, no, "1"), silent}, nil, false},
+		"Many": {
+			[]*controlv1alpha1.Binding{of(no, yes, "1"), of(no, yes, "2"), of(no, yes, "3"), of(no, yes, "4"), of(no, yes, "1")},
+			[]string{"False 1; 2; 3; … and 1 more", "True 1; 2; 3; … and 1 more"}, false,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			merged := merge(tc.bindings)
+			var got []string
+			for _, c := range merged.Status.Conditions {
+				got = append(got, string(c.Status)+" "+c.Message)
+			}
+			got = append(got, merged.Status.Errors...)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if unobserved(merged) != tc.wantUnobserved {
+				t.Errorf("unobserved: %t", !tc.wantUnobserved)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/dynwatch"
@@ -68,7 +69,6 @@ func (c *Controller) onPolicyDeleted(obj any) {
 	c.mu.Lock()
 	delete(c.specs, name)
 	delete(c.settled, name)
-	delete(c.deleted, name)
 	delete(c.unreadSince, name)
 	c.mu.Unlock()
 	c.pace.forget(name)
@@ -86,24 +86,44 @@ func (c *Controller) hold(name string) {
 }
 
 func (c *Controller) held(name string, of spec) *controlv1alpha1.BindingSpec {
-	if binding := c.binding(name); binding != nil && ownedBy(binding, of.version.uid) {
-		return &binding.Spec
+	policy := c.policy(name)
+	if policy == nil || string(policy.UID) != of.version.uid {
+		return nil
 	}
-	return nil
+	return corebinding.Unite(specsOf(c.bindingsOf(policy)))
 }
 
 func (c *Controller) onBinding(obj any) {
 	if binding, ok := obj.(*controlv1alpha1.Binding); ok {
 		c.writes.seen(bindingWrite(binding.Name), binding.ResourceVersion)
-		c.hold(binding.Name)
-		c.queue.Add(binding.Name)
+		c.lookAt(binding)
 	}
 }
 
 func (c *Controller) onBindingDeleted(obj any) {
-	if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-		c.writes.forget(bindingWrite(name))
-		c.queue.Add(name)
+	name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return
+	}
+	c.writes.forget(bindingWrite(name))
+	c.mu.Lock()
+	delete(c.deleted, name)
+	c.mu.Unlock()
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	if binding, ok := obj.(*controlv1alpha1.Binding); ok {
+		c.lookAt(binding)
+	}
+}
+
+// lookAt enqueues the policies that a Binding concerns: that of its name, and the one that it belongs to.
+func (c *Controller) lookAt(binding *controlv1alpha1.Binding) {
+	c.hold(binding.Name)
+	c.queue.Add(binding.Name)
+	if owner := metav1.GetControllerOfNoCopy(binding); owner != nil && owner.Name != binding.Name {
+		c.hold(owner.Name)
+		c.queue.Add(owner.Name)
 	}
 }
 
@@ -164,12 +184,16 @@ func (c *Controller) onInventories(all bool) {
 // keep tells the index of the destinations of a policy that are in an inventory which was not read, if they are anywhere. So an
 // ITS that does not answer makes nobody believe that its clusters are none.
 func (c *Controller) keep(name string) {
-	policy, binding := c.policy(name), c.binding(name)
-	if policy == nil || binding == nil || !ownedBy(binding, string(policy.UID)) {
+	policy := c.policy(name)
+	if policy == nil {
+		return
+	}
+	united := corebinding.Unite(specsOf(c.bindingsOf(policy)))
+	if united == nil {
 		return
 	}
 	var kept []string
-	for _, d := range binding.Spec.Destinations {
+	for _, d := range united.Destinations {
 		if c.inventory.unread(d.ClusterID) {
 			kept = append(kept, d.ClusterID)
 		}

@@ -37,6 +37,8 @@ type SetupConfig struct {
 	APIGroups []string
 	// IncludeGenerated lets objects be workload that controllers make in each namespace of each cluster.
 	IncludeGenerated bool
+	// MaxBindingSize is how large a Binding becomes before another one begins, in bytes of JSON.
+	MaxBindingSize int
 }
 
 // Running is a Controller with everything that it stands on. Others in the process may share these parts.
@@ -102,10 +104,11 @@ func Setup(config SetupConfig) (*Running, error) {
 		Selectable:  selectable,
 		Index:       r.Index,
 		Writer:      writer,
-		Live: func(ctx context.Context, name string) (*controlv1alpha1.Binding, error) {
-			return controlClient.Bindings().Get(ctx, name, metav1.GetOptions{})
+		Live: func(ctx context.Context, policy *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
+			return liveBindings(ctx, controlClient, policy)
 		},
-		Clock: clock.RealClock{},
+		MaxBindingSize: config.MaxBindingSize,
+		Clock:          clock.RealClock{},
 	})
 	if err != nil {
 		return nil, err
@@ -115,6 +118,26 @@ func Setup(config SetupConfig) (*Running, error) {
 		Source: r.discovery, Informer: dynwatch.MetadataInformer(metadataClient), Handler: r.handlers,
 	})
 	return r, err
+}
+
+// liveBindings reads the Bindings of a policy from the API server.
+func liveBindings(ctx context.Context, c *client.Client, policy *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
+	list, err := c.Bindings().List(ctx, metav1.ListOptions{LabelSelector: controlv1alpha1.LabelOverflowOf + "=" + string(policy.UID)})
+	if err != nil {
+		return nil, err
+	}
+	live := make([]*controlv1alpha1.Binding, 0, len(list.Items)+1)
+	for i := range list.Items {
+		live = append(live, &list.Items[i])
+	}
+	first, err := c.Bindings().Get(ctx, policy.Name, metav1.GetOptions{})
+	if ignoreNotFound(err) != nil {
+		return nil, err
+	}
+	if err == nil {
+		live = append(live, first)
+	}
+	return slices.DeleteFunc(live, func(b *controlv1alpha1.Binding) bool { return !ownedBy(b, string(policy.UID)) }), nil
 }
 
 // AddHandler has another be told of the objects of the WDS. Call it before Run.

@@ -1,11 +1,13 @@
 package binding
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +37,7 @@ const (
 	reasonPlaced      = "placed"
 	reasonSet         = "set"
 	reasonVersions    = "versions"
+	reasonEmpty       = "empty"
 	reasonDeleted     = "policy-deleted"
 	reasonStatus      = "status"
 	reasonNameTaken   = "name-taken"
@@ -42,11 +45,18 @@ const (
 	reasonReleased    = "released"
 )
 
-// settled identifies a state in which the Binding was as it should be, so that looking again needs no computation.
+// settled identifies a state in which the Bindings were as they should be, so that looking again needs no computation.
 type settled struct {
-	revision   uint64
-	uid        types.UID
-	generation int64
+	revision uint64
+	bindings string
+}
+
+func settledAt(revision uint64, bindings []*controlv1alpha1.Binding) settled {
+	var state strings.Builder
+	for _, b := range bindings {
+		fmt.Fprintf(&state, "%s %d ", b.UID, b.Generation)
+	}
+	return settled{revision, state.String()}
 }
 
 // sync brings one policy up to date and tells when to look again; 0 for no need.
@@ -74,12 +84,8 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 	if policy == nil {
 		return nil, false, 0
 	}
-	binding := c.binding(name)
-	bindingVersion := ""
-	if binding != nil {
-		bindingVersion = binding.ResourceVersion
-	}
-	if c.writes.behind(policyWrite(name), policy.ResourceVersion) || c.writes.behind(bindingWrite(name), bindingVersion) {
+	binding, overflow := c.binding(name), c.overflow(policy)
+	if c.behind(policy, binding, overflow) {
 		return nil, false, patience
 	}
 
@@ -90,6 +96,9 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 	in = &input{
 		policy:        policy,
 		binding:       binding,
+		overflow:      overflow,
+		maxSize:       c.config.MaxBindingSize,
+		taken:         func(name string) bool { return c.binding(name) != nil },
 		invalid:       told.invalid,
 		now:           c.config.Clock.Now(),
 		waitSet:       c.pace.untilSet(name),
@@ -104,11 +113,11 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 		return in, true, 0
 	}
 	in.unserved = match.Unserved(&policy.Spec, served{c.config.API, c.config.Selectable})
-	in.unread = c.unread(told.compiled, policy, binding)
+	in.unread = c.unread(told.compiled, policy, in.bindings())
 	in.unreadFor = c.noteUnread(name, len(in.unread) > 0, in.now)
 	if len(in.unread) == 0 {
 		in.miscounts = c.config.Index.Miscounts(name, maxMiscounts)
-		if in.isSettled = c.isSettled(name, binding); in.isSettled {
+		if in.isSettled = c.isSettled(name, in); in.isSettled {
 			return in, true, 0
 		}
 	}
@@ -132,21 +141,38 @@ func (c *Controller) noteUnread(name string, unread bool, now time.Time) time.Du
 	return now.Sub(since)
 }
 
-// isSettled tells whether the Binding is known to be as it should be.
-func (c *Controller) isSettled(name string, binding *controlv1alpha1.Binding) bool {
+// behind tells whether the caches lack something of what we wrote last.
+func (c *Controller) behind(policy *controlv1alpha1.BindingPolicy, binding *controlv1alpha1.Binding, overflow []*controlv1alpha1.Binding) bool {
+	bindingVersion := ""
+	if binding != nil {
+		bindingVersion = binding.ResourceVersion
+	}
+	behind := c.writes.behind(policyWrite(policy.Name), policy.ResourceVersion)
+	behind = c.writes.behind(bindingWrite(policy.Name), bindingVersion) || behind
+	for _, b := range overflow {
+		behind = c.writes.behind(bindingWrite(b.Name), b.ResourceVersion) || behind
+	}
+	// Of several new ones the last is the last that a cache shows.
+	next, _ := nextOverflow(policy.Name, 1, func(name string) bool { return c.binding(name) != nil })
+	return c.writes.behind(bindingWrite(next), "") || behind
+}
+
+// isSettled tells whether the Bindings are known to be as they should be.
+func (c *Controller) isSettled(name string, in *input) bool {
 	revision, ok := c.config.Index.Revision(name)
-	if !ok || binding == nil {
+	if !ok || in.binding == nil {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.settled[name] == settled{revision, binding.UID, binding.Generation}
+	return c.settled[name] == settledAt(revision, in.bindings())
 }
 
-// unread lists what the policy could select, or its Binding holds, and what was not read since the start. Sorted.
-func (c *Controller) unread(compiled *match.Policy, policy *controlv1alpha1.BindingPolicy, binding *controlv1alpha1.Binding) []string {
+// unread lists what the policy could select, or its Bindings hold, and what was not read since the start. Sorted.
+func (c *Controller) unread(compiled *match.Policy, policy *controlv1alpha1.BindingPolicy, bindings []*controlv1alpha1.Binding) []string {
 	var inventories []string
-	if len(policy.Spec.ClusterSelectors) > 0 || binding != nil && len(binding.Spec.Destinations) > 0 {
+	placed := slices.ContainsFunc(bindings, func(b *controlv1alpha1.Binding) bool { return len(b.Spec.Destinations) > 0 })
+	if len(policy.Spec.ClusterSelectors) > 0 || placed {
 		inventories = c.inventory.missing()
 	}
 	resources := c.config.API.Resources()
@@ -159,7 +185,7 @@ func (c *Controller) unread(compiled *match.Policy, policy *controlv1alpha1.Bind
 			kinds[gr] = struct{}{}
 		}
 	}
-	for _, gr := range boundResources(binding) {
+	for _, gr := range boundResources(bindings) {
 		if c.isUnread(gr) {
 			kinds[gr] = struct{}{}
 		}
@@ -210,22 +236,20 @@ func (s served) Selects(group *string, resource string) bool {
 type done struct {
 	// policyVersion is the resourceVersion of the policy now.
 	policyVersion string
-	// binding is the Binding now; nil if there is none.
+	// binding says what the policy's Bindings say together now; nil if there are none.
 	binding *controlv1alpha1.Binding
 	// settling is how long the transport is given to take notice of the last write before the policy is said to be not
 	// ready.
 	settling time.Duration
 	// held is what the safety valve holds.
 	held *corebinding.Loss
-	// err is why the Binding could not be written.
-	err error
+	err  error
 }
 
-// act carries out the plan.
+// act carries out a plan. Its error is also in what it returns if it kept a Binding from being written.
 func (c *Controller) act(ctx context.Context, in *input, p *plan) (done, error) {
 	name := in.policy.Name
-	logger := klog.FromContext(ctx)
-	d := done{policyVersion: in.policy.ResourceVersion, binding: in.binding, held: p.held}
+	d := done{policyVersion: in.policy.ResourceVersion, binding: in.merged(), held: p.held}
 	if p.addFinalizer {
 		finalizers := append(slices.Clone(in.policy.Finalizers), controlv1alpha1.BindingPolicyFinalizer)
 		meta, err := c.patchFinalizers(ctx, in.policy, finalizers)
@@ -234,31 +258,21 @@ func (c *Controller) act(ctx context.Context, in *input, p *plan) (done, error) 
 		}
 		d.policyVersion = meta.ResourceVersion
 	}
-	if p.write == nil {
+	if len(p.writes) == 0 {
 		if p.settled {
 			c.settle(name, in)
 		}
 		d.settling = max(0, in.waitVersions)
 		return d, nil
 	}
-	target := write.Target{Resource: controlv1alpha1.Bindings, Name: name}
-	var meta *metav1.PartialObjectMetadata
-	if in.binding == nil {
-		meta, d.err = c.config.Writer.Create(ctx, target, p.write, p.reason)
-	} else {
-		meta, d.err = c.config.Writer.Update(ctx, target, p.write, p.reason)
-	}
+	d.err = c.writeBindings(ctx, in, p.writes)
+	d.binding = in.merged()
 	if d.err != nil {
 		return d, d.err
 	}
-	c.pace.note(name)
-	c.writes.wrote(bindingWrite(name), meta.ResourceVersion)
-	logger.V(2).Info("Wrote Binding", logging.Reason, p.reason, "objects", countObjects(&p.write.Spec), "clusters", len(p.write.Spec.Destinations))
-	d.binding = p.write
-	d.binding.ObjectMeta = meta.ObjectMeta
 	d.settling = betweenVersions
 	if p.release {
-		logger.Info("Released what the safety valve held")
+		klog.FromContext(ctx).Info("Released what the safety valve held")
 		// It was about this one change; the same one again must be asked for again.
 		meta, err := c.patchMetadata(ctx, in.policy.Name, d.policyVersion,
 			map[string]any{"annotations": map[string]any{controlv1alpha1.AnnotationReleaseHeld: nil}}, reasonReleased)
@@ -270,30 +284,77 @@ func (c *Controller) act(ctx context.Context, in *input, p *plan) (done, error) 
 	return d, nil
 }
 
+// writeBindings makes the changes, and notes in the input what the Bindings are afterwards. The first that fails ends it: the
+// next attempt begins with what is there then.
+func (c *Controller) writeBindings(ctx context.Context, in *input, changes []bindingChange) error {
+	for _, change := range changes {
+		if change.after == nil {
+			target := write.Target{Resource: controlv1alpha1.Bindings, Name: change.before.Name}
+			if err := c.deleteBinding(ctx, target, change.before, change.reason); err != nil {
+				return err
+			}
+			continue
+		}
+		target := write.Target{Resource: controlv1alpha1.Bindings, Name: change.after.Name}
+		do := c.config.Writer.Update
+		if change.before == nil {
+			do = c.config.Writer.Create
+		}
+		meta, err := do(ctx, target, change.after, change.reason)
+		if err != nil {
+			return err
+		}
+		c.pace.note(in.policy.Name)
+		c.writes.wrote(bindingWrite(target.Name), meta.ResourceVersion)
+		klog.FromContext(ctx).V(2).Info("Wrote Binding", logging.Binding, target.Name, logging.Reason, change.reason,
+			"objects", countObjects(&change.after.Spec), "clusters", len(change.after.Spec.Destinations))
+		change.after.ObjectMeta = meta.ObjectMeta
+		switch {
+		case target.Name == in.policy.Name:
+			in.binding = change.after
+		case change.before == nil:
+			in.overflow = append(in.overflow, change.after)
+		default:
+			in.overflow[slices.Index(in.overflow, change.before)] = change.after
+		}
+	}
+	return nil
+}
+
 func (c *Controller) settle(name string, in *input) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.settled[name] = settled{in.selected.Revision, in.binding.UID, in.binding.Generation}
+	c.settled[name] = settledAt(in.selected.Revision, in.bindings())
 }
 
-// deletePolicy takes the Binding away, waits until it is gone, and lets the policy go.
+// deleteBinding deletes a Binding, once.
+func (c *Controller) deleteBinding(ctx context.Context, target write.Target, binding *controlv1alpha1.Binding, reason string) error {
+	if binding.DeletionTimestamp != nil || c.wasDeleted(binding) {
+		return nil
+	}
+	if err := c.config.Writer.Delete(ctx, target, binding.UID, reason); ignoreNotFound(err) != nil {
+		return err
+	}
+	c.noteDeleted(binding)
+	klog.FromContext(ctx).V(2).Info("Deleted Binding", logging.Binding, target.Name, logging.Reason, reason)
+	return nil
+}
+
+// deletePolicy takes the Bindings away, waits until they are gone, and lets the policy go.
 func (c *Controller) deletePolicy(ctx context.Context, in *input) (time.Duration, error) {
-	name := in.policy.Name
 	if !slices.Contains(in.policy.Finalizers, controlv1alpha1.BindingPolicyFinalizer) {
 		return 0, nil
 	}
-	binding := in.binding
-	if binding == nil {
-		// A cache may be behind; the policy must not go before its Binding.
-		live, err := c.config.Live(ctx, name)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return 0, fmt.Errorf("read Binding: %w", err)
+	bindings := in.bindings()
+	if len(bindings) == 0 {
+		// A cache may be behind; the policy must not go before its Bindings.
+		live, err := c.config.Live(ctx, in.policy)
+		if err != nil {
+			return 0, fmt.Errorf("read Bindings: %w", err)
 		}
-		if err == nil {
-			binding = live
-		}
+		bindings = live
 	}
-	if binding == nil || !ownedBy(binding, string(in.policy.UID)) {
+	if len(bindings) == 0 {
 		finalizers := slices.DeleteFunc(slices.Clone(in.policy.Finalizers), func(f string) bool {
 			return f == controlv1alpha1.BindingPolicyFinalizer
 		})
@@ -303,45 +364,42 @@ func (c *Controller) deletePolicy(ctx context.Context, in *input) (time.Duration
 		}
 		return 0, ignoreNotFound(err)
 	}
-	if annotations, changed := corebinding.Annotate(binding.Annotations, in.policy.Annotations); changed {
-		// How it leaves may be said while it does.
-		annotated := binding.DeepCopy()
-		annotated.TypeMeta, annotated.Annotations = bindingType, annotations
-		meta, err := c.config.Writer.Update(ctx, write.Target{Resource: controlv1alpha1.Bindings, Name: name}, annotated, reasonAnnotations)
-		if ignoreNotFound(err) != nil {
+	for _, b := range bindings {
+		target := write.Target{Resource: controlv1alpha1.Bindings, Name: b.Name}
+		if annotations, changed := corebinding.Annotate(b.Annotations, in.policy.Annotations); changed {
+			// How it leaves may be said while it does.
+			annotated := b.DeepCopy()
+			annotated.TypeMeta, annotated.Annotations = bindingType, annotations
+			meta, err := c.config.Writer.Update(ctx, target, annotated, reasonAnnotations)
+			if ignoreNotFound(err) != nil {
+				return 0, err
+			}
+			if err == nil {
+				c.writes.wrote(bindingWrite(b.Name), meta.ResourceVersion)
+			}
+		}
+		if err := c.deleteBinding(ctx, target, b, reasonDeleted); err != nil {
 			return 0, err
 		}
-		if err == nil {
-			c.writes.wrote(bindingWrite(name), meta.ResourceVersion)
-		}
 	}
-	if binding.DeletionTimestamp == nil && !c.wasDeleted(name, binding.UID) {
-		target := write.Target{Resource: controlv1alpha1.Bindings, Name: name}
-		if err := c.config.Writer.Delete(ctx, target, binding.UID, reasonDeleted); ignoreNotFound(err) != nil {
-			return 0, err
-		}
-		c.noteDeleted(name, binding.UID)
-		klog.FromContext(ctx).V(2).Info("Deleted Binding", logging.Reason, reasonDeleted)
-	}
-	in.binding = binding
 	var after soonest
-	d := done{policyVersion: in.policy.ResourceVersion, binding: binding}
+	d := done{policyVersion: in.policy.ResourceVersion, binding: merge(bindings)}
 	err := c.writeStatus(ctx, in, d, statusOf(in, d), &after)
-	// Its end is an event; looking again now and then heals a lost one.
+	// Their end is an event; looking again now and then heals a lost one.
 	after.at(30 * time.Second)
 	return after.duration(), ignoreNotFound(err)
 }
 
-func (c *Controller) wasDeleted(name string, uid types.UID) bool {
+func (c *Controller) wasDeleted(b *controlv1alpha1.Binding) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.deleted[name] == uid
+	return c.deleted[b.Name] == b.UID
 }
 
-func (c *Controller) noteDeleted(name string, uid types.UID) {
+func (c *Controller) noteDeleted(b *controlv1alpha1.Binding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deleted[name] = uid
+	c.deleted[b.Name] = b.UID
 }
 
 func (c *Controller) patchFinalizers(ctx context.Context, policy *controlv1alpha1.BindingPolicy, finalizers []string) (*metav1.PartialObjectMetadata, error) {
@@ -401,6 +459,27 @@ func (c *Controller) binding(name string) *controlv1alpha1.Binding {
 	item, _, _ := c.config.Bindings.GetStore().GetByKey(name)
 	binding, _ := item.(*controlv1alpha1.Binding)
 	return binding
+}
+
+// bindingsOf returns all Bindings of a policy.
+func (c *Controller) bindingsOf(policy *controlv1alpha1.BindingPolicy) []*controlv1alpha1.Binding {
+	in := input{policy: policy, binding: c.binding(policy.Name), overflow: c.overflow(policy)}
+	return in.bindings()
+}
+
+// overflow returns the Bindings of the policy but for that of its name, in the order in which they were made.
+func (c *Controller) overflow(policy *controlv1alpha1.BindingPolicy) []*controlv1alpha1.Binding {
+	var overflow []*controlv1alpha1.Binding
+	items, _ := c.config.Bindings.GetIndexer().ByIndex(byOwner, string(policy.UID)) // its error is that of an unknown index
+	for _, item := range items {
+		if b, ok := item.(*controlv1alpha1.Binding); ok && b.Name != policy.Name {
+			overflow = append(overflow, b)
+		}
+	}
+	slices.SortFunc(overflow, func(a, b *controlv1alpha1.Binding) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
+	})
+	return overflow
 }
 
 func ignoreNotFound(err error) error {

@@ -100,12 +100,12 @@ func index(spec *controlv1alpha1.BindingSpec) map[objref.Ref]entry {
 	entries := make(map[objref.Ref]entry, len(spec.Workload.ClusterScope)+len(spec.Workload.NamespaceScope))
 	for i := range spec.Workload.ClusterScope {
 		c := &spec.Workload.ClusterScope[i]
-		ref := objref.Ref{Group: c.Group, Resource: c.Resource, Name: c.Name}
+		ref := clusterRef(c)
 		entries[ref] = entry{ref, c.Version, c.ResourceVersion, c.DownsyncModulation}
 	}
 	for i := range spec.Workload.NamespaceScope {
 		c := &spec.Workload.NamespaceScope[i]
-		ref := objref.Ref{Group: c.Group, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name}
+		ref := namespaceRef(c)
 		entries[ref] = entry{ref, c.Version, c.ResourceVersion, c.DownsyncModulation}
 	}
 	return entries
