@@ -102,6 +102,7 @@ const (
 	ReasonErrors       = "Errors"
 	ReasonConflict     = "Conflict"
 	ReasonHeld         = "Held"
+	ReasonReleased     = "Released"
 	ReasonInvalidHold  = "InvalidHold"
 	ReasonNothingHeld  = "NothingHeld"
 	ReasonDelivered    = "Delivered"

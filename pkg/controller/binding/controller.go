@@ -52,6 +52,8 @@ type Config struct {
 	Index *match.Index
 	// Writer writes to the WDS.
 	Writer Writer
+	// Events tells of what became of policies.
+	Events Recorder
 	// Live reads the Bindings of a policy from the API server, for the rare moment when a cache is not enough.
 	Live func(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error)
 	// MaxBindingSize is how large a Binding becomes before another one begins, in bytes of JSON.
@@ -108,7 +110,7 @@ var _ dynwatch.Handler = &Controller{}
 // New returns a Controller that does nothing until Run.
 func New(config Config) (*Controller, error) {
 	if config.Policies == nil || config.Bindings == nil || len(config.Inventories) == 0 || config.API == nil ||
-		config.Selectable == nil || config.Index == nil || config.Writer == nil || config.Live == nil || config.MaxBindingSize <= 0 ||
+		config.Selectable == nil || config.Index == nil || config.Writer == nil || config.Events == nil || config.Live == nil || config.MaxBindingSize <= 0 ||
 		config.Clock == nil {
 		return nil, errors.New("binding: all fields of Config are required")
 	}

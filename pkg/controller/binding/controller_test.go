@@ -129,6 +129,9 @@ func (s *wds) Delete(_ context.Context, t write.Target, _ types.UID, reason stri
 	return nil
 }
 
+// Eventf implements Recorder.
+func (s *wds) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+
 func (s *wds) live(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,6 +185,7 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 		Selectable: func(schema.GroupResource) bool { return true },
 		Index:      match.NewIndex(),
 		Writer:     s,
+		Events:     s,
 		Live:       s.live,
 		Clock:      clock.RealClock{},
 

@@ -223,7 +223,8 @@ func TestMerge(t *testing.T) {
 		"Silent": {[]*controlv1alpha1.Binding{of(no, no, "1"), silent}, nil, false},
 		"Many": {
 			[]*controlv1alpha1.Binding{of(no, yes, "1"), of(no, yes, "2"), of(no, yes, "3"), of(no, yes, "4"), of(no, yes, "1")},
-			[]string{"False 1; 2; 3; … and 1 more", "True 1; 2; 3; … and 1 more"}, false,
+			[]string{"False 1; 2; 3; … and 1 more", "True 1; 2; 3; … and 1 more"},
+			false,
 		},
 	}
 	for name, tc := range cases {

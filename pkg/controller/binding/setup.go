@@ -53,6 +53,7 @@ type Running struct {
 	controller *Controller
 	discovery  *dynwatch.Discovery
 	handlers   *handlers
+	record     func(context.Context) error
 }
 
 // Setup builds a Controller on a WDS. It talks to nobody yet.
@@ -86,8 +87,13 @@ func Setup(config SetupConfig) (*Running, error) {
 		return nil, err
 	}
 
+	recorder, record, err := newRecorder(config.WDS)
+	if err != nil {
+		return nil, err
+	}
+
 	selectable := func(gr schema.GroupResource) bool { return selectable(config.APIGroups, gr) }
-	r := &Running{Index: match.NewIndex(), Writer: writer, handlers: &handlers{}}
+	r := &Running{Index: match.NewIndex(), Writer: writer, handlers: &handlers{}, record: record}
 	tests.index.Store(r.Index)
 	if config.IncludeGenerated {
 		r.Index.IncludeGenerated()
@@ -104,6 +110,7 @@ func Setup(config SetupConfig) (*Running, error) {
 		Selectable:  selectable,
 		Index:       r.Index,
 		Writer:      writer,
+		Events:      recorder,
 		Live: func(ctx context.Context, policy *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
 			return liveBindings(ctx, controlClient, policy)
 		},
@@ -146,6 +153,7 @@ func (r *Running) AddHandler(handler dynwatch.Handler) { *r.handlers = append(*r
 // Run works until the context ends. Without workers it keeps the Index up to date and writes nothing.
 func (r *Running) Run(ctx context.Context, workers int) error {
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.record(ctx) })
 	group.Go(func() error { return r.discovery.Run(ctx) })
 	group.Go(func() error { return r.Objects.Run(ctx) })
 	group.Go(func() error { return r.controller.Run(ctx, workers) })

@@ -445,6 +445,7 @@ func (c *Controller) writeStatus(ctx context.Context, in *input, d done, want *c
 	meta, err := c.config.Writer.Patch(ctx, target, types.MergePatchType, patch, reasonStatus)
 	if err == nil {
 		c.writes.wrote(policyWrite(in.policy.Name), meta.ResourceVersion)
+		c.tellEvents(in.policy, want.Conditions)
 	}
 	return err
 }

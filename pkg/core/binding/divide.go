@@ -70,8 +70,8 @@ func Divide(spec controlv1alpha1.BindingSpec, stored []*controlv1alpha1.BindingS
 			}
 		}
 	}
-	sizes := make([]int, max(1, len(stored)))
-	parts := make([]controlv1alpha1.BindingSpec, len(sizes))
+	sizes := slices.Repeat([]int{0}, max(1, len(stored)))
+	parts := slices.Repeat([]controlv1alpha1.BindingSpec{{}}, len(sizes))
 	stays := func(ref objref.Ref, size int) {
 		if i, ok := home[ref]; ok {
 			sizes[i] += size

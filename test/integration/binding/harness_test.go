@@ -34,6 +34,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -60,6 +61,8 @@ type environment struct {
 	wds, its dynamic.Interface
 	// name is the test's own: of its namespace, of labels, and the prefix of its policies and clusters.
 	name string
+	// maxBindingSize is how large the controllers that are started make Bindings.
+	maxBindingSize int
 }
 
 var (
@@ -71,7 +74,7 @@ var (
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
-	e := &environment{t: t, fleet: fleet, name: fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), environments.Add(1))}
+	e := &environment{t: t, fleet: fleet, name: fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), environments.Add(1)), maxBindingSize: corebinding.DefaultMaxSize}
 	client := func(space string) dynamic.Interface {
 		c, err := dynamic.NewForConfig(fleet.Config(t, space))
 		if err != nil {
@@ -348,7 +351,7 @@ func (e *environment) start(inventories ...binding.Inventory) *controller {
 		inventories = []binding.Inventory{e.inventory()}
 	}
 	var err error
-	c.Running, err = binding.Setup(binding.SetupConfig{WDS: config, WDSName: "wds1", Inventories: inventories})
+	c.Running, err = binding.Setup(binding.SetupConfig{WDS: config, WDSName: "wds1", Inventories: inventories, MaxBindingSize: e.maxBindingSize})
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -1,0 +1,63 @@
+package binding
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestEventsOf(t *testing.T) {
+	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
+	is := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "why"}
+	}
+	synced, ready := is("Synced", yes, "Synced"), is("Ready", yes, "Applied")
+	held, delivering := is("Held", yes, "SafetyValve"), is("Ready", no, "NotDelivered")
+	cases := map[string]struct {
+		before, after []metav1.Condition
+		want          []string
+	}{
+		"Same":         {[]metav1.Condition{synced, ready}, []metav1.Condition{synced, ready}, nil},
+		"New":          {nil, []metav1.Condition{synced, delivering}, nil},
+		"Ready":        {[]metav1.Condition{synced, delivering}, []metav1.Condition{synced, ready}, []string{"Normal Ready: why"}},
+		"UnderWay":     {[]metav1.Condition{synced, ready}, []metav1.Condition{synced, delivering}, nil},
+		"Errors":       {[]metav1.Condition{synced, ready}, []metav1.Condition{synced, is("Ready", no, "Errors")}, []string{"Warning Errors: why"}},
+		"Invalid":      {[]metav1.Condition{synced}, []metav1.Condition{is("Synced", no, "InvalidSpec")}, []string{"Warning InvalidSpec: why"}},
+		"StillInvalid": {[]metav1.Condition{is("Synced", no, "InvalidSpec")}, []metav1.Condition{is("Synced", no, "InvalidSpec")}, nil},
+		"NameTaken":    {nil, []metav1.Condition{is("Synced", no, "NameTaken")}, []string{"Warning NameTaken: why"}},
+		"NotObserved":  {nil, []metav1.Condition{is("Synced", unknown, "NotObserved")}, []string{"Warning NotObserved: why"}},
+		"Deleting":     {[]metav1.Condition{synced}, []metav1.Condition{is("Synced", no, "Deleting")}, []string{"Normal Deleting: why"}},
+		"Held":         {[]metav1.Condition{synced}, []metav1.Condition{is("Synced", no, "Held"), held}, []string{"Warning Held: why"}},
+		"Released": {
+			[]metav1.Condition{is("Synced", no, "Held"), held},
+			[]metav1.Condition{synced},
+			[]string{"Normal Released: nothing is held any more: the change was released or undone"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, e := range eventsOf(tc.before, tc.after) {
+				got = append(got, e.kind+" "+e.reason+": "+e.note)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNotesAreBounded(t *testing.T) {
+	for _, pad := range []string{"", "a", "ab"} {
+		got := bounded(pad + strings.Repeat("…", 1000))
+		if len(got) > 1024 || len(got) < 1000 || !utf8.ValidString(got) {
+			t.Errorf("%d bytes, valid: %t", len(got), utf8.ValidString(got))
+		}
+	}
+	if got := bounded("short"); got != "short" {
+		t.Errorf("got %q", got)
+	}
+}
