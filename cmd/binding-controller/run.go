@@ -13,6 +13,7 @@ import (
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
+	"github.com/starlinghq/starling/pkg/controller/reports"
 	"github.com/starlinghq/starling/pkg/controller/status"
 	"github.com/starlinghq/starling/pkg/runner"
 )
@@ -68,13 +69,19 @@ func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready 
 	group, ctx := errgroup.WithContext(ctx)
 	isReady := bindings.Ready
 	if o.runs(status.Name) {
-		statuses, err := newStatus(o, wds, bindings)
+		read, err := newReports(o, wds)
+		if err != nil {
+			return err
+		}
+		statuses, err := newStatus(wds, bindings, read)
 		if err != nil {
 			return err
 		}
 		bindings.AddHandler(statuses)
 		bindings.Index.Observe(statuses)
-		isReady = func() error { return errors.Join(bindings.Ready(), statuses.Ready()) }
+		read.AddListener(statuses)
+		isReady = func() error { return errors.Join(bindings.Ready(), read.Ready()) }
+		group.Go(func() error { return read.Run(ctx) })
 		group.Go(func() error { return statuses.Run(ctx, o.concurrency) })
 	}
 	workers := 0 // the status controller alone needs the index, not the Bindings
@@ -86,7 +93,8 @@ func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready 
 	return group.Wait()
 }
 
-func newStatus(o *options, wds *clusters.Space, bindings *binding.Running) (*status.Controller, error) {
+// newReports returns what reads the WorkStatuses of all ITSes, for all controllers.
+func newReports(o *options, wds *clusters.Space) (*reports.Reader, error) {
 	inventories := map[string]*client.Client{}
 	for _, its := range o.its {
 		options, err := its.Options(o.itsLimits)
@@ -102,17 +110,20 @@ func newStatus(o *options, wds *clusters.Space, bindings *binding.Running) (*sta
 			return nil, err
 		}
 	}
+	return reports.New(inventories, wds.UID)
+}
+
+func newStatus(wds *clusters.Space, bindings *binding.Running, read *reports.Reader) (*status.Controller, error) {
 	objects, err := dynamic.NewForConfig(wds.Config)
 	if err != nil {
 		return nil, fmt.Errorf("build dynamic client: %w", err)
 	}
 	return status.New(status.Config{
-		WDSUID:      wds.UID,
-		Inventories: inventories,
-		Requests:    bindings.Index,
-		Objects:     bindings.Objects,
-		Client:      objects,
-		Writer:      bindings.Writer,
-		Clock:       clock.RealClock{},
+		Reports:  read,
+		Requests: bindings.Index,
+		Objects:  bindings.Objects,
+		Client:   objects,
+		Writer:   bindings.Writer,
+		Clock:    clock.RealClock{},
 	})
 }

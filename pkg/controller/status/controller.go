@@ -3,10 +3,8 @@ package status
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/controller/reports"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/dynwatch"
@@ -34,6 +32,11 @@ const Name = "status"
 // Requests tells what the policies ask for the status of objects. *match.Index is one. It does not block.
 type Requests interface {
 	Requests(ref objref.Ref) match.Requests
+}
+
+// Reports tells what the clusters say. *reports.Reader is one. It does not block.
+type Reports interface {
+	Get(ref objref.Ref, cluster string) (*reports.Report, bool)
 }
 
 // Objects tells what the WDS holds, by metadata. *dynwatch.Set is one. It does not block.
@@ -50,10 +53,8 @@ type Writer interface {
 
 // Config is what a Controller is made of. All fields are required.
 type Config struct {
-	// WDSUID identifies the WDS: only WorkStatuses that carry it count.
-	WDSUID types.UID
-	// Inventories are clients of the ITSes, by name.
-	Inventories map[string]*client.Client
+	// Reports tells what the clusters say. Its owner runs it, and adds the Controller to its listeners.
+	Reports Reports
 	// Requests tells what is asked for.
 	Requests Requests
 	// Objects tells what objects there are.
@@ -66,12 +67,12 @@ type Config struct {
 	Clock clock.WithTicker
 }
 
-// Controller returns status. It is told of changes through OnRequests and OnKnown (match.Observer) and through OnChange,
-// OnSynced and OnStopped (dynwatch.Handler); both may call it before and while it runs.
+// Controller returns status. It is told of changes through OnRequests and OnKnown (match.Observer), through OnChange,
+// OnSynced and OnStopped (dynwatch.Handler), and through OnReport and OnReportsRead (reports.Listener); all may call it before
+// and while it runs.
 type Controller struct {
-	config  Config
-	reports *reports
-	queue   workqueue.TypedRateLimitingInterface[objref.Ref]
+	config Config
+	queue  workqueue.TypedRateLimitingInterface[objref.Ref]
 
 	mu sync.Mutex
 	// held is what objects hold that were looked at, since then.
@@ -85,15 +86,16 @@ type Controller struct {
 var (
 	_ match.Observer   = &Controller{}
 	_ dynwatch.Handler = &Controller{}
+	_ reports.Listener = &Controller{}
 )
 
 // New returns a Controller that does nothing until Run.
 func New(config Config) (*Controller, error) {
-	if config.WDSUID == "" || len(config.Inventories) == 0 || config.Requests == nil || config.Objects == nil ||
-		config.Client == nil || config.Writer == nil || config.Clock == nil {
+	if config.Reports == nil || config.Requests == nil || config.Objects == nil || config.Client == nil ||
+		config.Writer == nil || config.Clock == nil {
 		return nil, errors.New("status: all fields of Config are required")
 	}
-	c := &Controller{
+	return &Controller{
 		config: config,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[objref.Ref](5*time.Millisecond, time.Minute),
@@ -101,10 +103,7 @@ func New(config Config) (*Controller, error) {
 		held:    map[objref.Ref]held{},
 		waiting: map[objref.Ref]struct{}{},
 		since:   map[objref.Ref]time.Time{},
-	}
-	var err error
-	c.reports, err = newReports(config.Inventories, config.WDSUID, c.reported)
-	return c, err
+	}, nil
 }
 
 // Run works until the context ends, and waits for its workers. It starts at once: what is not known yet is left alone.
@@ -115,7 +114,6 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer logger.Info("Ended")
 
 	var running sync.WaitGroup
-	running.Go(func() { c.reports.run(ctx, func() { c.wake(schema.GroupResource{}) }) })
 	for range workers {
 		running.Go(func() {
 			for c.next(ctx) {
@@ -125,14 +123,6 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	<-ctx.Done()
 	c.queue.ShutDown()
 	running.Wait()
-	return nil
-}
-
-// Ready tells which inventories were not read yet, nil if none.
-func (c *Controller) Ready() error {
-	if missing := c.reports.unsynced(); len(missing) > 0 {
-		return fmt.Errorf("WorkStatuses of %s not read yet", strings.Join(missing, ", "))
-	}
 	return nil
 }
 
@@ -171,15 +161,18 @@ func (c *Controller) OnStopped(resource dynwatch.Resource) {
 	maps.DeleteFunc(c.since, func(ref objref.Ref, _ time.Time) bool { return gone(ref) })
 }
 
-// reported is told of each change of what the clusters say.
-func (c *Controller) reported(ref objref.Ref) {
+// OnReport implements reports.Listener.
+func (c *Controller) OnReport(key reports.Key) {
 	c.mu.Lock()
-	if _, ok := c.since[ref]; !ok {
-		c.since[ref] = c.config.Clock.Now()
+	if _, ok := c.since[key.Ref]; !ok {
+		c.since[key.Ref] = c.config.Clock.Now()
 	}
 	c.mu.Unlock()
-	c.queue.Add(ref)
+	c.queue.Add(key.Ref)
 }
+
+// OnReportsRead implements reports.Listener.
+func (c *Controller) OnReportsRead() { c.wake(schema.GroupResource{}) }
 
 // wake looks again at the objects of that resource, or with none of all, of which something was not known.
 func (c *Controller) wake(gr schema.GroupResource) {

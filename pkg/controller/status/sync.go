@@ -63,9 +63,12 @@ func (c *Controller) decide(ref objref.Ref) corestatus.Decision {
 		Request:      request(asked),
 		RequestKnown: asked.Known,
 		Report: func(cluster string) (*corestatus.Report, bool) {
-			report, reportKnown := c.reports.get(ref, cluster)
-			known = known && (reportKnown || report != nil)
-			return report, reportKnown
+			report, reportKnown := c.config.Reports.Get(ref, cluster)
+			if report == nil {
+				known = known && reportKnown
+				return nil, reportKnown
+			}
+			return &report.Report, reportKnown
 		},
 	})
 	if known {

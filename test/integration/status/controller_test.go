@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/controller/reports"
 	"github.com/starlinghq/starling/pkg/controller/status"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -54,6 +55,7 @@ type hub struct {
 	itsConfig *rest.Config
 
 	controller *status.Controller
+	reports    *reports.Reader
 	sent       *traffic
 	stop       func()
 }
@@ -102,18 +104,24 @@ func (h *hub) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	h.reports, err = reports.New(map[string]*client.Client{itsName: itsClient}, wdsUID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
 	h.controller, err = status.New(status.Config{
-		WDSUID: wdsUID, Inventories: map[string]*client.Client{itsName: itsClient}, Requests: h.policies,
+		Reports: h.reports, Requests: h.policies,
 		Objects: set, Client: wdsClient, Writer: writer, Clock: clock.RealClock{},
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	relay.Handler = h.controller
+	h.reports.AddListener(h.controller)
 	h.stop = run(h.t, func(ctx context.Context) error {
 		var running sync.WaitGroup
 		defer running.Wait()
 		running.Go(func() { _ = set.Run(ctx) })
+		running.Go(func() { _ = h.reports.Run(ctx) })
 		// What the index of policies does when it has read everything.
 		h.controller.OnRequests(h.asked())
 		return h.controller.Run(ctx, 4)
@@ -421,7 +429,7 @@ func TestStatusControllerRestartWritesNothing(t *testing.T) {
 		if writes := h.sent.written(); len(writes) > 0 {
 			t.Errorf("wrote without knowing what is reported: %v", writes)
 		}
-		if h.controller.Ready() == nil {
+		if h.reports.Ready() == nil {
 			t.Error("ready without having read the ITS")
 		}
 		h.its.delete(t, workStatuses, h.ns+"-1", corestatus.ReportName(one))

@@ -1,10 +1,12 @@
-package status
+package reports
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,16 +26,43 @@ import (
 	"github.com/starlinghq/starling/pkg/logging"
 )
 
-// byObject is the index of WorkStatuses by the object that they are about.
-const byObject = "object"
+// byKey is the index of WorkStatuses by the object that they are about and their cluster.
+const byKey = "key"
 
 // syncPoll is how often a starting informer is asked whether its handler has seen everything.
 const syncPoll = 10 * time.Millisecond
 
-// reports are what the clusters of all inventories say of the objects of one WDS, by object and cluster. Each inventory is
-// read for itself: one that cannot be reached leaves the others alone.
-type reports struct {
+// Key identifies a report.
+type Key struct {
+	// Ref is the object.
+	Ref objref.Ref
+	// Cluster reports on it.
+	Cluster string
+}
+
+// String names the report.
+func (k Key) String() string { return k.Cluster + ": " + k.Ref.String() }
+
+// Report is what a cluster says of an object.
+type Report struct {
+	corestatus.Report
+	// Updated is when its status last changed; for an object without one, when it was first reported. The API server of the
+	// ITS keeps it, in whole seconds. Zero if it does not tell.
+	Updated time.Time
+}
+
+// Listener is told of what was read. It is called by the goroutine that reads an inventory, and must not block.
+type Listener interface {
+	// OnReport says that the report came, went or changed.
+	OnReport(key Key)
+	// OnReportsRead says that one more inventory was read whole.
+	OnReportsRead()
+}
+
+// Reader holds the reports of all inventories. It is safe for concurrent use.
+type Reader struct {
 	inventories map[string]inventory
+	listeners   []Listener
 }
 
 type inventory struct {
@@ -41,15 +70,22 @@ type inventory struct {
 	registered cache.ResourceEventHandlerRegistration
 }
 
-func newReports(clients map[string]*client.Client, wds types.UID, changed func(objref.Ref)) (*reports, error) {
-	r := &reports{inventories: map[string]inventory{}}
+// New returns a Reader of the reports on objects of one WDS, that reads nothing until Run. The clients lead to the ITSes, by name.
+func New(clients map[string]*client.Client, wds types.UID) (*Reader, error) {
+	if len(clients) == 0 || wds == "" {
+		return nil, errors.New("reports: an ITS and the UID of the WDS are required")
+	}
+	r := &Reader{inventories: map[string]inventory{}}
 	selector := labels.SelectorFromSet(labels.Set{controlv1alpha1.LabelWDSUID: string(wds)}).String()
 	for name, itsClient := range clients {
-		informer, err := client.NewInformer(selected{itsClient, selector}, &controlv1alpha1.WorkStatus{}, cache.Indexers{byObject: objectIndex})
+		informer, err := client.NewInformer(selected{itsClient, selector}, &controlv1alpha1.WorkStatus{}, cache.Indexers{byKey: keyIndex})
 		if err != nil {
 			return nil, fmt.Errorf("build informer for WorkStatuses of %s: %w", name, err)
 		}
-		registered, err := informer.AddEventHandler(handler(changed))
+		if err := informer.SetTransform(reduce); err != nil {
+			return nil, fmt.Errorf("build informer for WorkStatuses of %s: %w", name, err)
+		}
+		registered, err := informer.AddEventHandler(handler(r.changed))
 		if err != nil {
 			return nil, fmt.Errorf("watch WorkStatuses of %s: %w", name, err)
 		}
@@ -58,8 +94,11 @@ func newReports(clients map[string]*client.Client, wds types.UID, changed func(o
 	return r, nil
 }
 
-// run reads the inventories until the context ends, and calls synced each time that one of them was read whole.
-func (r *reports) run(ctx context.Context, synced func()) {
+// AddListener has another be told. Call it before Run.
+func (r *Reader) AddListener(listener Listener) { r.listeners = append(r.listeners, listener) }
+
+// Run reads the inventories until the context ends.
+func (r *Reader) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	for name, its := range r.inventories {
 		running.Go(func() { its.informer.RunWithContext(ctx) })
@@ -68,15 +107,26 @@ func (r *reports) run(ctx context.Context, synced func()) {
 				return its.registered.HasSynced(), nil
 			}) == nil {
 				klog.FromContext(ctx).V(2).Info("Read WorkStatuses", logging.Space, name)
-				synced()
+				for _, listener := range r.listeners {
+					listener.OnReportsRead()
+				}
 			}
 		})
 	}
 	running.Wait()
+	return nil
+}
+
+// Ready tells which inventories were not read yet, nil if none.
+func (r *Reader) Ready() error {
+	if missing := r.unsynced(); len(missing) > 0 {
+		return fmt.Errorf("WorkStatuses of %s not read yet", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // unsynced returns the names of the inventories that were not read whole yet, sorted.
-func (r *reports) unsynced() []string {
+func (r *Reader) unsynced() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(r.inventories)) {
 		if !r.inventories[name].registered.HasSynced() {
@@ -86,18 +136,19 @@ func (r *reports) unsynced() []string {
 	return names
 }
 
-// get returns what the cluster says of the object, as core/status.Evidence wants it.
-func (r *reports) get(ref objref.Ref, cluster string) (*corestatus.Report, bool) {
+// Get returns what the cluster says of the object, as core/status.Evidence wants it: nil for nothing, and then known tells
+// whether it is sure that there is nothing. It decodes the status, which is the caller's.
+func (r *Reader) Get(ref objref.Ref, cluster string) (report *Report, known bool) {
 	// Asked before the index is: what has synced by now is in the index below.
 	complete := len(r.unsynced()) == 0
 	var found []*controlv1alpha1.WorkStatus
 	for _, its := range r.inventories {
-		items, err := its.informer.GetIndexer().ByIndex(byObject, ref.String())
+		items, err := its.informer.GetIndexer().ByIndex(byKey, Key{ref, cluster}.String())
 		if err != nil {
 			return nil, false // no such index: cannot be
 		}
 		for _, item := range items {
-			if ws, ok := item.(*controlv1alpha1.WorkStatus); ok && ws.Namespace == cluster {
+			if ws, ok := item.(*controlv1alpha1.WorkStatus); ok {
 				found = append(found, ws)
 			}
 		}
@@ -113,7 +164,7 @@ func (r *reports) get(ref objref.Ref, cluster string) (*corestatus.Report, bool)
 	if len(found) == 0 {
 		return nil, complete
 	}
-	report := &corestatus.Report{}
+	report = &Report{Updated: updated(found[0])}
 	if raw := found[0].Status; raw != nil && len(raw.Raw) > 0 {
 		// Numbers become int64 where they can, as in objects that are read from an API server.
 		if err := json.Unmarshal(raw.Raw, &report.Status); err != nil {
@@ -123,19 +174,25 @@ func (r *reports) get(ref objref.Ref, cluster string) (*corestatus.Report, bool)
 	return report, true
 }
 
-// handler tells of the objects whose reports changed.
-func handler(changed func(objref.Ref)) cache.ResourceEventHandler {
-	tell := func(obj any) (objref.Ref, bool) {
+func (r *Reader) changed(key Key) {
+	for _, listener := range r.listeners {
+		listener.OnReport(key)
+	}
+}
+
+// handler tells of the reports that changed.
+func handler(changed func(Key)) cache.ResourceEventHandler {
+	tell := func(obj any) (Key, bool) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
 		}
 		ws, ok := obj.(*controlv1alpha1.WorkStatus)
 		if !ok {
-			return objref.Ref{}, false
+			return Key{}, false
 		}
-		ref := refOf(ws)
-		changed(ref)
-		return ref, true
+		key := keyOf(ws)
+		changed(key)
+		return key, true
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { tell(obj) },
@@ -146,24 +203,27 @@ func handler(changed func(objref.Ref)) cache.ResourceEventHandler {
 			if !okOld || !okCurrent || old.ResourceVersion == current.ResourceVersion {
 				return
 			}
-			if ref, ok := tell(after); ok && refOf(old) != ref {
+			if key, ok := tell(after); ok && keyOf(old) != key {
 				tell(before) // it is about another object now
 			}
 		},
 	}
 }
 
-func objectIndex(obj any) ([]string, error) {
+func keyIndex(obj any) ([]string, error) {
 	ws, ok := obj.(*controlv1alpha1.WorkStatus)
 	if !ok {
 		return nil, fmt.Errorf("index %T", obj)
 	}
-	return []string{refOf(ws).String()}, nil
+	return []string{keyOf(ws).String()}, nil
 }
 
-func refOf(ws *controlv1alpha1.WorkStatus) objref.Ref {
+func keyOf(ws *controlv1alpha1.WorkStatus) Key {
 	source := ws.Spec.SourceRef
-	return objref.Ref{Group: source.Group, Resource: source.Resource, Namespace: source.Namespace, Name: source.Name}
+	return Key{
+		Ref:     objref.Ref{Group: source.Group, Resource: source.Resource, Namespace: source.Namespace, Name: source.Name},
+		Cluster: ws.Namespace,
+	}
 }
 
 // selected reads the WorkStatuses with certain labels, of all mailboxes.
