@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/starlinghq/starling/pkg/clusters"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/statusagent/agent"
 )
@@ -27,7 +28,7 @@ func newAgentCommand() *cobra.Command {
 		runner:  runner.NewOptions(),
 		hub:     clusters.Options{QPS: 100, Burst: 200},
 		wec:     clusters.Options{QPS: 50, Burst: 100},
-		exclude: agent.DefaultExcludeKinds,
+		exclude: corestatus.DefaultExcludeKinds(),
 		workers: 8,
 	}
 	o.runner.LeaderElect = false
@@ -65,7 +66,7 @@ func (o *agentOptions) run(ctx context.Context) error {
 			return err
 		}
 	}
-	excluded, err := agent.ParseExcluded(o.exclude)
+	excluded, err := corestatus.ParseExcluded(o.exclude)
 	if err != nil {
 		return err
 	}

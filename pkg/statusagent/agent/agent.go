@@ -28,6 +28,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/dynwatch"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/write"
@@ -60,7 +61,7 @@ type Config struct {
 	// Hub leads to the ITS, WEC to the cluster.
 	Hub, WEC *rest.Config
 	// Excluded kinds are not reported.
-	Excluded Excluded
+	Excluded corestatus.Excluded
 	// Clock is the real one but in tests.
 	Clock clock.WithTicker
 }

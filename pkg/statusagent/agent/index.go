@@ -40,7 +40,7 @@ type holding struct {
 // index joins the AppliedManifestWorks of the WEC with the ManifestWorks of the mailbox: which objects are held, and by
 // whom. It is safe for concurrent use. Its methods that change it return the names of the WorkStatuses that are concerned.
 type index struct {
-	excluded Excluded
+	excluded corestatus.Excluded
 
 	mu sync.RWMutex
 	// works are the ManifestWorks of the mailbox by name.
@@ -70,7 +70,7 @@ type (
 	}
 )
 
-func newIndex(excluded Excluded) *index {
+func newIndex(excluded corestatus.Excluded) *index {
 	return &index{
 		excluded: excluded,
 		works:    map[string]work{}, applied: map[string]applied{},
@@ -110,7 +110,7 @@ func (x *index) setApplied(obj *workv1.AppliedManifestWork) []string {
 	now := applied{work: obj.Spec.ManifestWorkName, versions: map[objref.Ref]string{}}
 	for _, r := range obj.Status.AppliedResources {
 		ref := objref.Ref{Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name}
-		if r.Resource != "" && r.Version != "" && r.Name != "" && !x.excluded.resource(ref.GroupResource()) {
+		if r.Resource != "" && r.Version != "" && r.Name != "" && !x.excluded.Resource(ref.GroupResource()) {
 			now.versions[ref] = r.Version
 		}
 	}

@@ -84,7 +84,7 @@ func TestIndexOwnership(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			excluded, err := ParseExcluded(DefaultExcludeKinds)
+			excluded, err := corestatus.ParseExcluded(corestatus.DefaultExcludeKinds())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestIndexOwnership(t *testing.T) {
 }
 
 func TestIndexTellsWhatChanged(t *testing.T) {
-	x := newIndex(Excluded{})
+	x := newIndex(corestatus.Excluded{})
 	nginxName, settingsName := corestatus.ReportName(nginx), corestatus.ReportName(settings)
 	step := func(what string, got []string, want ...string) {
 		t.Helper()
@@ -136,7 +136,7 @@ func TestIndexTellsWhatChanged(t *testing.T) {
 }
 
 func TestIndexWanted(t *testing.T) {
-	x := newIndex(Excluded{})
+	x := newIndex(corestatus.Excluded{})
 	other := objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "other"}
 	secret := objref.Ref{Resource: "secrets", Namespace: "web", Name: "s"}
 	x.setWork(aWork("w", "u", 0))
@@ -165,7 +165,7 @@ func TestIndexIsItsInputs(t *testing.T) {
 		refs[i] = objref.Ref{Resource: "things", Name: strconv.Itoa(i)}
 	}
 	for range 50 {
-		x := newIndex(Excluded{})
+		x := newIndex(corestatus.Excluded{})
 		works, applied := map[string]*metav1.PartialObjectMetadata{}, map[string]*workv1.AppliedManifestWork{}
 		for range 60 {
 			name := strconv.Itoa(random.IntN(4))
@@ -190,7 +190,7 @@ func TestIndexIsItsInputs(t *testing.T) {
 				x.deleteApplied("hash-" + name)
 			}
 		}
-		fresh := newIndex(Excluded{})
+		fresh := newIndex(corestatus.Excluded{})
 		for _, a := range applied {
 			fresh.setApplied(a)
 		}

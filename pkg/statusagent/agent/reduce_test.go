@@ -2,14 +2,12 @@ package agent
 
 import (
 	"maps"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
@@ -96,45 +94,5 @@ func TestReduceReport(t *testing.T) {
 	// The hash is that of the object's status as it is kept.
 	if hash(`{"a":"<","n":12345678901}`) != hashOf([]byte(`{"a":"\u003c","n":12345678901}`)) {
 		t.Error("a copied status hashes otherwise than what was copied")
-	}
-}
-
-func TestParseExcluded(t *testing.T) {
-	for name, tc := range map[string]struct {
-		kinds                  []string
-		wantResources, wantErr string
-	}{
-		"Default": {
-			kinds: DefaultExcludeKinds,
-			wantResources: "clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io configmaps " +
-				"rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io secrets serviceaccounts",
-		},
-		"None":     {},
-		"Plurals":  {kinds: []string{"Ingress.networking.k8s.io", "NetworkPolicy.networking.k8s.io"}, wantResources: "ingresses.networking.k8s.io networkpolicies.networking.k8s.io"},
-		"Resource": {kinds: []string{"secrets"}, wantErr: `kind "secrets"`},
-		"Empty":    {kinds: []string{""}, wantErr: `kind ""`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e, err := ParseExcluded(tc.kinds)
-			if tc.wantErr != "" {
-				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
-					t.Errorf("error %v, want %q", err, tc.wantErr)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := strings.Fields(tc.wantResources)
-			if len(e.resources) != len(want) {
-				t.Errorf("%d resources, want %d", len(e.resources), len(want))
-			}
-			for _, text := range want {
-				resource, group, _ := strings.Cut(text, ".")
-				if _, ok := e.resources[schema.GroupResource{Group: group, Resource: resource}]; !ok {
-					t.Errorf("%s is not excluded", text)
-				}
-			}
-		})
 	}
 }

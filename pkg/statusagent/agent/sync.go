@@ -120,7 +120,7 @@ func (a *Agent) gather(ctx context.Context, name string) (evidence, error) {
 			return evidence{}, err
 		}
 	}
-	in.excluded = a.config.Excluded.kind(in.object.gvk.GroupKind())
+	in.excluded = a.config.Excluded.Kind(in.object.gvk.GroupKind())
 	return in, nil
 }
 

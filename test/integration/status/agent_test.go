@@ -67,7 +67,7 @@ func (m *member) in(t *testing.T) *member {
 // start starts the agent.
 func (m *member) start() *agent.Agent {
 	m.t.Helper()
-	excluded, err := agent.ParseExcluded(agent.DefaultExcludeKinds)
+	excluded, err := corestatus.ParseExcluded(corestatus.DefaultExcludeKinds())
 	if err != nil {
 		m.t.Fatal(err)
 	}
