@@ -81,4 +81,8 @@ const (
 	// AnnotationKinds is put on works: the resource of each kind inside, as "Deployment.apps=deployments,…", sorted. It
 	// lets a restarted transport know the identity of manifests whose API the WDS does not serve at the moment.
 	AnnotationKinds = "starling.io/kinds"
+
+	// AnnotationTruncated is put on WorkStatuses whose status was shortened because it is too large: how large it is, how much
+	// is reported, and where something is missing. Owner: status-agent.
+	AnnotationTruncated = "starling.io/truncated"
 )

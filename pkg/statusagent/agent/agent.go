@@ -88,6 +88,8 @@ type Agent struct {
 	written map[string]record
 	// since tells when an object changed that is not reported yet, by the name of its WorkStatus.
 	since map[string]time.Time
+	// limits tells how long a status may be that the hub refused because of its size, by the name of its WorkStatus.
+	limits map[string]int
 }
 
 // key names a WorkStatus.
@@ -115,6 +117,7 @@ func New(config Config) (*Agent, error) {
 		refresh: make(chan struct{}, 1),
 		written: map[string]record{},
 		since:   map[string]time.Time{},
+		limits:  map[string]int{},
 	}
 	if err := a.connect(); err != nil {
 		return nil, err

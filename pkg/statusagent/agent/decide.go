@@ -33,7 +33,7 @@ type verdict struct {
 	remove bool
 	// create creates the WorkStatus, without a status: its API server would drop it.
 	create *controlv1alpha1.WorkStatus
-	// amend is a JSON merge patch of labels and spec.
+	// amend is a JSON merge patch of labels, annotations and spec.
 	amend []byte
 	// status is a JSON patch of the status.
 	status []byte
@@ -62,6 +62,7 @@ func decide(in evidence) verdict {
 	want := &report{source: source(in.holding.ref, in.object), hash: hashOf(in.object.status)}
 	want.Name = in.name
 	want.Labels = in.holding.labels
+	want.Annotations = annotations(in.object)
 	if in.holding.ownership == unknown {
 		want.Labels = in.report.Labels // until it is known whose it is
 	}
@@ -71,10 +72,10 @@ func decide(in evidence) verdict {
 	case in.report == nil:
 		v.create = &controlv1alpha1.WorkStatus{
 			TypeMeta:   metav1.TypeMeta{APIVersion: controlv1alpha1.GroupVersion.String(), Kind: "WorkStatus"},
-			ObjectMeta: metav1.ObjectMeta{Name: want.Name, Labels: want.Labels},
+			ObjectMeta: metav1.ObjectMeta{Name: want.Name, Labels: want.Labels, Annotations: want.Annotations},
 			Spec:       controlv1alpha1.WorkStatusSpec{SourceRef: want.source},
 		}
-	case !maps.Equal(in.report.Labels, want.Labels) || in.report.source != want.source:
+	case !maps.Equal(in.report.Labels, want.Labels) || !maps.Equal(in.report.Annotations, want.Annotations) || in.report.source != want.source:
 		v.amend = amend(in.report, want)
 	}
 	switch before := in.report; {
@@ -109,24 +110,40 @@ func source(ref objref.Ref, obj *reported) controlv1alpha1.SourceRef {
 	}
 }
 
+// annotations are what the WorkStatus of an object says besides.
+func annotations(obj *reported) map[string]string {
+	if obj.truncated == "" {
+		return nil
+	}
+	return map[string]string{controlv1alpha1.AnnotationTruncated: obj.truncated}
+}
+
 func amend(before, want *report) []byte {
-	labels := map[string]any{}
-	for _, key := range copiedLabels {
-		if value, ok := want.Labels[key]; ok {
-			labels[key] = value
-		} else if _, had := before.Labels[key]; had {
-			labels[key] = nil
-		}
+	metadata := map[string]any{"labels": difference(before.Labels, want.Labels)}
+	if changes := difference(before.Annotations, want.Annotations); len(changes) > 0 {
+		metadata["annotations"] = changes
 	}
 	s := want.source
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"labels": labels},
+		"metadata": metadata,
 		"spec": map[string]any{"sourceRef": map[string]any{
 			"group": s.Group, "version": s.Version, "resource": s.Resource, "kind": s.Kind, "namespace": s.Namespace, "name": s.Name,
 		}},
 	})
 	if err != nil {
 		panic(err) // strings only
+	}
+	return patch
+}
+
+// difference returns, for a merge patch, all that is wanted, and null for what else was there before.
+func difference(before, want map[string]string) map[string]any {
+	patch := map[string]any{}
+	for key := range before {
+		patch[key] = nil
+	}
+	for key, value := range want {
+		patch[key] = value
 	}
 	return patch
 }

@@ -47,6 +47,7 @@ func TestDecide(t *testing.T) {
 	// What is written, in short.
 	type writes struct {
 		Remove, Create bool
+		Annotations    map[string]string // of a new one
 		Amend, Status  string
 		Reason         string
 	}
@@ -85,6 +86,25 @@ func TestDecide(t *testing.T) {
 				Amend: `{"metadata":{"labels":{"starling.io/wds-uid":"u","transport.kubestellar.io/originWdsName":"wds1"}},` +
 					`"spec":{"sourceRef":{"group":"apps","kind":"Deployment","name":"nginx","namespace":"web","resource":"deployments","version":"v1"}}}`,
 				Reason: "report",
+			},
+		},
+		"TruncatedNew": {
+			in: evidence{holding: held(ours), read: true, object: func() *reported {
+				r := object(`{"a":1}`)
+				r.truncated = "cut"
+				return r
+			}()},
+			want: writes{Create: true, Annotations: map[string]string{controlv1alpha1.AnnotationTruncated: "cut"}, Status: addStatus, Reason: "report"},
+		},
+		"TruncatedNoMore": {
+			in: evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: there(`{"a":2}`, func(r *report) {
+				r.Annotations = map[string]string{controlv1alpha1.AnnotationTruncated: "cut"}
+			})},
+			want: writes{
+				Amend: `{"metadata":{"annotations":{"starling.io/truncated":null},` +
+					`"labels":{"starling.io/wds-uid":"u","transport.kubestellar.io/originWdsName":"wds1"}},` +
+					`"spec":{"sourceRef":{"group":"apps","kind":"Deployment","name":"nginx","namespace":"web","resource":"deployments","version":"v1"}}}`,
+				Status: addStatus, Reason: "report",
 			},
 		},
 		"SpecEdited": {
@@ -141,6 +161,9 @@ func TestDecide(t *testing.T) {
 			}
 			v := decide(tc.in)
 			got := writes{Remove: v.remove, Create: v.create != nil, Amend: string(v.amend), Status: string(v.status), Reason: v.reason}
+			if v.create != nil {
+				got.Annotations = v.create.Annotations
+			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("decide (-want +got):\n%s", diff)
 			}

@@ -12,6 +12,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
 // reported is what is kept of an object of the WEC: its identity and, if OCM applied it, its status.
@@ -20,8 +21,11 @@ type reported struct {
 	gvk schema.GroupVersionKind
 	// applied tells whether an AppliedManifestWork owns the object.
 	applied bool
-	// status is the object's .status as JSON with sorted keys, nil for none. Set only if applied.
+	// status is the object's .status as JSON with sorted keys, nil for none; shortened if it is very large. Set only if applied.
 	status []byte
+	// size is how long the status is in the cluster, and truncated says how it was shortened, "" if not.
+	size      int
+	truncated string
 }
 
 // reduceObject is the transform of the informers of objects.
@@ -48,7 +52,28 @@ func keep(whole *unstructured.Unstructured) (*reported, error) {
 			return nil, fmt.Errorf("encode status of %s %s/%s: %w", r.gvk.Kind, r.Namespace, r.Name, err)
 		}
 	}
-	return r, nil
+	r.size = len(r.status)
+	return r.within(corestatus.MaxStatus)
+}
+
+// within returns what is reported if the status may have so many bytes at most: the same object if it has no more.
+func (r *reported) within(limit int) (*reported, error) {
+	if len(r.status) <= limit {
+		return r, nil
+	}
+	var status map[string]any
+	if err := utiljson.Unmarshal(r.status, &status); err != nil {
+		return nil, fmt.Errorf("decode status of %s %s/%s: %w", r.gvk.Kind, r.Namespace, r.Name, err)
+	}
+	status, cut := corestatus.Truncate(status, limit)
+	cut.Size = r.size
+	short := *r
+	var err error
+	if short.status, err = json.Marshal(status); err != nil {
+		return nil, fmt.Errorf("encode status of %s %s/%s: %w", r.gvk.Kind, r.Namespace, r.Name, err)
+	}
+	short.truncated = cut.String()
+	return &short, nil
 }
 
 // report is what is kept of a WorkStatus.
@@ -71,6 +96,9 @@ func reduceReport(obj any) (any, error) {
 		if value, ok := ws.Labels[key]; ok {
 			r.Labels[key] = value
 		}
+	}
+	if value, ok := ws.Annotations[controlv1alpha1.AnnotationTruncated]; ok {
+		r.Annotations = map[string]string{controlv1alpha1.AnnotationTruncated: value}
 	}
 	if ws.Status != nil {
 		// Sorted again: an API server is free to answer in another order.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
 func TestReduceObject(t *testing.T) {
@@ -55,6 +57,38 @@ func TestReduceObject(t *testing.T) {
 				t.Errorf("not idempotent: %v, %v", again, err)
 			}
 		})
+	}
+}
+
+func TestReduceTruncates(t *testing.T) {
+	whole := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "n", "namespace": "ns"},
+		"status": map[string]any{"phase": "Running", "log": strings.Repeat("x", 1<<20)},
+	}}
+	r, err := keep(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.status) > corestatus.MaxStatus || len(r.status) < corestatus.MaxStatus*9/10 || !strings.Contains(string(r.status), `"phase":"Running"`) {
+		t.Errorf("%d bytes are kept: %.100s", len(r.status), r.status)
+	}
+	const told = "the status has about 1.0 MiB, more than 400 KiB; shortened: .log"
+	if r.truncated != told {
+		t.Errorf("told %q, want %q", r.truncated, told)
+	}
+	// A hub that takes less still.
+	less, err := r.within(2000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(less.status) > 2000 || less.truncated != "the status has about 1.0 MiB, more than 2000 bytes; shortened: .log" {
+		t.Errorf("%d bytes are kept, told %q", len(less.status), less.truncated)
+	}
+	if same, err := less.within(2000); err != nil || same != less {
+		t.Errorf("shortened again: %v, %v", same, err)
+	}
+	if len(r.status) < corestatus.MaxStatus*9/10 {
+		t.Error("the kept object was changed")
 	}
 }
 

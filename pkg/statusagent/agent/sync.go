@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,8 @@ const (
 	// believed is how long a WorkStatus that we wrote and do not see is believed to be there. The watch shows it within
 	// milliseconds, unless it was interrupted just then and somebody deleted the WorkStatus meanwhile.
 	believed = 10 * time.Second
+	// leastStatus is how many bytes of a status are reported at least, however often the hub refuses it.
+	leastStatus = 1 << 10
 )
 
 // record is what was written last to one WorkStatus.
@@ -76,6 +79,10 @@ func (a *Agent) sync(ctx context.Context, name string) (time.Duration, error) {
 		return wait, nil
 	}
 	if err := a.act(ctx, name, in.report, v); err != nil {
+		if v.status != nil && refusedForSize(err) && a.allowLess(name, len(in.object.status)) {
+			klog.FromContext(ctx).Info("The hub refuses so large a status; reporting less of it", logging.Key, name, "bytes", len(in.object.status))
+			return time.Millisecond, nil
+		}
 		return 0, err
 	}
 	klog.FromContext(ctx).V(2).Info("Reported", logging.Key, name, logging.Reason, v.reason, "created", v.create != nil, "deleted", v.remove)
@@ -121,6 +128,16 @@ func (a *Agent) gather(ctx context.Context, name string) (evidence, error) {
 		}
 	}
 	in.excluded = a.config.Excluded.Kind(in.object.gvk.GroupKind())
+	a.mu.Lock()
+	limit, limited := a.limits[name]
+	a.mu.Unlock()
+	if limited {
+		short, err := in.object.within(limit)
+		if err != nil {
+			return evidence{}, err
+		}
+		in.object = short
+	}
 	return in, nil
 }
 
@@ -167,6 +184,23 @@ func (a *Agent) act(ctx context.Context, name string, before *report, v verdict)
 		a.remember(name, stamp(now, answer))
 	}
 	return nil
+}
+
+// refusedForSize tells whether an API server, or the storage behind it, refused to write because there is too much.
+func refusedForSize(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) ||
+		strings.Contains(err.Error(), "request is too large") || strings.Contains(err.Error(), "message larger than max")
+}
+
+// allowLess halves what may be reported of a status that was refused; false if it is so short that its size cannot be why.
+func (a *Agent) allowLess(name string, refused int) bool {
+	if refused <= leastStatus {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.limits[name] = max(leastStatus, refused/2)
+	return true
 }
 
 // noteHub says once that the hub went away or does not know us any more, and once that it is back. It returns the error that it is given.
@@ -243,6 +277,9 @@ func (a *Agent) settled(name string, in evidence) {
 	defer a.mu.Unlock()
 	if in.holding == nil || in.read {
 		delete(a.since, name)
+	}
+	if in.holding == nil {
+		delete(a.limits, name)
 	}
 	if last, ok := a.written[name]; ok && a.config.Clock.Since(last.at) >= believed {
 		delete(a.written, name)
