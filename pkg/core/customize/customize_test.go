@@ -63,10 +63,17 @@ func TestExpand(t *testing.T) {
 		"Loop":            {content: `"data":{"a":"{{range 1000000000}}{{end}}"}`, wantErr: `.data.a ranges over 1000000000: a template can range over the properties alone`},
 		"LoopOfAVariable": {content: `"data":{"a":"{{$n := 1000000000}}{{range $n}}{{end}}"}`, wantErr: `.data.a ranges over $n: a template can range over the properties alone`},
 		"LoopOfALength":   {content: `"data":{"a":"{{range len .site}}{{end}}"}`, wantErr: `.data.a ranges over len .site: a template can range over the properties alone`},
+		"LoopOfADot":      {content: `"data":{"a":"{{with 1000000000000}}{{range .}}{{end}}{{end}}"}`, wantErr: `.data.a ranges over .: a template can range over the properties alone`},
+		"LoopInALoop":     {content: `"data":{"a":"{{range .}}{{range .}}{{end}}{{end}}"}`, wantErr: `.data.a ranges over .: a template can range over the properties alone`},
+		"LoopOfANewRoot":  {content: `"data":{"a":"{{$ := 1000000000000}}{{range $}}{{end}}"}`, wantErr: `.data.a gives $ another meaning`},
+		"LoopOfASetRoot":  {content: `"data":{"a":"{{$ = 1000000000000}}{{range $}}{{end}}"}`, wantErr: `.data.a gives $ another meaning`},
+		"LoopOfACall":     {content: `"data":{"a":"{{define \"x\"}}{{range .}}{{end}}{{end}}{{template \"x\" .}}{{template \"x\" 1000000000000}}"}`, wantErr: `.data.a ranges over .: a template can range over the properties alone`},
+		"LoopOfItsRoot":   {content: `"data":{"a":"{{define \"x\"}}{{range $}}{{end}}{{end}}{{template \"x\" 1000000000000}}"}`, wantErr: `.data.a ranges over $: a template can range over the properties alone`},
+		"LoopOfAll":       {content: `"data":{"a":"{{define \"x\"}}{{with $}}{{range $k, $v := .}}{{$k}} {{end}}{{end}}{{end}}{{with .}}{{template \"x\" .}}{{end}}"}`, want: `{"a":"clusterName site size "}`},
 		"DeepLoops":       {content: `"data":{"a":"{{range .}}{{range $}}{{range $}}{{range $}}{{end}}{{end}}{{end}}{{end}}"}`, wantErr: `.data.a has loops that stand more than 3 deep in each other`},
 		"Recursion":       {content: `"data":{"a":"{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}"}`, wantErr: `.data.a has a template that calls itself`},
 		"NoSuchTemplate":  {content: `"data":{"a":"{{template \"x\"}}"}`, wantErr: `.data.a calls a template "x" that is not there`},
-		"TooLong":         {content: `"data":{"a":"{{printf \"%900000d\" 1}}{{printf \"%900000d\" 1}}"}`, wantErr: `.data.a becomes longer than 1048576 bytes`},
+		"TooLong":         {content: `"data":{"a":"` + strings.Repeat(`{{printf \"%50000d\" 1}}`, 22) + `"}`, wantErr: `.data.a becomes longer than 1048576 bytes`},
 		"SeveralErrors": {
 			content: `"data":{"a":"{{.x}}","b":"{{.site}}","c":"{{.y}}"}`,
 			wantErr: `.data.a cannot be expanded: configmaps.data.a:1:2: executing "configmaps.data.a" at <.x>: map has no entry for key "x"; ` +
@@ -107,6 +114,61 @@ func TestExpand(t *testing.T) {
 				t.Errorf("object %+v", got)
 			}
 		})
+	}
+}
+
+// TestTextIsBounded: what functions make does not have to be written to be too much.
+func TestTextIsBounded(t *testing.T) {
+	const times = 24
+	wide := strings.Repeat("%[1]900000d", 100)
+	for name, text := range map[string]string{
+		"Doubling":       `{{$x := "xxxxxxxxxx"}}` + strings.Repeat(`{{$x = print $x $x}}`, times) + `{{len $x}}`,
+		"DoublingLines":  `{{$x := "xxxxxxxxxx"}}` + strings.Repeat(`{{$x = println $x $x}}`, times) + `{{len $x}}`,
+		"DoublingFormat": `{{$x := "xxxxxxxxxx"}}` + strings.Repeat(`{{$x = printf "%[1]s%[1]s" $x}}`, times) + `{{len $x}}`,
+		"DoublingQuotes": `{{$x := "\""}}` + strings.Repeat(`{{$x = printf "%q" $x}}`, times) + `{{len $x}}`,
+		"HTML":           `{{$x := "&&&&&&&&&&"}}` + strings.Repeat(`{{$x = html $x $x}}`, times) + `{{len $x}}`,
+		"JS":             `{{$x := "\\"}}` + strings.Repeat(`{{$x = js $x}}`, times) + `{{len $x}}`,
+		"URL":            `{{$x := "%"}}` + strings.Repeat(`{{$x = urlquery $x $x}}`, times) + `{{len $x}}`,
+		"Wide":           `{{printf "` + wide + `" 1 | len}}`,
+		"WidthsFollow":   `{{printf "` + strings.Repeat("%[1]*[2]d", 100) + `" 900000 1 | len}}`,
+		"Precise":        `{{printf "` + strings.Repeat("%.[1]*[2]f", 100) + `" 900000 1.5 | len}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			quoted, err := json.Marshal(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			template, err := customize.Compile(object(t, settings, `"data":{"a":`+string(quoted)+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := template.Expand(edge); err == nil || !strings.Contains(err.Error(), "makes more than") {
+				t.Errorf("Expand() = %s, %v, want an error", got.JSON, err)
+			}
+		})
+	}
+}
+
+// TestObjectsAreBounded: many strings that cost little each cost too much together.
+func TestObjectsAreBounded(t *testing.T) {
+	fields := make([]string, 300)
+	for i := range fields {
+		fields[i] = fmt.Sprintf(`"f%d":"{{range .}}{{range $}}{{range $}}x{{end}}{{end}}{{end}}"`, i)
+	}
+	template, err := customize.Compile(object(t, settings, `"data":{`+strings.Join(fields, ",")+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := template.Expand(edge); err != nil {
+		t.Errorf("with three properties: %v", err)
+	}
+	many := map[string]string{}
+	for i := range 30 {
+		many[fmt.Sprintf("p%d", i)] = "x"
+	}
+	const want = "the templates of the object loop too often for the number of properties of the cluster"
+	if _, err := template.Expand(customize.NewProperties("edge1", many)); err == nil || err.Error() != want {
+		t.Errorf("with thirty properties: error %v, want %s", err, want)
 	}
 }
 
@@ -209,6 +271,7 @@ func FuzzExpand(f *testing.F) {
 	for _, text := range []string{
 		"{{.site}}", "{{range .}}{{range $}}x{{end}}{{else}}y{{end}}", `{{define "a"}}{{.}}{{end}}{{template "a" .}}`, "{{with .site}}{{.}}{{end}}",
 		`{{block "a" .}}{{end}}{{printf "%9d" 1 | html}}`, "{{ (index . \"site\").x }}", "{{.clusterName", "{{$x := .}}{{range $x}}{{end}}",
+		"{{with 9}}{{range .}}{{end}}{{end}}", `{{$x := "a"}}{{range $}}{{$x = print $x $x}}{{end}}{{$x}}`, `{{printf "%[1]*[1]d%+.3q" 9 .site}}`,
 	} {
 		f.Add(text, "north")
 	}

@@ -7,9 +7,11 @@ import (
 	"text/template/parse"
 )
 
-// maxCost bounds what the expansion of one string may cost, in steps. A call of a function that makes text counts as many.
+// maxCost bounds what the expansion of one string may cost, in steps, and maxTotal that of all strings of an object. A call of a
+// function that makes text counts as many.
 const (
 	maxCost  = 100_000
+	maxTotal = 2 * maxCost
 	textCost = 100
 )
 
@@ -52,10 +54,11 @@ type inspected struct {
 }
 
 // inspect finds out which properties a template uses and what it may cost. Nothing in a template is a loop but range and
-// templates that call themselves. What range may go over is the properties, whose number is known.
+// templates that call themselves. What range may go over is the properties, whose number is known; anything else could be a
+// number, over which a template can range too.
 func inspect(t *template.Template) (inspected, error) {
-	i := inspector{root: t, called: map[string]cost{}, running: map[string]bool{}}
-	c := i.tree(t.Tree)
+	i := inspector{root: t, called: map[callee]cost{}, running: map[string]bool{}}
+	c := i.tree(t.Tree, scope{dot: true, root: true})
 	if i.err != nil {
 		return inspected{}, i.err
 	}
@@ -63,10 +66,33 @@ func inspect(t *template.Template) (inspected, error) {
 	return i.found, nil
 }
 
+// scope tells of "." and "$" whether they surely are the properties.
+type scope struct{ dot, root bool }
+
+// are tells whether a pipeline surely gives the properties.
+func (s scope) are(p *parse.PipeNode) bool {
+	if p == nil || len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
+		return false
+	}
+	switch arg := p.Cmds[0].Args[0].(type) {
+	case *parse.DotNode:
+		return s.dot
+	case *parse.VariableNode:
+		return s.root && len(arg.Ident) == 1 && arg.Ident[0] == "$"
+	}
+	return false
+}
+
+// callee is a template that is called, with the properties or with something else.
+type callee struct {
+	name       string
+	properties bool
+}
+
 type inspector struct {
 	root *template.Template
 	// called are the templates that were inspected, and running those that are being.
-	called  map[string]cost
+	called  map[callee]cost
 	running map[string]bool
 	found   inspected
 	err     error
@@ -78,81 +104,71 @@ func (i *inspector) fail(err error) {
 	}
 }
 
-func (i *inspector) tree(t *parse.Tree) cost {
+func (i *inspector) tree(t *parse.Tree, at scope) cost {
 	if t == nil || t.Root == nil {
 		return constant(0)
 	}
-	return i.list(t.Root)
+	return i.list(t.Root, at)
 }
 
-func (i *inspector) list(l *parse.ListNode) cost {
+func (i *inspector) list(l *parse.ListNode, at scope) cost {
 	if l == nil {
 		return constant(0)
 	}
 	var total cost
 	for _, node := range l.Nodes {
-		total = total.plus(i.node(node))
+		total = total.plus(i.node(node, at))
 	}
 	return total
 }
 
-func (i *inspector) node(node parse.Node) cost {
+func (i *inspector) node(node parse.Node, at scope) cost {
 	switch n := node.(type) {
 	case *parse.ActionNode:
 		return i.pipe(n.Pipe)
 	case *parse.IfNode:
-		return i.pipe(n.Pipe).plus(i.list(n.List), i.list(n.ElseList))
+		return i.pipe(n.Pipe).plus(i.list(n.List, at), i.list(n.ElseList, at))
 	case *parse.WithNode:
-		return i.pipe(n.Pipe).plus(i.list(n.List), i.list(n.ElseList))
+		return i.pipe(n.Pipe).plus(i.list(n.List, scope{dot: at.are(n.Pipe), root: at.root}), i.list(n.ElseList, at))
 	case *parse.RangeNode:
-		return i.loop(n)
+		return i.loop(n, at)
 	case *parse.TemplateNode:
-		return i.call(n)
+		return i.call(n, at)
 	}
 	return constant(1)
 }
 
-func (i *inspector) loop(n *parse.RangeNode) cost {
-	over := n.Pipe.Cmds
-	properties := len(over) == 1 && len(over[0].Args) == 1
-	if properties {
-		switch arg := over[0].Args[0].(type) {
-		case *parse.DotNode:
-		case *parse.VariableNode:
-			properties = len(arg.Ident) == 1 && arg.Ident[0] == "$"
-		default:
-			properties = false
-		}
-	}
-	if !properties {
+func (i *inspector) loop(n *parse.RangeNode, at scope) cost {
+	if !at.are(n.Pipe) {
 		i.fail(fmt.Errorf("ranges over %s: a template can range over the properties alone", n.Pipe))
 	}
-	once := constant(1).plus(i.pipe(n.Pipe), i.list(n.List))
+	once := constant(1).plus(i.pipe(n.Pipe), i.list(n.List, scope{root: at.root}))
 	if once[maxDepth] > 0 {
 		i.fail(fmt.Errorf("has loops that stand more than %d deep in each other", maxDepth))
 	}
 	var all cost
 	copy(all[1:], once[:maxDepth]) // times the number of properties
-	return all.plus(i.list(n.ElseList))
+	return all.plus(i.list(n.ElseList, at))
 }
 
-func (i *inspector) call(n *parse.TemplateNode) cost {
+func (i *inspector) call(n *parse.TemplateNode, at scope) cost {
 	total := constant(1).plus(i.pipe(n.Pipe))
 	if i.running[n.Name] {
 		i.fail(errors.New("has a template that calls itself"))
 		return total
 	}
-	callee := i.root.Lookup(n.Name)
-	if callee == nil || callee.Tree == nil {
+	template := i.root.Lookup(n.Name)
+	if template == nil || template.Tree == nil {
 		i.fail(fmt.Errorf("calls a template %q that is not there", n.Name))
 		return total
 	}
-	known, ok := i.called[n.Name]
+	with := callee{n.Name, at.are(n.Pipe)}
+	known, ok := i.called[with]
 	if !ok {
 		i.running[n.Name] = true
-		known = i.tree(callee.Tree)
+		known = i.tree(template.Tree, scope{dot: with.properties, root: with.properties})
 		delete(i.running, n.Name)
-		i.called[n.Name] = known
+		i.called[with] = known
 	}
 	return total.plus(known)
 }
@@ -160,6 +176,11 @@ func (i *inspector) call(n *parse.TemplateNode) cost {
 func (i *inspector) pipe(p *parse.PipeNode) cost {
 	if p == nil {
 		return constant(0)
+	}
+	for _, variable := range p.Decl {
+		if variable.Ident[0] == "$" {
+			i.fail(errors.New("gives $ another meaning"))
+		}
 	}
 	var total cost
 	for _, command := range p.Cmds {

@@ -67,7 +67,7 @@ func Compile(source transform.Object) (*Template, error) {
 			failures.add(source.Ref, at, errors.New("is part of the object's identity, which must be the same in all clusters: it can be no template"), nil)
 			return
 		}
-		parsed, err := template.New(name(source.Ref, at)).Option("missingkey=error").Parse(text)
+		parsed, err := template.New(name(source.Ref, at)).Option("missingkey=error").Funcs(functions).Parse(text)
 		if err != nil {
 			failures.add(source.Ref, at, errors.New("cannot be parsed as a template"), err)
 			return
@@ -111,9 +111,14 @@ func (t *Template) Expand(p *Properties) (transform.Object, error) {
 		return transform.Object{}, err
 	}
 	var failures failures
+	total := 0
 	for i := range t.leaves {
 		l := &t.leaves[i]
-		if l.cost.of(len(p.values)) > maxCost {
+		cost := l.cost.of(len(p.values))
+		if total += min(cost, maxCost); total > maxTotal {
+			return transform.Object{}, errTooManyLoops
+		}
+		if cost > maxCost {
 			failures.add(t.source.Ref, l.path, errors.New("loops too often for the number of properties of the cluster"), nil)
 			continue
 		}
@@ -141,6 +146,8 @@ func decode(source transform.Object) (map[string]any, error) {
 	}
 	return object, nil
 }
+
+var errTooManyLoops = errors.New("the templates of the object loop too often for the number of properties of the cluster")
 
 // name is what a template is called in error texts.
 func name(ref objref.Ref, at path) string { return ref.GroupResource().String() + at.String() }
