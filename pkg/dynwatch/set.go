@@ -21,7 +21,7 @@ import (
 // syncPoll is how often a starting watch is asked whether its handler has seen everything; client-go offers no notice.
 const syncPoll = 10 * time.Millisecond
 
-// Config is what a Set is made of. All fields are required.
+// Config is what a Set is made of. All fields are required but Failed.
 type Config struct {
 	// Source says which resources are wanted.
 	Source Source
@@ -29,6 +29,8 @@ type Config struct {
 	Informer func(Resource) cache.SharedIndexInformer
 	// Handler is told what happens.
 	Handler Handler
+	// Failed, if not nil, is told each time that a list or watch of a resource failed; it is tried again. It must not block.
+	Failed func(Resource, error)
 }
 
 // Set keeps one informer for each resource that its Source wants. It is safe for concurrent use.
@@ -208,7 +210,12 @@ type watch struct {
 func (s *Set) start(ctx context.Context, resource Resource, known cache.Store) (*watch, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watch{resource: resource, informer: s.config.Informer(resource), cancel: cancel}
-	err := w.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) { w.failed(err) })
+	err := w.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
+		w.failed(err)
+		if s.config.Failed != nil {
+			s.config.Failed(resource, err)
+		}
+	})
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("set watch error handler: %w", err)

@@ -76,6 +76,8 @@ type Agent struct {
 	wanted                  *dynwatch.Wanted
 	objects                 *dynwatch.Set
 	wec                     dynamic.Interface
+	wecKinds                *served
+	kinds                   *kinds
 	hub                     *client.Client
 	hubWriter, wecWriter    *write.Writer
 	// refresh receives a value when other resources may be wanted.
@@ -114,6 +116,7 @@ func New(config Config) (*Agent, error) {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[key](10*time.Millisecond, maxRetryDelay),
 			workqueue.TypedRateLimitingQueueConfig[key]{Name: Name, Clock: config.Clock}),
 		wanted:  dynwatch.NewWanted(),
+		kinds:   newKinds(),
 		refresh: make(chan struct{}, 1),
 		written: map[string]record{},
 		since:   map[string]time.Time{},
@@ -126,13 +129,14 @@ func New(config Config) (*Agent, error) {
 }
 
 func (a *Agent) connect() error {
-	var errs [5]error
+	var errs [6]error
 	var hubMetadata metadata.Interface
 	a.hub, errs[0] = client.New(a.config.Hub)
 	hubMetadata, errs[1] = metadata.NewForConfig(a.config.Hub)
 	a.hubWriter, errs[2] = write.New(a.config.Hub, "hub", Name)
 	a.wecWriter, errs[3] = write.New(a.config.WEC, "wec", Name)
 	a.wec, errs[4] = dynamic.NewForConfig(a.config.WEC)
+	a.wecKinds, errs[5] = newServed(a.config.WEC, a.wec)
 	wecWorks, err := workclient.NewForConfig(a.config.WEC)
 	if err := errors.Join(append(errs[:], err)...); err != nil {
 		return fmt.Errorf("build clients: %w", err)
@@ -177,7 +181,7 @@ func (a *Agent) connect() error {
 		return err
 	}
 	a.objects, err = dynwatch.New(dynwatch.Config{
-		Source: a.wanted, Informer: dynwatch.DynamicInformer(a.wec, reduceObject), Handler: a,
+		Source: a.wanted, Informer: dynwatch.DynamicInformer(a.wec, reduceObject), Handler: a, Failed: a.kinds.failed,
 	})
 	return err
 }
@@ -206,6 +210,7 @@ func (a *Agent) Run(ctx context.Context, workers int) error {
 	}
 	running.Go(func() { _ = a.objects.Run(ctx) })
 	running.Go(func() { a.followWanted(ctx) })
+	running.Go(func() { a.followKinds(ctx) })
 	running.Go(func() { a.heartbeat(ctx) })
 	for range workers {
 		running.Go(func() {
@@ -246,7 +251,7 @@ func (a *Agent) followWanted(ctx context.Context) {
 	}
 	a.enqueueAll(schema.GroupResource{})
 	for {
-		a.wanted.Set(a.index.wanted(a.reportedResources()))
+		a.wanted.Set(a.kinds.withoutGone(a.index.wanted(a.reportedResources())))
 		select {
 		case <-ctx.Done():
 			return
@@ -302,6 +307,11 @@ func (a *Agent) worksChanged(names []string) {
 	for _, name := range names {
 		a.queue.Add(key{name})
 	}
+	a.lookAtWanted()
+}
+
+// lookAtWanted has the resources looked at that are to be watched.
+func (a *Agent) lookAtWanted() {
 	select {
 	case a.refresh <- struct{}{}:
 	default: // a refresh is due already

@@ -17,6 +17,8 @@ type evidence struct {
 	name string
 	// holding is what the works say of the object; nil if none holds it.
 	holding *holding
+	// kindGone tells whether the WEC is known not to serve the resource.
+	kindGone bool
 	// read tells whether all objects of the resource were read.
 	read bool
 	// object is the object; nil if it is not there.
@@ -54,6 +56,8 @@ func decide(in evidence) verdict {
 		return remove(in, "released")
 	case in.holding.ownership == unknown && in.report == nil:
 		return verdict{}
+	case in.kindGone:
+		return remove(in, "kind gone")
 	case !in.read:
 		return verdict{}
 	case in.object == nil:

@@ -120,7 +120,12 @@ func TestDecide(t *testing.T) {
 			want: writes{Remove: true, Reason: "gone"},
 		},
 		"ObjectGoneAndUnreported": {in: evidence{holding: held(ours), read: true}},
-		"NotReadYet":              {in: evidence{holding: held(ours), report: there(`{"a":2}`, nil)}},
+		"KindGone": {
+			in:   evidence{holding: held(ours), kindGone: true, report: there(`{"a":2}`, nil)},
+			want: writes{Remove: true, Reason: "kind gone"},
+		},
+		"KindGoneAndUnreported": {in: evidence{holding: held(ours), kindGone: true}},
+		"NotReadYet":            {in: evidence{holding: held(ours), report: there(`{"a":2}`, nil)}},
 		"Released": {
 			in:   evidence{report: there("", nil)},
 			want: writes{Remove: true, Reason: "released"},

@@ -98,6 +98,9 @@ func (a *Agent) gather(ctx context.Context, name string) (evidence, error) {
 	}
 	in.holding = &h
 	gr := h.ref.GroupResource()
+	if in.kindGone = a.kinds.isGone(gr); in.kindGone {
+		return in, nil
+	}
 	// Asked before the object is: what was read by now is found below.
 	in.read = a.objects.Synced(gr)
 	obj, ok := a.objects.Get(h.ref)
@@ -275,7 +278,7 @@ func (a *Agent) untilQuiet(name string) time.Duration {
 func (a *Agent) settled(name string, in evidence) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if in.holding == nil || in.read {
+	if in.holding == nil || in.read || in.kindGone {
 		delete(a.since, name)
 	}
 	if in.holding == nil {

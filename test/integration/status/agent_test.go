@@ -2,9 +2,13 @@ package status
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -408,6 +412,85 @@ spec:
 	crd()
 	create()
 	m.reports(sprocket, "")
+}
+
+// TestAgentOutlivesAKind: a kind that went while the agent was not running takes its WorkStatuses along, once it is sure that it went;
+// and comes back.
+func TestAgentOutlivesAKind(t *testing.T) {
+	m := enroll(t, "kindgone")
+	const definition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]s.gone.example.com}
+spec:
+  group: gone.example.com
+  scope: Cluster
+  names: {kind: %[2]s, listKind: %[2]sList, plural: %[1]s, singular: %[3]s}
+  versions:
+  - {name: v1, served: %[4]v, storage: true, schema: {openAPIV3Schema: {type: object}}}
+  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+`
+	cogs := schema.GroupVersionResource{Group: "gone.example.com", Version: "v2", Resource: "cogs"}
+	axles := schema.GroupVersionResource{Group: "gone.example.com", Version: "v2", Resource: "axles"}
+	m.wec.applyYAML(t, fmt.Sprintf(definition, "cogs", "Cog", "cog", true))
+	m.wec.applyYAML(t, fmt.Sprintf(definition, "axles", "Axle", "axle", true))
+	w := m.work("w-kindgone", ourLabels())
+	object := func(kind, name string) {
+		m.wec.apply(t, &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "gone.example.com/v2", "kind": kind, "metadata": map[string]any{"name": name, "ownerReferences": ownedBy(w)},
+		}})
+	}
+	object("Cog", "c")
+	object("Axle", "a")
+	cog, axle := objref.New(cogs.GroupResource(), "", "c"), objref.New(axles.GroupResource(), "", "a")
+	m.holds("w-kindgone", cog, axle)
+	m.start()
+	m.reports(cog, "")
+	m.reports(axle, "")
+	m.stop()
+
+	// One kind goes; of the other the version in which it was applied, so that its list is answered alike.
+	m.wec.delete(t, crds, "", "cogs.gone.example.com")
+	m.wec.applyYAML(t, fmt.Sprintf(definition, "axles", "Axle", "axle", false))
+	testenv.Eventually(t, patience, func() (bool, string) {
+		return m.wec.get(t, crds, "", "cogs.gone.example.com") == nil, "the kind is still there"
+	})
+	var silent atomic.Bool
+	silent.Store(true)
+	reachable := m.own
+	m.own = withoutDiscovery(m.own, "/apis/gone.example.com", &silent)
+	m.start()
+	time.Sleep(7 * time.Second) // longer than it takes to ask
+	if m.report(cog) == nil {
+		t.Error("a WorkStatus went though discovery did not answer")
+	}
+	silent.Store(false)
+	m.reports(cog, "gone")
+	if m.report(axle) == nil {
+		t.Error("the WorkStatus of an object that is there went")
+	}
+	m.stop()
+	m.own = reachable
+
+	m.start()
+	m.wec.applyYAML(t, fmt.Sprintf(definition, "cogs", "Cog", "cog", true))
+	object("Cog", "c")
+	m.reports(cog, "")
+	m.reports(axle, "")
+}
+
+// withoutDiscovery returns the config of a space that does not answer below that path as long as it is silent.
+func withoutDiscovery(config *rest.Config, path string, silent *atomic.Bool) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if silent.Load() && r.URL.Path == path {
+				return nil, errors.New("no answer")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	return config
 }
 
 func TestAgentOutlivesTheHub(t *testing.T) {
