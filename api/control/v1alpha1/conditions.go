@@ -37,6 +37,16 @@ const (
 	// Reasons when Unknown:
 	//   - NotApplied: some clusters never report.
 	BindingPolicyConditionReady = "Ready"
+
+	// BindingPolicyConditionCollectors says whether the StatusCollectors that the policy names are there. A policy that names none does not
+	// have it.
+	//
+	// Reasons when True:
+	//   - ReconcileSuccess
+	//
+	// Reasons when False:
+	//   - ReconcileError: some are missing, or have errors; the message names them.
+	BindingPolicyConditionCollectors = "StatusCollectorsAvailable"
 )
 
 // Conditions of Binding. Owner of all of them: transport-controller.
@@ -111,4 +121,7 @@ const (
 	ReasonApplied      = "Applied"
 	ReasonApplying     = "Applying"
 	ReasonNotReported  = "NotReported"
+
+	ReasonReconcileSuccess = "ReconcileSuccess"
+	ReasonReconcileError   = "ReconcileError"
 )

@@ -20,6 +20,17 @@ const (
 	// delivered. Owner: binding-controller.
 	LabelMultiWECStatus = "managed-by.kubestellar.io/multiwecstatus"
 
+	// ReportNamespace of a WDS holds the CombinedStatuses of cluster-scoped objects. Owner: binding-controller.
+	ReportNamespace = "kubestellar-report"
+
+	// LabelSubjectGroup and those below, on a CombinedStatus, say which object and which policy it is about. Where a name is no
+	// valid value of a label, the label holds an abridgment of it, and the annotation of the same key holds the name.
+	LabelSubjectGroup     = "status.kubestellar.io/api-group"
+	LabelSubjectResource  = "status.kubestellar.io/resource"
+	LabelSubjectNamespace = "status.kubestellar.io/namespace"
+	LabelSubjectName      = "status.kubestellar.io/name"
+	LabelBindingPolicy    = "status.kubestellar.io/binding-policy"
+
 	// AnnotationExpandTemplates on an object, with the value "true", makes templates of the strings in it, which are expanded
 	// with the properties of each cluster that the object goes to.
 	AnnotationExpandTemplates = "control.kubestellar.io/expand-templates"

@@ -16,7 +16,9 @@ var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 var (
 	BindingPolicies  = GroupVersion.WithResource("bindingpolicies")
 	Bindings         = GroupVersion.WithResource("bindings")
+	CombinedStatuses = GroupVersion.WithResource("combinedstatuses")
 	CustomTransforms = GroupVersion.WithResource("customtransforms")
+	StatusCollectors = GroupVersion.WithResource("statuscollectors")
 	WorkStatuses     = GroupVersion.WithResource("workstatuses")
 )
 
@@ -30,7 +32,9 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&BindingPolicy{}, &BindingPolicyList{},
 		&Binding{}, &BindingList{},
+		&CombinedStatus{}, &CombinedStatusList{},
 		&CustomTransform{}, &CustomTransformList{},
+		&StatusCollector{}, &StatusCollectorList{},
 		&WorkStatus{}, &WorkStatusList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)

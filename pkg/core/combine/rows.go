@@ -1,0 +1,216 @@
+package combine
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+)
+
+// evaluated is a row and the cluster that it is of.
+type evaluated struct {
+	cluster string
+	*row
+}
+
+// combine makes a table of what was evaluated, which comes sorted by cluster.
+func (c *Collector) combine(name string, rows []evaluated) controlv1alpha1.NamedStatusCombination {
+	table := controlv1alpha1.NamedStatusCombination{Name: name, ColumnNames: slices.Clone(c.names)}
+	if table.ColumnNames == nil {
+		table.ColumnNames = []string{}
+	}
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r evaluated) bool { return r.out })
+	table.RowErrors = c.rowErrors(rows)
+	if c.aggregates {
+		c.aggregate(&table, rows)
+	} else {
+		c.selectFrom(&table, rows)
+	}
+	if more := len(table.Rows) - c.limit; more > 0 {
+		table.Rows, table.OmittedRows = table.Rows[:c.limit:c.limit], int64(more)
+	}
+	return table
+}
+
+// rowErrors names for each column the first cluster with an error, and how many more there are.
+func (c *Collector) rowErrors(rows []evaluated) []controlv1alpha1.RowError {
+	var errs []controlv1alpha1.RowError
+	note := func(column string, errOf func(*row) string) {
+		first, more := -1, 0
+		for i := range rows {
+			switch {
+			case errOf(rows[i].row) == "":
+			case first < 0:
+				first = i
+			default:
+				more++
+			}
+		}
+		if first >= 0 {
+			errs = append(errs, controlv1alpha1.RowError{
+				WEC:        controlv1alpha1.Destination{ClusterID: rows[first].cluster},
+				ColumnName: column,
+				Error:      andMore(errOf(rows[first].row), more),
+			})
+		}
+	}
+	note(filterColumn, func(r *row) string { return r.filterErr })
+	for i, name := range c.names {
+		note(name, func(r *row) string {
+			if r.cells == nil {
+				return ""
+			}
+			return r.cells[i].err
+		})
+	}
+	return errs
+}
+
+func andMore(text string, clusters int) string {
+	switch clusters {
+	case 0:
+		return text
+	case 1:
+		return text + " (and 1 more cluster)"
+	}
+	return fmt.Sprintf("%s (and %d more clusters)", text, clusters)
+}
+
+// selectFrom makes a row of each cluster.
+func (c *Collector) selectFrom(table *controlv1alpha1.NamedStatusCombination, rows []evaluated) {
+	for _, r := range rows {
+		columns := make([]controlv1alpha1.Value, len(r.cells))
+		for i := range r.cells {
+			columns[i] = r.cells[i].value
+			if r.cells[i].err != "" {
+				columns[i] = textOf(r.cells[i].err)
+			}
+		}
+		table.Rows = append(table.Rows, controlv1alpha1.StatusCombinationRow{Columns: columns})
+	}
+}
+
+// group are the clusters that are aggregated into one row.
+type group struct {
+	values []controlv1alpha1.Value
+	rows   []evaluated
+}
+
+// aggregate makes a row of each group. Clusters with errors are in none.
+func (c *Collector) aggregate(table *controlv1alpha1.NamedStatusCombination, rows []evaluated) {
+	groups := map[string]*group{}
+	if c.groups == 0 {
+		groups[""] = &group{} // one row, whatever there is
+	}
+	for _, r := range rows {
+		if r.filterErr != "" || slices.ContainsFunc(r.cells, func(cell cell) bool { return cell.err != "" }) {
+			continue
+		}
+		var key strings.Builder
+		values := make([]controlv1alpha1.Value, c.groups)
+		for i := range values {
+			values[i] = r.cells[i].value
+			part := keyOf(&values[i])
+			fmt.Fprintf(&key, "%d:%s", len(part), part) // so no two lists of parts run into the same text
+		}
+		g := groups[key.String()]
+		if g == nil {
+			g = &group{values: values}
+			groups[key.String()] = g
+		}
+		g.rows = append(g.rows, r)
+	}
+	sorted := slices.SortedFunc(maps.Values(groups), func(a, b *group) int {
+		for i := range a.values {
+			if order := compareValues(&a.values[i], &b.values[i]); order != 0 {
+				return order
+			}
+		}
+		return 0
+	})
+	for _, g := range sorted {
+		columns := g.values
+		for i := c.groups; i < len(c.columns); i++ {
+			columns = append(columns, c.columns[i].aggregate(g.rows, i))
+		}
+		table.Rows = append(table.Rows, controlv1alpha1.StatusCombinationRow{Columns: columns})
+	}
+	table.AggregationErrors = c.aggregationErrors(sorted)
+}
+
+// aggregationErrors names for each column the first cluster whose subject is no number, and whether there are averages of
+// nothing.
+func (c *Collector) aggregationErrors(groups []*group) []controlv1alpha1.AggregationError {
+	var errs []controlv1alpha1.AggregationError
+	for i := c.groups; i < len(c.columns); i++ {
+		of := &c.columns[i]
+		var strange []evaluated
+		for _, g := range groups {
+			for _, r := range g.rows {
+				if r.cells[i].notNumber != "" {
+					strange = append(strange, r)
+				}
+			}
+			if of.kind == controlv1alpha1.AggregatorAvg && len(g.rows) == 0 {
+				errs = append(errs, controlv1alpha1.AggregationError{ColumnName: of.name, Error: "no values to average"})
+			}
+		}
+		if len(strange) > 0 {
+			first := slices.MinFunc(strange, func(a, b evaluated) int { return cmp.Compare(a.cluster, b.cluster) })
+			errs = append(errs, controlv1alpha1.AggregationError{
+				ColumnName: of.name,
+				Error: andMore(fmt.Sprintf("for WEC %s, failed to parse combinedField subject as a float: %s",
+					first.cluster, first.cells[i].notNumber), len(strange)-1),
+			})
+		}
+	}
+	return errs
+}
+
+// aggregate returns the value of the i-th column, which this is, over the rows.
+func (of *column) aggregate(rows []evaluated, i int) controlv1alpha1.Value {
+	if of.kind == controlv1alpha1.AggregatorCount {
+		return numberValue(number{whole: true, i: int64(len(rows))})
+	}
+	sum := number{whole: true}
+	var least, most *number
+	for _, r := range rows {
+		if r.cells[i].skip {
+			continue
+		}
+		n := &r.cells[i].subject
+		sum = sum.plus(*n)
+		if least == nil || compareNumbers(*n, *least) < 0 {
+			least = n
+		}
+		if most == nil || compareNumbers(*n, *most) > 0 {
+			most = n
+		}
+	}
+	switch of.kind {
+	case controlv1alpha1.AggregatorMin:
+		if least == nil {
+			return numberValueOf("+Inf")
+		}
+		return numberValue(*least)
+	case controlv1alpha1.AggregatorMax:
+		if most == nil {
+			return numberValueOf("-Inf")
+		}
+		return numberValue(*most)
+	case controlv1alpha1.AggregatorAvg:
+		if len(rows) == 0 {
+			return numberValueOf("NaN")
+		}
+		average := number{f: sum.float() / float64(len(rows))}
+		if count := int64(len(rows)); sum.whole && sum.i%count == 0 {
+			average = number{whole: true, i: sum.i / count}
+		}
+		return numberValue(average)
+	default:
+		return numberValue(sum)
+	}
+}
