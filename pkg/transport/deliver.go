@@ -29,6 +29,7 @@ type space struct {
 	written  writings
 	fights   fights
 	retries  retries
+	reports  reports
 	queue    workqueue.TypedRateLimitingInterface[Key]
 	synced   chan struct{}
 }

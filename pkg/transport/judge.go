@@ -13,22 +13,26 @@ import (
 )
 
 const (
-	maxErrors = 32
-	maxNames  = 5
+	maxErrors   = 32
+	maxNames    = 5
+	maxProblems = 10
 )
 
 // verdict is what is said of a situation.
 type verdict struct {
-	delivered, applied metav1.Condition
-	held               *metav1.Condition // nil if nobody asks for anything to be held
-	errors             []string
+	delivered, applied, healthy metav1.Condition
+	held                        *metav1.Condition // nil if nobody asks for anything to be held
+	errors                      []string
+	problems                    []string // bounded
+	rollup                      *controlv1alpha1.Rollup
 	// recheck is after what time it may change by itself; zero is never.
 	recheck time.Duration
 }
 
 // underWay tells whether the situation is one that changes by itself, for the better as far as one can see.
 func (v *verdict) underWay() bool {
-	return len(v.errors) == 0 && (v.delivered.Reason == controlv1alpha1.ReasonDelivering || v.applied.Reason == controlv1alpha1.ReasonApplying)
+	return len(v.errors) == 0 && (v.delivered.Reason == controlv1alpha1.ReasonDelivering || v.applied.Reason == controlv1alpha1.ReasonApplying ||
+		v.healthy.Reason == controlv1alpha1.ReasonProgressing)
 }
 
 // judge says what is to be said of a situation.
@@ -48,6 +52,7 @@ func judge(in situation) verdict {
 			held:      in.hold.condition(),
 			delivered: no(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDeleting, message),
 			applied:   no(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotDelivered, "the Binding is being deleted"),
+			healthy:   no(controlv1alpha1.BindingConditionHealthy, controlv1alpha1.ReasonNotApplied, "the Binding is being deleted"),
 			errors:    slices.Concat(in.problems, in.mistakes),
 		}
 	}
@@ -78,8 +83,15 @@ type tally struct {
 	waiting    []string // "cluster: object"
 	applying   []string // clusters
 	silent     []string // clusters
-	now        time.Time
-	recheck    time.Duration
+
+	copies, well  int      // objects in clusters: that are applied, and that are well
+	problems      []string // the first of them, sorted by cluster and object
+	problemsCount int
+	progressing   []string // "cluster: object"
+	mute          []string // clusters
+
+	now     time.Time
+	recheck time.Duration
 }
 
 func (t *tally) verdict(in situation) (v verdict) {
@@ -117,7 +129,65 @@ func (t *tally) verdict(in situation) (v verdict) {
 	default:
 		v.applied = yes(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonApplied, scope)
 	}
+	v.healthy = t.health(&v, scope)
+	v.problems = t.problems
+	if more := t.problemsCount - len(t.problems); more > 0 {
+		v.problems = append(v.problems, fmt.Sprintf("… and %d more", more))
+	}
+	v.rollup = rollupOf(in.objects, len(in.sites), t.copies, t.well)
 	return v
+}
+
+// rollupOf puts counts together.
+func rollupOf(objects, clusters, applied, healthy int) *controlv1alpha1.Rollup {
+	copies := int64(objects) * int64(clusters)
+	return &controlv1alpha1.Rollup{
+		Objects: int64(objects), Clusters: int64(clusters), Copies: copies, Applied: int64(applied), Healthy: int64(healthy),
+		AppliedOf: fmt.Sprintf("%d/%d", applied, copies), HealthyOf: fmt.Sprintf("%d/%d", healthy, copies),
+	}
+}
+
+// health says whether what was delivered is well.
+func (t *tally) health(v *verdict, scope string) metav1.Condition {
+	const kind = controlv1alpha1.BindingConditionHealthy
+	switch {
+	case t.problemsCount > len(t.refused):
+		return no(kind, controlv1alpha1.ReasonUnhealthy, fmt.Sprintf("%d problems, see status.problems", t.problemsCount))
+	case v.applied.Status != metav1.ConditionTrue:
+		c := no(kind, controlv1alpha1.ReasonNotApplied, "see condition "+controlv1alpha1.BindingConditionApplied)
+		c.Status = v.applied.Status
+		return c
+	case len(t.progressing) > 0:
+		return no(kind, controlv1alpha1.ReasonProgressing, "waiting for: "+names(t.progressing))
+	case len(t.mute) > 0:
+		c := no(kind, controlv1alpha1.ReasonNotReported, "nothing is reported from: "+names(t.mute))
+		c.Status = metav1.ConditionUnknown
+		return c
+	}
+	return yes(kind, controlv1alpha1.ReasonHealthy, scope)
+}
+
+// wellbeing adds up how the objects do at a destination, and what it refused.
+func (t *tally) wellbeing(s *site, refused []string) {
+	w := s.wellbeing(t.now)
+	t.copies += w.applied
+	t.well += w.healthy
+	for _, text := range w.progressing {
+		t.progressing = append(t.progressing, s.name+": "+text)
+	}
+	if len(w.mute) > 0 {
+		t.mute = append(t.mute, s.name)
+	}
+	problems := slices.Clone(refused)
+	for _, text := range w.problems {
+		problems = append(problems, s.name+": "+text)
+	}
+	t.problemsCount += len(problems)
+	slices.Sort(problems)
+	t.problems = append(t.problems, problems[:min(len(problems), maxProblems-len(t.problems))]...)
+	if w.recheck > 0 && (t.recheck == 0 || w.recheck < t.recheck) {
+		t.recheck = w.recheck
+	}
 }
 
 func (t *tally) add(s *site) {
@@ -153,7 +223,10 @@ func (t *tally) add(s *site) {
 			t.waiting = append(t.waiting, text)
 		}
 	}
-	switch pending, silent := t.reports(s); {
+	refused := len(t.refused)
+	pending, silent := t.reports(s)
+	t.wellbeing(s, t.refused[refused:])
+	switch {
 	case pending || s.unseen:
 		t.applying = append(t.applying, s.name)
 	case silent:

@@ -194,6 +194,9 @@ func TestJudge(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.in.now = now
+			for i := range tc.in.sites {
+				tc.in.sites[i].wants = func(objref.Ref) bool { return true }
+			}
 			got := judge(tc.in)
 			text := func(c metav1.Condition) string { return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message) }
 			if diff := cmp.Diff([]string{tc.wantDelivered, tc.wantApplied}, []string{text(got.delivered), text(got.applied)}); diff != "" {

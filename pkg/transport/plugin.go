@@ -7,7 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/inventory"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -63,6 +65,11 @@ type Handler interface {
 	OnWork(before, after *plan.Work)
 	// OnDestination says that a destination was found or changed, or is gone (nil).
 	OnDestination(name string, destination *Destination)
+	// OnReport says how an object does in a cluster, as the cluster reported; nil if it reports nothing of it (any more). Calls come
+	// one after the other, but concurrently with the others.
+	OnReport(mailbox string, ref objref.Ref, verdict *health.Verdict)
+	// OnReports says what may be concluded if OnReport was not called. A Plugin without reports says ReportsNone, once.
+	OnReports(state Reports)
 	// OnSynced says that all works and destinations that existed at the start were told. It is called once.
 	OnSynced()
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/health"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
@@ -67,6 +69,7 @@ func (c *Controller) syncStatus(ctx context.Context, name string) (result, error
 		"metadata": map[string]any{"uid": binding.UID},
 		"status": map[string]any{
 			"conditions": status.Conditions, "observedGeneration": status.ObservedGeneration, "errors": status.Errors,
+			"problems": status.Problems, "rollup": status.Rollup,
 		},
 	})
 	if err != nil {
@@ -120,9 +123,9 @@ type situation struct {
 	now        time.Time
 }
 
-// complete tells whether all destinations were looked at.
+// complete tells whether all destinations were looked at, and what they report was read.
 func (in *situation) complete() bool {
-	return !slices.ContainsFunc(in.sites, func(s site) bool { return !s.known && s.problem == "" })
+	return !slices.ContainsFunc(in.sites, func(s site) bool { return s.problem == "" && (!s.known || s.reports == ReportsUnread) })
 }
 
 // site is one destination.
@@ -134,6 +137,10 @@ type site struct {
 	known bool
 	outcome
 	works []workReport
+	// wants tells which objects are to be there; verdict is what was reported of them, as far as reports says.
+	wants   func(objref.Ref) bool
+	verdict func(objref.Ref) (health.Verdict, bool)
+	reports Reports
 	// unseen tells that something was written that the works do not show yet.
 	unseen bool
 }
@@ -179,12 +186,14 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 	}
 	in.objects = p.desired.Len()
 	for _, name := range slices.Sorted(maps.Keys(p.destinations)) {
-		s := site{name: name, outcome: outcomes[name]}
+		s := site{name: name, outcome: outcomes[name], wants: p.desired.Wants}
 		s.known = s.desired == p.desired
 		owner, sure := c.owner(name)
 		switch {
 		case owner != nil:
 			s.known = s.known && !owner.outdated(p, name, s.properties)
+			s.reports = owner.reports.now()
+			s.verdict = func(ref objref.Ref) (health.Verdict, bool) { return owner.reports.of(name, ref) }
 			s.unseen = owner.expected.unmet(Key{Binding: p.name, Mailbox: name}, owner.store.of(p.uid, name), now)
 			// Looked up anew: a delivery may have met its expectation with newer works than those.
 			for _, work := range owner.store.of(p.uid, name) {
@@ -205,7 +214,7 @@ func decideStatus(old *controlv1alpha1.BindingStatus, in situation) (controlv1al
 		Conditions:         slices.Clone(old.Conditions),
 	}
 	v := judge(in)
-	conditions := []metav1.Condition{v.delivered, v.applied}
+	conditions := []metav1.Condition{v.delivered, v.applied, v.healthy}
 	if v.held != nil {
 		conditions = append(conditions, *v.held)
 	} else {
@@ -217,5 +226,9 @@ func decideStatus(old *controlv1alpha1.BindingStatus, in situation) (controlv1al
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
 	status.Errors = bound(v.errors)
+	status.Problems, status.Rollup = v.problems, v.rollup
+	if in.deleting {
+		status.Rollup = old.Rollup // what it was, while it goes
+	}
 	return status, v
 }

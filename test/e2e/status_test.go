@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -64,6 +65,23 @@ spec:
 	if _, there := delivered.GetLabels()[controlv1alpha1.LabelSingletonStatus]; there {
 		t.Errorf("the cluster got our label %s", controlv1alpha1.LabelSingletonStatus)
 	}
+
+	s.Log("what is well, and what is not, shows on the policy")
+	health := func(reason, healthy string, problems int) {
+		t.Helper()
+		testenv.Eventually(t, arrival, func() (bool, string) {
+			policy := s.observed()
+			c, rollup := meta.FindStatusCondition(policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionHealthy), policy.Status.Rollup
+			return c != nil && rollup != nil && c.Reason == reason && rollup.HealthyOf == healthy && len(policy.Status.Problems) == problems,
+				fmt.Sprintf("want %s %s, status %+v, %+v", reason, healthy, policy.Status, rollup)
+		})
+	}
+	health("Healthy", "2/2", 0)
+	s.patch("wds1", deployments, s.name, "server",
+		`{"spec":{"progressDeadlineSeconds":1,"template":{"spec":{"nodeSelector":{"no":"such"}}}}}`)
+	health("Unhealthy", "1/2", 1)
+	s.patch("wds1", deployments, s.name, "server", `{"spec":{"template":{"spec":{"nodeSelector":null}}}}`)
+	health("Healthy", "2/2", 0)
 
 	s.Log("it is cleared when no longer wanted")
 	s.remove("wds1", controlv1alpha1.BindingPolicies, "", s.name)

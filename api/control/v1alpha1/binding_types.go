@@ -12,8 +12,11 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=bdg
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="DELIVERED",type=string,JSONPath=`.status.conditions[?(@.type=="Delivered")].status`
-// +kubebuilder:printcolumn:name="APPLIED",type=string,JSONPath=`.status.conditions[?(@.type=="Applied")].status`
+// +kubebuilder:printcolumn:name="OBJECTS",type=integer,JSONPath=`.status.rollup.objects`
+// +kubebuilder:printcolumn:name="CLUSTERS",type=integer,JSONPath=`.status.rollup.clusters`
+// +kubebuilder:printcolumn:name="APPLIED",type=string,JSONPath=`.status.rollup.appliedOf`
+// +kubebuilder:printcolumn:name="HEALTHY",type=string,JSONPath=`.status.rollup.healthyOf`
+// +kubebuilder:printcolumn:name="DELIVERED",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Delivered")].status`
 // +kubebuilder:printcolumn:name="REASON",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Applied")].reason`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type Binding struct {
@@ -118,7 +121,7 @@ type NamespaceScopeDownsyncObject struct {
 
 // BindingStatus is what the transport-controller observed.
 type BindingStatus struct {
-	// conditions are Delivered and Applied; see the constants BindingCondition….
+	// conditions are Delivered, Applied, Healthy and Held; see the constants BindingCondition….
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -132,6 +135,31 @@ type BindingStatus struct {
 	// +optional
 	// +listType=atomic
 	Errors []string `json:"errors,omitempty"`
+
+	// problems are the first of the objects that are not well in a cluster, each with the cluster, the object and what it says
+	// of itself. Sorted; at most ten, and one entry that counts the rest.
+	// +optional
+	// +listType=atomic
+	Problems []string `json:"problems,omitempty"`
+
+	// rollup counts what is where.
+	// +optional
+	Rollup *Rollup `json:"rollup,omitempty"`
+}
+
+// Rollup counts copies: a copy is one object in one cluster.
+type Rollup struct {
+	// objects and clusters are how many there are to be.
+	Objects  int64 `json:"objects"`
+	Clusters int64 `json:"clusters"`
+	// copies is how many there are to be.
+	Copies int64 `json:"copies"`
+	// applied is how many are in their clusters at their current content, healthy how many of these are well.
+	Applied int64 `json:"applied"`
+	Healthy int64 `json:"healthy"`
+	// appliedOf and healthyOf say the same beside copies, for people: "98/100".
+	AppliedOf string `json:"appliedOf"`
+	HealthyOf string `json:"healthyOf"`
 }
 
 // BindingList is a list of Bindings.

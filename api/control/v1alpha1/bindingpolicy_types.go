@@ -24,6 +24,10 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=bp
 // +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="OBJECTS",type=integer,JSONPath=`.status.rollup.objects`
+// +kubebuilder:printcolumn:name="CLUSTERS",type=integer,JSONPath=`.status.rollup.clusters`
+// +kubebuilder:printcolumn:name="APPLIED",type=string,JSONPath=`.status.rollup.appliedOf`
+// +kubebuilder:printcolumn:name="HEALTHY",type=string,JSONPath=`.status.rollup.healthyOf`
 // +kubebuilder:printcolumn:name="SYNCED",type=string,JSONPath=`.status.conditions[?(@.type=="Synced")].status`
 // +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="REASON",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
@@ -137,7 +141,7 @@ type DownsyncModulation struct {
 
 // BindingPolicyStatus is what the binding-controller observed.
 type BindingPolicyStatus struct {
-	// conditions are Synced and Ready; see the constants BindingPolicyCondition….
+	// conditions are Synced, Ready, Held, Delivered, Applied and Healthy; see the constants BindingPolicyCondition….
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -152,6 +156,16 @@ type BindingPolicyStatus struct {
 	// +optional
 	// +listType=atomic
 	Errors []string `json:"errors,omitempty"`
+
+	// problems are the first of the objects that are not well in a cluster, each with the cluster, the object and what it says
+	// of itself. At most ten, and one entry that counts the rest.
+	// +optional
+	// +listType=atomic
+	Problems []string `json:"problems,omitempty"`
+
+	// rollup counts what is where, over all Bindings of the policy.
+	// +optional
+	Rollup *Rollup `json:"rollup,omitempty"`
 }
 
 // BindingPolicyList is a list of BindingPolicies.

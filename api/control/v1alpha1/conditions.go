@@ -47,6 +47,12 @@ const (
 	// Reasons when False:
 	//   - ReconcileError: some are missing, or have errors; the message names them.
 	BindingPolicyConditionCollectors = "StatusCollectorsAvailable"
+
+	// BindingPolicyConditionDelivered, BindingPolicyConditionApplied and BindingPolicyConditionHealthy are those of the policy's
+	// Bindings, of several the worst, with their reasons.
+	BindingPolicyConditionDelivered = BindingConditionDelivered
+	BindingPolicyConditionApplied   = BindingConditionApplied
+	BindingPolicyConditionHealthy   = BindingConditionHealthy
 )
 
 // Conditions of Binding. Owner of all of them: transport-controller.
@@ -89,6 +95,20 @@ const (
 	// Reasons when Unknown:
 	//   - NotReported: some clusters never report, since nobody can reach them; the message names them.
 	BindingConditionApplied = "Applied"
+
+	// BindingConditionHealthy says whether the objects do in the clusters what they are for, as far as their statuses tell.
+	//
+	// Reasons when True:
+	//   - Healthy
+	//
+	// Reasons when False:
+	//   - Unhealthy: some objects say that something is wrong, or should report and do not; status.problems says which.
+	//   - Progressing: some objects are on their way; the message names them.
+	//   - NotApplied: see condition Applied. Healthy is Unknown if that is.
+	//
+	// Reasons when Unknown:
+	//   - NotReported: from some clusters nobody reports; the message names them.
+	BindingConditionHealthy = "Healthy"
 )
 
 // Conditions of ManagedCluster. Owner: binding-controller.
@@ -118,6 +138,9 @@ const (
 	ReasonDelivered    = "Delivered"
 	ReasonDelivering   = "Delivering"
 	ReasonFailed       = "Failed"
+	ReasonHealthy      = "Healthy"
+	ReasonUnhealthy    = "Unhealthy"
+	ReasonProgressing  = "Progressing"
 	ReasonApplied      = "Applied"
 	ReasonApplying     = "Applying"
 	ReasonNotReported  = "NotReported"

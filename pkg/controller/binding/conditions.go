@@ -60,6 +60,14 @@ func statusOf(in *input, d done) *controlv1alpha1.BindingPolicyStatus {
 		ready = *stored
 	}
 	set(ready)
+	if d.binding != nil && ownedBy(d.binding, string(in.policy.UID)) {
+		for _, kind := range transported {
+			if c := condition(d.binding, kind); c != nil {
+				set(*c)
+			}
+		}
+		status.Problems, status.Rollup = d.binding.Status.Problems, d.binding.Status.Rollup
+	}
 	return status
 }
 
@@ -191,12 +199,63 @@ func merge(bindings []*controlv1alpha1.Binding) *controlv1alpha1.Binding {
 		}
 		merged.Status.Errors = append(merged.Status.Errors, b.Status.Errors...)
 	}
-	for _, kind := range []string{controlv1alpha1.BindingConditionDelivered, controlv1alpha1.BindingConditionApplied} {
+	for _, kind := range transported {
 		if worst := worstOf(bindings, kind); worst != nil {
 			meta.SetStatusCondition(&merged.Status.Conditions, *worst)
 		}
 	}
+	merged.Status.Rollup = addUp(bindings)
+	merged.Status.Problems = firstProblems(bindings)
 	return merged
+}
+
+// firstProblems returns the first problems of all Bindings, and how many more there are.
+func firstProblems(bindings []*controlv1alpha1.Binding) []string {
+	const most = 10
+	var all []string
+	more := 0
+	for _, b := range bindings {
+		for _, text := range b.Status.Problems {
+			n := 0
+			if _, err := fmt.Sscanf(text, "… and %d more", &n); err == nil {
+				more += n
+				continue
+			}
+			all = append(all, text)
+		}
+	}
+	slices.Sort(all)
+	if left := len(all) - most; left > 0 {
+		all, more = all[:most], more+left
+	}
+	if more > 0 {
+		all = append(all, fmt.Sprintf("… and %d more", more))
+	}
+	return all
+}
+
+// transported are the conditions of Bindings that policies show too.
+var transported = []string{
+	controlv1alpha1.BindingConditionDelivered, controlv1alpha1.BindingConditionApplied, controlv1alpha1.BindingConditionHealthy,
+}
+
+// addUp adds up what the Bindings of a policy count; all have the same clusters. Nil as long as one has not counted.
+func addUp(bindings []*controlv1alpha1.Binding) *controlv1alpha1.Rollup {
+	var sum controlv1alpha1.Rollup
+	for _, b := range bindings {
+		r := b.Status.Rollup
+		if r == nil {
+			return nil
+		}
+		sum.Objects += r.Objects
+		sum.Clusters = max(sum.Clusters, r.Clusters)
+		sum.Copies += r.Copies
+		sum.Applied += r.Applied
+		sum.Healthy += r.Healthy
+	}
+	sum.AppliedOf = fmt.Sprintf("%d/%d", sum.Applied, sum.Copies)
+	sum.HealthyOf = fmt.Sprintf("%d/%d", sum.Healthy, sum.Copies)
+	return &sum
 }
 
 // worstOf returns the worst condition of the kind, with the messages of all that are as bad; nil if one of the Bindings has none.

@@ -217,6 +217,7 @@ func TestMerge(t *testing.T) {
 		want           []string
 		wantUnobserved bool
 	}{
+		"One":    {[]*controlv1alpha1.Binding{of(no, no, "1", "x")}, []string{"False 1", "False 1", "x"}, false},
 		"All":    {[]*controlv1alpha1.Binding{of(yes, yes, "1"), of(yes, yes, "2")}, []string{"True 1; 2", "True 1; 2"}, false},
 		"Worst":  {[]*controlv1alpha1.Binding{of(yes, unknown, "1", "x"), of(no, no, "2", "y"), of(no, unknown, "3")}, []string{"False 2; 3", "False 2", "x", "y"}, false},
 		"Behind": {[]*controlv1alpha1.Binding{of(yes, yes, "1"), behind}, []string{"True 1; 3", "True 1; 3"}, true},
@@ -242,6 +243,48 @@ func TestMerge(t *testing.T) {
 				t.Errorf("unobserved: %t", !tc.wantUnobserved)
 			}
 		})
+	}
+}
+
+// TestStatusShowsWhatTheBindingsSay: conditions, counts and problems of all Bindings are the policy's; of somebody else's none.
+func TestStatusShowsWhatTheBindingsSay(t *testing.T) {
+	in := someInput("a", "b")
+	first, second := someBinding("a"), someBinding("b")
+	first.Status.Problems = []string{"c1: a", "c3: a", "… and 3 more"}
+	second.Status.Problems = []string{"c2: b"}
+	first.Status.Rollup = &controlv1alpha1.Rollup{Objects: 2, Clusters: 3, Copies: 6, Applied: 5, Healthy: 4}
+	meta.SetStatusCondition(&second.Status.Conditions, metav1.Condition{Type: "Applied", Status: "False", Reason: "Failed"})
+	show := func() string {
+		status := statusOf(in, done{binding: in.merged()})
+		text := fmt.Sprint(status.Problems)
+		if r := status.Rollup; r != nil {
+			text += fmt.Sprintf(" %d objects, %d clusters, applied %s, healthy %s", r.Objects, r.Clusters, r.AppliedOf, r.HealthyOf)
+		}
+		for _, kind := range transported {
+			if c := meta.FindStatusCondition(status.Conditions, kind); c != nil {
+				text += fmt.Sprintf(" %s=%s/%d", c.Type, c.Status, c.ObservedGeneration)
+			}
+		}
+		return text
+	}
+	in.binding, in.overflow = first, []*controlv1alpha1.Binding{second}
+	if got, want := show(), "[c1: a c2: b c3: a … and 3 more] Delivered=True/3 Applied=False/3"; got != want {
+		t.Errorf("not all have counted:\n got %s\nwant %s", got, want)
+	}
+	second.Status.Rollup = &controlv1alpha1.Rollup{Objects: 1, Clusters: 3, Copies: 3, Applied: 3, Healthy: 3}
+	if got, want := show(), "[c1: a c2: b c3: a … and 3 more] 3 objects, 3 clusters, applied 8/9, healthy 7/9 Delivered=True/3 Applied=False/3"; got != want {
+		t.Errorf("all have counted:\n got %s\nwant %s", got, want)
+	}
+	for i := range 12 {
+		second.Status.Problems = append(second.Status.Problems, fmt.Sprintf("c4: %02d", i))
+	}
+	if got := firstProblems(in.bindings()); len(got) != 11 || got[0] != "c1: a" || got[10] != "… and 8 more" {
+		t.Errorf("problems %q", got)
+	}
+	in.binding, in.overflow = first, nil
+	first.OwnerReferences = nil
+	if got := show(); got != "[]" {
+		t.Errorf("somebody else's Binding: %s", got)
 	}
 }
 
@@ -309,6 +352,9 @@ func TestStatus(t *testing.T) {
 			var got []string
 			if status != nil {
 				for _, c := range status.Conditions {
+					if slices.Contains(transported, c.Type) {
+						continue // the Binding's; see TestMerge
+					}
 					text := strings.TrimSuffix(fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message), ": ")
 					got = append(got, text)
 					if c.ObservedGeneration != 3 {

@@ -59,6 +59,14 @@ func eventsOf(before, after []metav1.Condition) []event {
 			tell(corev1.EventTypeWarning, ready.Reason, ready.Message)
 		}
 	}
+	if health := changed(controlv1alpha1.BindingPolicyConditionHealthy); health != nil {
+		switch health.Reason {
+		case controlv1alpha1.ReasonUnhealthy:
+			tell(corev1.EventTypeWarning, health.Reason, health.Message)
+		case controlv1alpha1.ReasonHealthy:
+			tell(corev1.EventTypeNormal, health.Reason, health.Message)
+		}
+	}
 	return told
 }
 

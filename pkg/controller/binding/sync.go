@@ -436,6 +436,8 @@ func (c *Controller) writeStatus(ctx context.Context, in *input, d done, want *c
 			"conditions":         want.Conditions,
 			"observedGeneration": want.ObservedGeneration,
 			"errors":             want.Errors, // null if none: it removes those that were
+			"problems":           want.Problems,
+			"rollup":             want.Rollup,
 		},
 	})
 	if err != nil {

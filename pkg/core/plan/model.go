@@ -53,7 +53,7 @@ type Item struct {
 	State State
 	// Reason and Message are what the destination said of a Failed object. The message may hold what the object holds.
 	Reason, Message string
-	// Since is when it began to fail at this generation, by the destination's clock, in seconds since 1970.
+	// Since is when it began to be Applied, or Failed, by the destination's clock, in seconds since 1970.
 	Since int64
 }
 
@@ -143,6 +143,12 @@ func (d *Desired) With(change func(*Object)) *Desired {
 		change(&varied.objects[i])
 	}
 	return &varied
+}
+
+// Wants tells whether the object is one of them.
+func (d *Desired) Wants(ref objref.Ref) bool {
+	_, ok := d.index[ref]
+	return ok
 }
 
 // Len returns the number of objects.

@@ -14,6 +14,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -49,6 +50,10 @@ func (r *recorder) OnDestination(name string, d *transport.Destination) {
 		r.properties[name] = d.Properties
 	}
 }
+
+func (r *recorder) OnReport(string, objref.Ref, *health.Verdict) {}
+
+func (r *recorder) OnReports(transport.Reports) {}
 
 func (r *recorder) OnSynced() { r.synced++ }
 

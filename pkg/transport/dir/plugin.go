@@ -112,6 +112,7 @@ func (p *Plugin) Run(ctx context.Context, handler transport.Handler) error {
 			trouble = ""
 			if !synced {
 				synced = true
+				handler.OnReports(transport.ReportsNone)
 				handler.OnSynced()
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport"
@@ -54,6 +55,7 @@ type Plugin struct {
 	works     workclient.Interface
 	clusters  clusterclient.Interface
 	core      kubernetes.Interface
+	control   *client.Client
 	writer    *write.Writer
 	manifests *manifests
 }
@@ -77,11 +79,15 @@ func New(config Config) (*Plugin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build client for ConfigMaps: %w", err)
 	}
+	control, err := client.New(config.Hub)
+	if err != nil {
+		return nil, err
+	}
 	writer, err := write.New(config.Hub, config.Space, FieldManager)
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{config: config, works: works, clusters: clusters, core: core, writer: writer, manifests: newManifests()}, nil
+	return &Plugin{config: config, works: works, clusters: clusters, core: core, control: control, writer: writer, manifests: newManifests()}, nil
 }
 
 // Run implements transport.Plugin.
@@ -106,7 +112,17 @@ func (p *Plugin) Run(ctx context.Context, handler transport.Handler) error {
 	if err != nil {
 		return err
 	}
+	reports, reportsTold, err := p.reportInformer(handler)
+	if err != nil {
+		return err
+	}
 	var running sync.WaitGroup
+	running.Go(func() { reports.RunWithContext(ctx) })
+	running.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), reportsTold.HasSynced) {
+			handler.OnReports(transport.ReportsRead)
+		}
+	})
 	running.Go(func() { works.RunWithContext(ctx) })
 	running.Go(func() { clusters.RunWithContext(ctx) })
 	running.Go(func() { destinations.run(ctx) })

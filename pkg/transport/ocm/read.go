@@ -228,6 +228,7 @@ func (r reports) apply(item *plan.Item, kind schema.GroupKind, namespace, name s
 	case applied == nil:
 	case applied.Status == metav1.ConditionTrue:
 		item.State = plan.Applied
+		item.Since = applied.LastTransitionTime.Unix()
 	default:
 		item.State = plan.Failed
 		item.Reason = one(applied.Reason)

@@ -30,11 +30,13 @@ type agent struct {
 	fails func(manifest string) string
 	// offline lists clusters that do not answer.
 	offline map[string]bool
-	again   chan struct{}
+	// said is what was reported last of each work.
+	said  map[types.UID]string
+	again chan struct{}
 }
 
 func newAgent(e *environment) *agent {
-	a := &agent{e: e, prefix: e.name + "-", fails: func(string) string { return "" }, offline: map[string]bool{}, again: make(chan struct{}, 1)}
+	a := &agent{e: e, prefix: e.name + "-", fails: func(string) string { return "" }, offline: map[string]bool{}, said: map[types.UID]string{}, again: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(e.t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(e.its, ocm.ManifestWorks, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	handle := func(obj any) {
@@ -100,7 +102,9 @@ func (a *agent) answer(ctx context.Context, obj *unstructured.Unstructured) {
 		return
 	}
 	status := report(a.e, &work, fails)
-	if samePayload(status, work.Status) {
+	// What was said last may not be in this event yet: to say it again would be another write to the work.
+	payload := payloadOf(status)
+	if payload == payloadOf(work.Status) || !a.say(work.UID, payload) {
 		return
 	}
 	raw, err := json.Marshal(map[string]any{"status": status})
@@ -109,20 +113,26 @@ func (a *agent) answer(ctx context.Context, obj *unstructured.Unstructured) {
 	}
 }
 
-// samePayload compares what reports say, not when.
-func samePayload(a, b workv1.ManifestWorkStatus) bool {
-	without := func(s workv1.ManifestWorkStatus) string {
-		s = *s.DeepCopy()
-		for i := range s.ResourceStatus.Manifests {
-			for j := range s.ResourceStatus.Manifests[i].Conditions {
-				s.ResourceStatus.Manifests[i].Conditions[j].LastTransitionTime = metav1.Time{}
-			}
+// say tells whether that was not what was said of the work last.
+func (a *agent) say(uid types.UID, payload string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before, known := a.said[uid]
+	a.said[uid] = payload
+	return !known || before != payload
+}
+
+// payloadOf returns what a report says, not when.
+func payloadOf(s workv1.ManifestWorkStatus) string {
+	s = *s.DeepCopy()
+	for i := range s.ResourceStatus.Manifests {
+		for j := range s.ResourceStatus.Manifests[i].Conditions {
+			s.ResourceStatus.Manifests[i].Conditions[j].LastTransitionTime = metav1.Time{}
 		}
-		s.Conditions = nil
-		raw, _ := json.Marshal(s)
-		return string(raw)
 	}
-	return without(a) == without(b)
+	s.Conditions = nil
+	raw, _ := json.Marshal(s)
+	return string(raw)
 }
 
 func report(e *environment, work *workv1.ManifestWork, fails func(string) string) workv1.ManifestWorkStatus {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -46,6 +47,17 @@ type mirror struct {
 	works        map[string]*plan.Work
 	destinations map[string]bool
 	synced       bool
+	reports      transport.Reports
+}
+
+func (m *mirror) OnReport(mailbox string, ref objref.Ref, _ *health.Verdict) {
+	m.t.Errorf("%s: a report on %s that nobody made", mailbox, ref)
+}
+
+func (m *mirror) OnReports(state transport.Reports) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reports = state
 }
 
 func (m *mirror) OnWork(before, after *plan.Work) {
@@ -268,7 +280,7 @@ func observe(t *testing.T, s subject, wds types.UID) (transport.Plugin, *mirror,
 	testenv.Eventually(t, patience, func() (bool, string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.synced, "the plugin has not told everything"
+		return m.synced && m.reports != transport.ReportsUnread, "the plugin has not told everything"
 	})
 	return plugin, m, stop
 }

@@ -60,13 +60,16 @@ var (
 	services         = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 	jobs             = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 	roles            = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	workStatuses     = controlv1alpha1.WorkStatuses
 	crds             = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
+
+const workStatusCRD = "../../../config/crd/control.kubestellar.io_workstatuses.yaml"
 
 var kinds = map[string]string{
 	"namespaces": "Namespace", "configmaps": "ConfigMap", "secrets": "Secret", "services": "Service", "deployments": "Deployment",
 	"jobs": "Job", "clusterroles": "ClusterRole", "customresourcedefinitions": "CustomResourceDefinition", "bindings": "Binding", "customtransforms": "CustomTransform",
-	"manifestworks": "ManifestWork", "managedclusters": "ManagedCluster",
+	"manifestworks": "ManifestWork", "managedclusters": "ManagedCluster", "workstatuses": "WorkStatus",
 }
 
 // environment is what a test works with: both spaces as a user sees them.
@@ -103,6 +106,7 @@ func newEnvironment(t *testing.T) *environment {
 		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_customtransforms.yaml", customTransforms)
 		e.install("its1", e.its, filepath.Join(api, "cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml"), ocm.ManagedClusters)
 		e.install("its1", e.its, filepath.Join(api, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"), ocm.ManifestWorks)
+		e.install("its1", e.its, workStatusCRD, workStatuses)
 	})
 	e.create(namespaces, "", e.name, nil)
 	e.agent = newAgent(e)
@@ -148,7 +152,7 @@ func (e *environment) install(space string, c dynamic.Interface, file string, re
 }
 
 func (e *environment) client(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	if resource == ocm.ManagedClusters || resource == ocm.ManifestWorks {
+	if resource == ocm.ManagedClusters || resource == ocm.ManifestWorks || resource == workStatuses {
 		return e.its.Resource(resource)
 	}
 	return e.wds.Resource(resource)

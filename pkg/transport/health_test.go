@@ -1,0 +1,173 @@
+package transport
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/health"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+)
+
+var nginx = objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "nginx"}
+
+func TestHealth(t *testing.T) {
+	was := func(ref objref.Ref, ago time.Duration) plan.Item {
+		return plan.Item{Ref: ref, State: plan.Applied, Since: now.Add(-ago).Unix()}
+	}
+	said := func(s site, verdicts map[objref.Ref]health.Verdict) site {
+		s.wants = func(ref objref.Ref) bool { return ref != password }
+		s.verdict = func(ref objref.Ref) (health.Verdict, bool) {
+			v, ok := verdicts[ref]
+			return v, ok
+		}
+		s.reports = ReportsRead
+		return s
+	}
+	in := func(state Reports, sites ...site) situation {
+		for i := range sites {
+			sites[i].reports = state
+		}
+		return situation{objects: 2, sites: sites, now: now}
+	}
+	well := map[objref.Ref]health.Verdict{nginx: {}}
+	ill := map[objref.Ref]health.Verdict{nginx: {State: health.Unhealthy, Message: "out of quota"}}
+	starting := map[objref.Ref]health.Verdict{nginx: {State: health.Progressing, Message: "0 of 1"}}
+	both := []plan.Item{was(settings, time.Hour), was(nginx, time.Hour)}
+	moving := siteWith("a", both...)
+	moving.works = append(moving.works, workReport{Work: &plan.Work{Items: []plan.Item{was(nginx, 0), was(password, 0)}}})
+	leaving := siteWith("a", both...)
+	leaving.works = append(leaving.works, workReport{Work: &plan.Work{Deleting: true, Items: both}})
+	var many []site
+	for i := range 12 {
+		many = append(many, said(siteWith(fmt.Sprintf("c%02d", i), both...), ill))
+	}
+	cases := map[string]struct {
+		in               situation
+		want             string
+		applied, healthy string
+		problems         []string
+		recheck          time.Duration
+	}{
+		"Well": {
+			in:      in(ReportsRead, said(siteWith("a", both...), well), said(siteWith("b", both...), well)),
+			want:    "True Healthy: 2 objects for 2 clusters",
+			applied: "4/4", healthy: "4/4",
+		},
+		"Ill": {
+			in:      in(ReportsRead, said(siteWith("a", both...), well), said(siteWith("b", both...), ill)),
+			want:    "False Unhealthy: 1 problems, see status.problems",
+			applied: "4/4", healthy: "3/4",
+			problems: []string{"b: deployments.apps web/nginx: out of quota"},
+		},
+		"Starting": {
+			in:      in(ReportsRead, said(siteWith("a", both...), starting)),
+			want:    "False Progressing: waiting for: a: deployments.apps web/nginx (0 of 1)",
+			applied: "2/2", healthy: "1/2",
+		},
+		"NotReportedYet": {
+			in:      in(ReportsRead, said(siteWith("a", was(settings, time.Hour), was(nginx, 10*time.Second)), nil)),
+			want:    "False Progressing: waiting for: a: deployments.apps web/nginx (not reported yet)",
+			applied: "2/2", healthy: "1/2", recheck: 20 * time.Second,
+		},
+		"Missing": {
+			in:      in(ReportsRead, said(siteWith("a", both...), nil)),
+			want:    "False Unhealthy: 1 problems, see status.problems",
+			applied: "2/2", healthy: "1/2",
+			problems: []string{"a: deployments.apps web/nginx: was applied, and the cluster does not report on it"},
+		},
+		"NobodyReports": {
+			in:      in(ReportsNone, said(siteWith("a", both...), nil)),
+			want:    "Unknown NotReported: nothing is reported from: a",
+			applied: "2/2", healthy: "1/2",
+		},
+		"Refused": {
+			in:      in(ReportsRead, said(siteWith("a", was(settings, 0), failed(nginx, "no room", time.Hour)), well)),
+			want:    "False NotApplied: see condition Applied",
+			applied: "1/2", healthy: "1/2",
+			problems: []string{"a: deployments.apps web/nginx: no room"},
+		},
+		"InTwoWorks": {
+			in:      in(ReportsRead, said(moving, well)),
+			want:    "True Healthy: 2 objects for 1 clusters",
+			applied: "2/2", healthy: "2/2",
+		},
+		"WorkLeaves": {
+			in:      in(ReportsRead, said(leaving, well)),
+			want:    "True Healthy: 2 objects for 1 clusters",
+			applied: "2/2", healthy: "2/2",
+		},
+		"Observed": {
+			in:      in(ReportsRead, said(siteWith("a", was(settings, 0), plan.Item{Ref: nginx, State: plan.Applied, Options: plan.Options{Observe: true}}), well)),
+			want:    "True Healthy: 2 objects for 1 clusters",
+			applied: "1/2", healthy: "1/2",
+		},
+		"Many": {
+			in:      in(ReportsRead, many...),
+			want:    "False Unhealthy: 12 problems, see status.problems",
+			applied: "24/24", healthy: "12/24",
+			problems: func() (texts []string) {
+				for i := range 10 {
+					texts = append(texts, fmt.Sprintf("c%02d: deployments.apps web/nginx: out of quota", i))
+				}
+				return append(texts, "… and 2 more")
+			}(),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := judge(tc.in)
+			if text := fmt.Sprintf("%s %s: %s", got.healthy.Status, got.healthy.Reason, got.healthy.Message); text != tc.want {
+				t.Errorf("got  %s\nwant %s", text, tc.want)
+			}
+			if got.rollup.AppliedOf != tc.applied || got.rollup.HealthyOf != tc.healthy {
+				t.Errorf("applied %s, healthy %s; want %s, %s", got.rollup.AppliedOf, got.rollup.HealthyOf, tc.applied, tc.healthy)
+			}
+			if diff := cmp.Diff(tc.problems, got.problems); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+			if got.recheck != tc.recheck {
+				t.Errorf("recheck %s, want %s", got.recheck, tc.recheck)
+			}
+		})
+	}
+}
+
+// TestDeletionKeepsCounts: while a Binding goes, what it was is not counted anew.
+func TestDeletionKeepsCounts(t *testing.T) {
+	old := &controlv1alpha1.BindingStatus{Rollup: rollupOf(2, 3, 6, 5)}
+	status, _ := decideStatus(old, situation{deleting: true, now: now})
+	if status.Rollup == nil || status.Rollup.HealthyOf != "5/6" {
+		t.Errorf("rollup %+v", status.Rollup)
+	}
+	for _, c := range status.Conditions {
+		if c.Status != metav1.ConditionFalse {
+			t.Errorf("%s is %s", c.Type, c.Status)
+		}
+	}
+}
+
+func TestReportsAreNewsOnce(t *testing.T) {
+	var r reports
+	ill := &health.Verdict{State: health.Unhealthy, Message: "x"}
+	steps := []struct {
+		verdict *health.Verdict
+		want    bool
+	}{{nil, false}, {&health.Verdict{}, true}, {&health.Verdict{}, false}, {ill, true}, {ill, false}, {nil, true}, {nil, false}}
+	for i, step := range steps {
+		if got := r.set("a", nginx, step.verdict); got != step.want {
+			t.Errorf("step %d: news: %t", i, got)
+		}
+	}
+	if len(r.verdicts) != 0 {
+		t.Errorf("what is gone is kept: %v", r.verdicts)
+	}
+	if !r.become(ReportsRead) || r.become(ReportsRead) || r.now() != ReportsRead {
+		t.Error("the state is not told once")
+	}
+}

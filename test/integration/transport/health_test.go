@@ -1,0 +1,79 @@
+package transport
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+// TestHealth: what agents report of objects shows in the counts, the problems and the condition Healthy of the Binding; nothing is
+// concluded where nobody reports, and a restart writes nothing.
+func TestHealth(t *testing.T) {
+	e := newEnvironment(t)
+	sites := e.clusters(2)
+	crd := workStatuses.GroupResource().String()
+	if err := e.its.Resource(crds).Delete(t.Context(), crd, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, func() (bool, string) {
+		_, err := e.its.Resource(workStatuses).List(t.Context(), metav1.ListOptions{})
+		return err != nil, "WorkStatuses are still served"
+	})
+	c := e.start(roomy)
+	e.create(services, e.name, "web", map[string]any{"spec": map[string]any{"ports": []any{map[string]any{"port": int64(80)}}}})
+	e.bind(sites, e.configMap("one", "1"), entry{resource: services, namespace: e.name, name: "web"})
+	expect := func(status metav1.ConditionStatus, reason, healthy string, problems ...string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			b := e.binding()
+			for _, c := range b.Status.Conditions {
+				if c.Type == controlv1alpha1.BindingConditionHealthy && b.Status.Rollup != nil {
+					return c.Status == status && c.Reason == reason && b.Status.Rollup.AppliedOf == "4/4" && b.Status.Rollup.HealthyOf == healthy &&
+						slices.Equal(b.Status.Problems, problems), fmt.Sprintf("%s %s: %s, %+v, problems %q", c.Status, c.Reason, c.Message, b.Status.Rollup, b.Status.Problems)
+				}
+			}
+			return false, "no condition Healthy"
+		})
+	}
+	// ConfigMaps have no health; nobody reports of the Services.
+	expect("Unknown", "NotReported", "2/4")
+
+	e.install("its1", e.its, workStatusCRD, workStatuses)
+	expect("False", "Progressing", "2/4")
+	web := objref.Ref{Resource: "services", Namespace: e.name, Name: "web"}
+	say := func(site, status string) {
+		t.Helper()
+		e.patch(workStatuses, site, corestatus.ReportName(web), `{"status":`+status+`}`, "status")
+	}
+	for _, site := range sites {
+		e.create(workStatuses, site, corestatus.ReportName(web), map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{controlv1alpha1.LabelWDSUID: string(e.wdsUID())}},
+			"spec":     map[string]any{"sourceRef": map[string]any{"group": "", "version": "v1", "resource": "services", "kind": "Service", "namespace": e.name, "name": "web"}},
+		})
+	}
+	expect("True", "Healthy", "4/4")
+	say(sites[1], `{"conditions":[{"type":"Ready","status":"False","reason":"NoPort","message":"taken"}]}`)
+	expect("False", "Unhealthy", "3/4", sites[1]+": services "+e.name+"/web: NoPort: taken")
+
+	c.stop()
+	c = e.start(roomy)
+	quiet(t, c)
+	say(sites[1], `{"conditions":[{"type":"Ready","status":"True","reason":"Fine","message":""}]}`)
+	expect("True", "Healthy", "4/4")
+
+	// What was written by hand beside the agent's report says nothing.
+	e.create(workStatuses, sites[0], "by-hand", map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{controlv1alpha1.LabelWDSUID: string(e.wdsUID())}},
+		"spec":     map[string]any{"sourceRef": map[string]any{"group": "", "version": "v1", "resource": "services", "kind": "Service", "namespace": e.name, "name": "web"}},
+	})
+	e.patch(workStatuses, sites[0], "by-hand", `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Forged","message":""}]}}`, "status")
+	e.delete(workStatuses, sites[1], corestatus.ReportName(web))
+	expect("False", "Progressing", "3/4")
+}
