@@ -45,6 +45,9 @@ type changing struct {
 	// objects and refs are those whose Requests may have changed.
 	objects map[*object]struct{}
 	refs    map[objref.Ref]struct{}
+	// pairs are those whose Collections may have changed, relabelled the cluster whose labels did.
+	pairs      map[Pair]struct{}
+	relabelled string
 }
 
 // change runs one change of the Index and tells the Observer.
@@ -56,6 +59,12 @@ func (x *Index) change(do func(*changing)) Changes {
 	x.mu.Unlock()
 	if len(refs) > 0 {
 		x.observer.OnRequests(refs)
+	}
+	if len(c.pairs) > 0 {
+		x.collections.OnCollections(slices.Collect(maps.Keys(c.pairs)))
+	}
+	if c.relabelled != "" {
+		x.collections.OnClusterLabels(c.relabelled)
 	}
 	return c.changes
 }
@@ -82,6 +91,9 @@ func (c *changing) workload(o *object) {
 func (c *changing) version(o *object) {
 	for _, m := range o.matches {
 		c.policy(m.policy, ChangedVersions)
+		if collects(m.modulation) {
+			c.collection(m.policy, o.ref())
+		}
 	}
 }
 
@@ -90,6 +102,7 @@ func (c *changing) destinations(p *policy) {
 	p.sorted = nil
 	c.policy(p, ChangedDestinations)
 	c.requestsOf(p)
+	c.collectionsOf(p)
 }
 
 // requestsOf notes that the Requests of all objects of the policy that it wants a status of may have changed.

@@ -19,6 +19,9 @@ func (x *Index) SetCluster(name string, labels map[string]string) Changes {
 			}
 			return
 		}
+		if !maps.Equal(before, labels) {
+			c.relabelled = name
+		}
 		for key := range changedKeys(before, labels) {
 			for p := range x.mentions[key] {
 				x.selectCluster(c, p, name, p.compiled.SelectsCluster(labels))

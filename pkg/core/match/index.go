@@ -17,8 +17,9 @@ import (
 // waits for those before it. Every method that tells it of a change returns the policies whose result changed by it, and
 // calls the Observer once the change is done.
 type Index struct {
-	observer Observer
-	seed     maphash.Seed
+	observer    Observer
+	collections CollectionObserver
+	seed        maphash.Seed
 
 	mu      sync.Mutex
 	catalog catalog
@@ -61,14 +62,15 @@ type policy struct {
 // NewIndex returns an empty Index.
 func NewIndex() *Index {
 	return &Index{
-		observer: nobody{},
-		seed:     maphash.MakeSeed(),
-		catalog:  newCatalog(),
-		finder:   newFinder(),
-		policies: map[string]*policy{},
-		held:     map[objref.Ref]map[*policy]struct{}{},
-		clusters: map[string]map[string]string{},
-		mentions: map[string]map[*policy]struct{}{},
+		observer:    nobody{},
+		collections: nobody{},
+		seed:        maphash.MakeSeed(),
+		catalog:     newCatalog(),
+		finder:      newFinder(),
+		policies:    map[string]*policy{},
+		held:        map[objref.Ref]map[*policy]struct{}{},
+		clusters:    map[string]map[string]string{},
+		mentions:    map[string]map[*policy]struct{}{},
 	}
 }
 
@@ -76,9 +78,14 @@ type nobody struct{}
 
 func (nobody) OnRequests([]objref.Ref)      {}
 func (nobody) OnKnown(schema.GroupResource) {}
+func (nobody) OnCollections([]Pair)         {}
+func (nobody) OnClusterLabels(string)       {}
 
 // Observe sets the Observer. Call it before the Index is told of anything.
 func (x *Index) Observe(observer Observer) { x.observer = observer }
+
+// ObserveCollections sets the CollectionObserver. Call it before the Index is told of anything.
+func (x *Index) ObserveCollections(observer CollectionObserver) { x.collections = observer }
 
 // IncludeGenerated makes workload of objects that controllers make in each namespace; see Generated. Call it before the Index is
 // told of anything.
@@ -156,6 +163,7 @@ func (x *Index) KeepClusters(name string, clusters []string) Changes {
 			c.destinations(p)
 		case !told:
 			c.requestsOf(p) // their Known may have changed
+			c.collectionsOf(p)
 		}
 	})
 }
@@ -191,6 +199,7 @@ func (x *Index) SetObject(in Resource, obj metav1.Object) Changes {
 			o.take(obj, x.seed)
 			x.catalog.insert(o)
 			x.rematch(c, o)
+			x.heldCollections(c, o.ref())
 			return
 		}
 		before := o.labels
@@ -202,6 +211,7 @@ func (x *Index) SetObject(in Resource, obj metav1.Object) Changes {
 		if content {
 			o.edited = true
 			c.version(o)
+			x.heldCollections(c, o.ref())
 		}
 	})
 }
@@ -253,10 +263,15 @@ func (x *Index) SetKnown(r Resource) {
 	x.catalog.resource(r).known = true
 	x.mu.Unlock()
 	if r.GroupResource() == namespaces {
-		x.observer.OnKnown(schema.GroupResource{})
+		x.nowKnown(schema.GroupResource{})
 		return
 	}
-	x.observer.OnKnown(r.GroupResource())
+	x.nowKnown(r.GroupResource())
+}
+
+func (x *Index) nowKnown(gr schema.GroupResource) {
+	x.observer.OnKnown(gr)
+	x.collections.OnKnown(gr)
 }
 
 // SetPoliciesKnown says that all policies that existed at the start were told of.
@@ -264,7 +279,7 @@ func (x *Index) SetPoliciesKnown() {
 	x.mu.Lock()
 	x.policiesKnown = true
 	x.mu.Unlock()
-	x.observer.OnKnown(schema.GroupResource{})
+	x.nowKnown(schema.GroupResource{})
 }
 
 // SetClustersKnown says that all clusters that existed at the start were told of, by every ITS.
@@ -272,7 +287,7 @@ func (x *Index) SetClustersKnown() {
 	x.mu.Lock()
 	x.clustersKnown = true
 	x.mu.Unlock()
-	x.observer.OnKnown(schema.GroupResource{})
+	x.nowKnown(schema.GroupResource{})
 }
 
 // Known tells whether all objects of the resource, and all Namespaces, that existed at the start were told of.
@@ -334,6 +349,9 @@ func (x *Index) hold(c *changing, p *policy, ref objref.Ref, modulation *control
 	if wantsStatus(modulation) {
 		c.requests(ref)
 	}
+	if collects(modulation) {
+		c.collection(p, ref)
+	}
 }
 
 // release takes back all that hold noted.
@@ -349,6 +367,9 @@ func (x *Index) release(c *changing, p *policy) {
 		if wantsStatus(modulation) {
 			c.requests(ref)
 		}
+		if collects(modulation) {
+			c.collection(p, ref)
+		}
 	}
 	clear(p.held)
 }
@@ -358,6 +379,7 @@ func (x *Index) deleteObject(c *changing, o *object) {
 		x.unmatch(c, o, m.policy)
 	}
 	x.catalog.remove(o)
+	x.heldCollections(c, o.ref())
 }
 
 func (x *Index) rematchNamespace(c *changing, name string) {
@@ -412,6 +434,9 @@ func (x *Index) match(c *changing, o *object, p *policy, modulation *controlv1al
 		if wantsStatus(modulation) {
 			c.object(o)
 		}
+		if collects(modulation) {
+			c.collection(p, o.ref())
+		}
 		return
 	}
 	before := o.matches[i].modulation
@@ -423,6 +448,9 @@ func (x *Index) match(c *changing, o *object, p *policy, modulation *controlv1al
 	if wantsStatus(before) || wantsStatus(modulation) {
 		c.object(o)
 	}
+	if collects(before) || collects(modulation) {
+		c.collection(p, o.ref())
+	}
 }
 
 // unmatch notes that the policy does not select the object.
@@ -433,6 +461,9 @@ func (x *Index) unmatch(c *changing, o *object, p *policy) {
 	}
 	if wantsStatus(o.matches[i].modulation) {
 		c.object(o) // before the policy leaves, so that it is told as well
+	}
+	if collects(o.matches[i].modulation) {
+		c.collection(p, o.ref())
 	}
 	last := len(o.matches) - 1
 	o.matches[i] = o.matches[last]

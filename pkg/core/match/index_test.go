@@ -195,7 +195,7 @@ func (w *world) step(t *testing.T, rnd *rand.Rand, index *Index, version int) (s
 		binding := &controlv1alpha1.BindingSpec{Destinations: []controlv1alpha1.Destination{{ClusterID: pick(rnd, "c0", "c1", "gone")}}}
 		binding.Workload.NamespaceScope = []controlv1alpha1.NamespaceScopeDownsyncClause{{
 			NamespaceScopeDownsyncObject: controlv1alpha1.NamespaceScopeDownsyncObject{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name},
-			DownsyncModulation:           modulation{WantSingletonReportedState: true},
+			DownsyncModulation:           modulation{WantSingletonReportedState: true, StatusCollectors: randomNames(rnd, "t", "s")},
 		}}
 		delete(w.policies, name)
 		w.held[name] = binding

@@ -22,8 +22,8 @@ type Policy struct {
 	clusters []labels.Selector
 	// clusterKeys are the label keys that the cluster selectors mention.
 	clusterKeys map[string]struct{}
-	// requests tells whether a clause asks for a status.
-	requests bool
+	// requests tells whether a clause asks for a status, collects whether one names StatusCollectors.
+	requests, collects bool
 }
 
 // clause is a compiled DownsyncPolicyClause. A nil test passes always.
@@ -60,6 +60,7 @@ func Compile(spec *controlv1alpha1.BindingPolicySpec) (*Policy, []string) {
 		c, found := compileClause(&spec.Downsync[i], path.Child("downsync").Index(i))
 		errs = append(errs, found...)
 		p.clauses = append(p.clauses, c)
+		p.collects = p.collects || collects(c.modulation)
 		p.requests = p.requests || wantsStatus(c.modulation)
 	}
 	if len(errs) == 0 {
@@ -197,6 +198,11 @@ func matchesAny(selectors []labels.Selector, of map[string]string) bool {
 // wantsStatus tells whether the modulation asks for a status. nil asks for nothing.
 func wantsStatus(m *controlv1alpha1.DownsyncModulation) bool {
 	return m != nil && (m.WantSingletonReportedState || m.WantMultiWECReportedState)
+}
+
+// collects tells whether the modulation names StatusCollectors.
+func collects(m *controlv1alpha1.DownsyncModulation) bool {
+	return m != nil && len(m.StatusCollectors) > 0
 }
 
 // mergeModulation returns what two clauses that select one object say together: booleans ORed, collectors united, sorted.

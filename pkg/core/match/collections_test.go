@@ -1,0 +1,153 @@
+package match
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// collecting notes what a CollectionObserver is told.
+type collecting struct {
+	pairs    map[Pair]bool
+	clusters map[string]bool
+	known    []schema.GroupResource
+}
+
+func (o *collecting) OnCollections(pairs []Pair) {
+	for _, pair := range pairs {
+		o.pairs[pair] = true
+	}
+}
+func (o *collecting) OnClusterLabels(cluster string)  { o.clusters[cluster] = true }
+func (o *collecting) OnKnown(gr schema.GroupResource) { o.known = append(o.known, gr) }
+
+func collections(index *Index) map[Pair]Collection {
+	all := map[Pair]Collection{}
+	for gr, r := range someResources {
+		for _, namespace := range []string{"", "n0", "n1", "n2"} {
+			for _, name := range []string{"o0", "o1", "o2", "o3"} {
+				if (namespace == "") != (r == clusterRoles) {
+					continue
+				}
+				for _, policy := range []string{"p0", "p1", "p2", "p3"} {
+					pair := Pair{objref.New(gr, namespace, name), policy}
+					all[pair] = index.Collection(pair)
+				}
+			}
+		}
+	}
+	return all
+}
+
+func sameCollection(a, b Collection) bool {
+	return a.Known == b.Known && a.UID == b.UID && a.Version == b.Version && slices.Equal(a.Collectors, b.Collectors) && slices.Equal(a.Clusters, b.Clusters)
+}
+
+// TestCollectionsAreTold: whatever happens, exactly what changed is told, and the answers are those of an Index that was told of the
+// outcome alone.
+func TestCollectionsAreTold(t *testing.T) {
+	for seed := range uint64(30) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		w, index, observer := newWorld(), NewIndex(), &collecting{}
+		index.ObserveCollections(observer)
+		for step := range 150 {
+			labels := map[string]map[string]string{}
+			for name := range w.clusters {
+				labels[name], _ = index.ClusterLabels(name)
+			}
+			before := collections(index)
+			observer.pairs, observer.clusters = map[Pair]bool{}, map[string]bool{}
+			what, _ := w.step(t, rnd, index, step+1)
+			where := fmt.Sprintf("seed %d step %d: %s", seed, step, what)
+			after := collections(index)
+			for pair, answer := range after {
+				if !sameCollection(before[pair], answer) && !observer.pairs[pair] {
+					t.Errorf("%s: %v changed and nobody was told:\n%s", where, pair, cmp.Diff(before[pair], answer))
+				}
+			}
+			for name, old := range labels {
+				now, known := index.ClusterLabels(name)
+				if known && !cmp.Equal(old, now) != observer.clusters[name] {
+					t.Errorf("%s: labels of %s changed from %v to %v, told: %t", where, name, old, now, observer.clusters[name])
+				}
+			}
+			if step%10 != 9 {
+				continue
+			}
+			if diff := cmp.Diff(collections(w.rebuild(t, rnd)), after, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("%s (-rebuilt +incremental):\n%s", where, diff)
+			}
+		}
+	}
+}
+
+func TestCollectionIsKnown(t *testing.T) {
+	ref := objref.New(configMaps.GroupResource(), "n0", "o0")
+	pair := Pair{ref, "p0"}
+	asks := &policySpec{
+		ClusterSelectors: []metav1.LabelSelector{{}},
+		Downsync: []clauseSpec{{
+			DownsyncObjectTest: objectTest{ObjectNames: []string{"*"}},
+			DownsyncModulation: modulation{StatusCollectors: []string{"t", "s"}},
+		}},
+	}
+	index, observer := NewIndex(), &collecting{pairs: map[Pair]bool{}, clusters: map[string]bool{}}
+	index.ObserveCollections(observer)
+	expect := func(what string, want Collection) {
+		t.Helper()
+		if diff := cmp.Diff(want, index.Collection(pair), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	expect("nothing read", Collection{})
+	index.SetPolicy("p0", mustCompile(t, asks))
+	index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "n0", Name: "o0", UID: "u", Generation: 1, ResourceVersion: "5"})
+	index.SetCluster("c0", map[string]string{"a": "b"})
+	want := Collection{Collectors: []string{"s", "t"}, Clusters: []string{"c0"}, UID: types.UID("u"), Version: "5"}
+	expect("seen, the rest not read", want)
+	index.SetPoliciesKnown()
+	index.SetKnown(configMaps)
+	index.SetKnown(Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}})
+	expect("clusters not read", want)
+	index.SetClustersKnown()
+	want.Known = true
+	expect("all read", want)
+	if len(observer.known) != 4 {
+		t.Errorf("told %d times that something is known", len(observer.known))
+	}
+
+	index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "n0", Name: "o0", UID: "u", Generation: 1, ResourceVersion: "6"})
+	expect("its status changed", want)
+	index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "n0", Name: "o0", UID: "u", Generation: 2, ResourceVersion: "7"})
+	want.Version = "7"
+	expect("its content changed", want)
+
+	// Whoever names no collectors asks for nothing, whatever else is known.
+	other := *asks
+	other.Downsync = []clauseSpec{{DownsyncObjectTest: objectTest{ObjectNames: []string{"*"}}}}
+	index.SetPolicy("p0", mustCompile(t, &other))
+	expect("no collectors", Collection{Known: true})
+	index.DeletePolicy("p0")
+	expect("no policy", Collection{Known: true})
+
+	index.HoldPolicy("p0", &controlv1alpha1.BindingSpec{
+		Destinations: []controlv1alpha1.Destination{{ClusterID: "c9"}},
+		Workload: controlv1alpha1.DownsyncObjectClauses{NamespaceScope: []controlv1alpha1.NamespaceScopeDownsyncClause{{
+			NamespaceScopeDownsyncObject: controlv1alpha1.NamespaceScopeDownsyncObject{Resource: "configmaps", Namespace: "n0", Name: "o0"},
+			DownsyncModulation:           modulation{StatusCollectors: []string{"z", "s", "z"}},
+		}}},
+	})
+	expect("held", Collection{Known: true, Collectors: []string{"s", "z"}, Clusters: []string{"c9"}, UID: "u", Version: "7"})
+	index.DeleteObject(ref)
+	expect("held, and gone", Collection{Known: true})
+}
