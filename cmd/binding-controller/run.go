@@ -124,6 +124,7 @@ func newStatus(wds *clusters.Space, bindings *binding.Running, read *reports.Rea
 		Objects:  bindings.Objects,
 		Client:   objects,
 		Writer:   bindings.Writer,
+		Troubles: bindings,
 		Clock:    clock.RealClock{},
 	})
 }

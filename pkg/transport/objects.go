@@ -205,6 +205,7 @@ func newer(a, b string) bool {
 var unnoticed = []string{
 	controlv1alpha1.LabelSingletonStatus,
 	controlv1alpha1.LabelMultiWECStatus,
+	controlv1alpha1.LabelExecutingCount,
 	"kubectl.kubernetes.io/last-applied-configuration",
 }
 

@@ -20,6 +20,10 @@ const (
 	// delivered. Owner: binding-controller.
 	LabelMultiWECStatus = "managed-by.kubestellar.io/multiwecstatus"
 
+	// LabelExecutingCount is put on an object of a WDS while its status is asked for: the number of clusters that it is asked of.
+	// It is not delivered. Owner: binding-controller.
+	LabelExecutingCount = "kubestellar.io/executing-count"
+
 	// ReportNamespace of a WDS holds the CombinedStatuses of cluster-scoped objects. Owner: binding-controller.
 	ReportNamespace = "kubestellar-report"
 
@@ -74,6 +78,17 @@ const (
 	// AnnotationOnRemoval, there too, says what becomes of the object in a cluster that it is no longer delivered to: "delete",
 	// or "orphan".
 	AnnotationOnRemoval = "starling.io/on-removal"
+
+	// AnnotationSourceGeneration is put on what is delivered of an object whose status is asked for: the generation of the object in
+	// the WDS. On a WorkStatus it says which content the copy in the cluster had. Owner: transport-controller, status-agent.
+	AnnotationSourceGeneration = "starling.io/source-generation"
+	// AnnotationGeneration is put on a WorkStatus beside it: the generation of the copy in the cluster. Owner: status-agent.
+	AnnotationGeneration = "starling.io/generation"
+
+	// ConditionIncomplete is the condition, in a status that is made of those of several clusters, that names the clusters which
+	// have not reported; while all have, it is not there. Its reason is ReasonNotReported, and so is that of conditions which would
+	// be well if all clusters had reported them.
+	ConditionIncomplete = "starling.io/Incomplete"
 
 	// AnnotationSafetyValve on a BindingPolicy, with the value "off", lets changes through that would take everything from most of
 	// its clusters. See BindingPolicyConditionHeld.

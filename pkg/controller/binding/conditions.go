@@ -304,7 +304,7 @@ func messageOf(c *metav1.Condition) string {
 
 // statusErrors are the user's mistakes and what the transport and the clusters said, sorted and bounded.
 func statusErrors(in *input, d done) []string {
-	errs := slices.Concat(in.invalid, in.mistakes, in.unserved)
+	errs := slices.Concat(in.invalid, in.mistakes, in.unserved, in.troubles)
 	if d.held != nil && in.valve.Release != "" {
 		errs = append(errs, fmt.Sprintf("metadata.annotations[%s]: %q is not the token of what is held now; see condition Held", controlv1alpha1.AnnotationReleaseHeld, in.valve.Release))
 	}

@@ -68,6 +68,8 @@ type Controller struct {
 	config     Config
 	inventory  *inventory
 	departures *departures
+	troubles   *troubles
+	started    time.Time
 	queue      workqueue.TypedRateLimitingInterface[string]
 	pace       *pace
 	writes     *ownWrites
@@ -121,6 +123,8 @@ func New(config Config) (*Controller, error) {
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: Name, Clock: config.Clock}),
 		pace:        newPace(config.Clock),
 		departures:  newDepartures(config.Clock),
+		troubles:    newTroubles(),
+		started:     config.Clock.Now(),
 		writes:      newOwnWrites(config.Clock),
 		specs:       map[string]spec{},
 		settled:     map[string]settled{},

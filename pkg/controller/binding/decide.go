@@ -38,6 +38,9 @@ type input struct {
 	// valve says how the policy wants to be held; mistakes are what is wrong with its annotations.
 	valve    corebinding.Valve
 	mistakes []string
+	// troubles keep the status of objects from coming back; troublesAgain is when to look for them again.
+	troubles      []string
+	troublesAgain time.Duration
 	// byItself and withOthers tell how objects depart.
 	byItself, withOthers func(objref.Ref) bool
 	isUnread             func(schema.GroupResource) bool

@@ -74,6 +74,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 		return 0, err
 	}
 	p.after.at(done.settling)
+	p.after.at(in.troublesAgain)
 	return p.after.duration(), errors.Join(err, c.writeStatus(ctx, in, done, statusOf(in, done), &p.after))
 }
 
@@ -109,6 +110,7 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 		withOthers:    c.departures.withOthers,
 	}
 	in.valve, in.mistakes = corebinding.ParseValve(policy.Annotations)
+	in.troubles, in.troublesAgain = c.troublesOf(policy)
 	if told.compiled == nil {
 		return in, true, 0
 	}

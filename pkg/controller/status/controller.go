@@ -17,10 +17,10 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/controller/reports"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/dynwatch"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/write"
@@ -63,6 +63,8 @@ type Config struct {
 	Client dynamic.Interface
 	// Writer writes to the WDS.
 	Writer Writer
+	// Troubles is told of what users have to know.
+	Troubles Troubles
 	// Clock is the real one but in tests.
 	Clock clock.WithTicker
 }
@@ -81,6 +83,10 @@ type Controller struct {
 	waiting map[objref.Ref]struct{}
 	// since tells when the oldest report came in that was not returned yet.
 	since map[objref.Ref]time.Time
+	// troubles are what was told of objects.
+	troubles map[objref.Ref]string
+	// barred are objects that may not be patched, and until when that is believed.
+	barred map[barred]time.Time
 }
 
 var (
@@ -92,7 +98,7 @@ var (
 // New returns a Controller that does nothing until Run.
 func New(config Config) (*Controller, error) {
 	if config.Reports == nil || config.Requests == nil || config.Objects == nil || config.Client == nil ||
-		config.Writer == nil || config.Clock == nil {
+		config.Writer == nil || config.Troubles == nil || config.Clock == nil {
 		return nil, errors.New("status: all fields of Config are required")
 	}
 	return &Controller{
@@ -103,6 +109,9 @@ func New(config Config) (*Controller, error) {
 		held:    map[objref.Ref]held{},
 		waiting: map[objref.Ref]struct{}{},
 		since:   map[objref.Ref]time.Time{},
+
+		troubles: map[objref.Ref]string{},
+		barred:   map[barred]time.Time{},
 	}, nil
 }
 
@@ -202,6 +211,12 @@ func (c *Controller) next(ctx context.Context) bool {
 		// Somebody was faster. What the object holds is read before the next attempt.
 		klog.FromContext(ctx).V(4).Info("Conflict", logging.Object, ref.String())
 		c.queue.AddRateLimited(ref)
+	case asRefusal(ref, err) != nil:
+		refusal := asRefusal(ref, err)
+		c.troubled(ctx, ref, refusal.text)
+		c.returned(ref, false)
+		c.queue.Forget(ref)
+		c.queue.AddAfter(ref, refusal.after)
 	default:
 		klog.FromContext(ctx).Error(err, "Cannot return status", logging.Object, ref.String())
 		c.queue.AddRateLimited(ref)
@@ -210,9 +225,5 @@ func (c *Controller) next(ctx context.Context) bool {
 }
 
 func labelled(obj metav1.Object) bool {
-	if obj == nil {
-		return false
-	}
-	_, ok := obj.GetLabels()[controlv1alpha1.LabelSingletonStatus]
-	return ok
+	return obj != nil && corestatus.OwnLabels(obj.GetLabels()) != nil
 }

@@ -22,6 +22,8 @@ import (
 // held is what an object holds at a version. As long as no newer version is seen, it need not be read again.
 type held struct {
 	corestatus.View
+	// whole tells that the status is known too; otherwise just the labels are.
+	whole           bool
 	uid             types.UID
 	resourceVersion string
 }
@@ -30,6 +32,7 @@ type held struct {
 func (c *Controller) sync(ctx context.Context, ref objref.Ref) error {
 	resource, ok := c.config.Objects.Resource(ref.GroupResource())
 	if !ok {
+		c.troubled(ctx, ref, "")
 		c.returned(ref, false)
 		return nil
 	}
@@ -37,23 +40,26 @@ func (c *Controller) sync(ctx context.Context, ref objref.Ref) error {
 	if !ok {
 		if c.config.Objects.Synced(ref.GroupResource()) {
 			c.forget(ref)
+			c.troubled(ctx, ref, "")
 		}
 		c.returned(ref, false)
 		return nil
 	}
-	decision := c.decide(ref)
+	decision := c.decide(ref, obj.GetGeneration())
 	klog.FromContext(ctx).V(4).Info("Decided", logging.Object, ref.String(), "action", decision.Action,
-		logging.Cluster, decision.Cluster, logging.Reason, decision.Reason)
-	ours := labelled(obj) || c.holds(ref)
-	if decision.Action == corestatus.Keep || decision.Action == corestatus.Clear && !ours {
+		logging.Cluster, decision.From(), logging.Reason, decision.Reason)
+	if !decision.Known || decision.Executing == "" && !labelled(obj) && !c.holds(ref) {
 		c.returned(ref, false)
+		if decision.Known {
+			c.troubled(ctx, ref, "")
+		}
 		return nil
 	}
 	return c.act(ctx, resource, ref, obj, decision)
 }
 
 // decide notes an object of which something is not known before it asks, so that what becomes known meanwhile wakes it.
-func (c *Controller) decide(ref objref.Ref) corestatus.Decision {
+func (c *Controller) decide(ref objref.Ref, generation int64) corestatus.Decision {
 	c.mu.Lock()
 	c.waiting[ref] = struct{}{}
 	c.mu.Unlock()
@@ -62,10 +68,11 @@ func (c *Controller) decide(ref objref.Ref) corestatus.Decision {
 	decision := corestatus.Decide(ref.GroupResource(), corestatus.Evidence{
 		Request:      request(asked),
 		RequestKnown: asked.Known,
+		Generation:   generation,
 		Report: func(cluster string) (*corestatus.Report, bool) {
 			report, reportKnown := c.config.Reports.Get(ref, cluster)
+			known = known && (reportKnown || report != nil)
 			if report == nil {
-				known = known && reportKnown
 				return nil, reportKnown
 			}
 			return &report.Report, reportKnown
@@ -81,8 +88,11 @@ func (c *Controller) decide(ref objref.Ref) corestatus.Decision {
 
 // act carries the decision out, step by step. Each step is bound to the version of the object that the one before left, so a
 // write by somebody else in between is never missed: it ends in a conflict, and the object is read anew.
+//
+// What the WDS refuses to hold of a status is left as it is there, field by field, and the rest is returned: so the status stays
+// valid, whatever rules the WDS has. The user is told.
 func (c *Controller) act(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, obj metav1.Object, decision corestatus.Decision) error {
-	now, read, err := c.view(ctx, resource, ref, obj)
+	now, read, err := c.view(ctx, resource, ref, obj, decision.Action)
 	if apierrors.IsNotFound(err) {
 		c.forget(ref)
 		return nil
@@ -90,85 +100,120 @@ func (c *Controller) act(ctx context.Context, resource dynwatch.Resource, ref ob
 	if err != nil {
 		return err
 	}
-	steps := corestatus.Plan(now.View, decision)
-	if read && now.Labelled && decision.Action == corestatus.Copy && len(steps) > 0 {
-		settled, err := c.settled(ctx, resource, ref, now, steps)
-		if err != nil {
-			return err
+	var left refusals
+	for {
+		after, wrote, err := c.carry(ctx, resource, ref, now, read, decision, left)
+		if fields := left.add(err); fields {
+			read = true // by now the object may have the labels; and the rest may be there already
+			now.Labels = after.Labels
+			now.resourceVersion = after.resourceVersion
+			continue
 		}
-		if settled {
-			steps = nil
-		}
-	}
-	for _, step := range steps {
-		c.forgetHeld(ref) // a step that fails leaves us not knowing
-		answer, err := c.write(ctx, resource, ref, step, now.resourceVersion)
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			c.forget(ref)
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
-		klog.FromContext(ctx).V(2).Info("Wrote", logging.Object, ref.String(), "step", step.String(),
-			logging.Cluster, decision.Cluster, logging.Reason, decision.Reason)
-		now.uid, now.resourceVersion = answer.UID, answer.ResourceVersion
-	}
-	if decision.Action == corestatus.Clear {
-		c.forget(ref)
+		c.troubled(ctx, ref, left.text(ref))
+		c.remember(ref, after, decision)
+		c.returned(ref, wrote)
 		return nil
+	}
+}
+
+// carry makes the steps that are to be made. It returns what the object holds afterwards, also if a step fails.
+func (c *Controller) carry(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, now held, read bool, decision corestatus.Decision, left refusals) (_ held, wrote bool, err error) {
+	steps, after := corestatus.Plan(ref.GroupResource(), now.View, decision, left.fields)
+	for _, step := range steps {
+		if step.Status && read && now.Returned() && decision.Action != corestatus.Clear {
+			settled, err := c.settled(ctx, resource, ref, now, step)
+			if err != nil {
+				return now, wrote, err
+			}
+			if settled {
+				continue
+			}
+		}
+		c.forgetHeld(ref) // a step that fails leaves us not knowing
+		answer, err := c.write(ctx, resource, ref, step, now.resourceVersion)
+		if err != nil {
+			return now, wrote, err
+		}
+		wrote = true
+		klog.FromContext(ctx).V(2).Info("Wrote", logging.Object, ref.String(), "step", step.String(),
+			logging.Cluster, decision.From(), logging.Reason, decision.Reason)
+		now.uid, now.resourceVersion = answer.UID, answer.ResourceVersion
+		if !step.Status {
+			now.Labels = after.Labels
+		}
 	}
 	// What is remembered as held is what was returned. The WDS's schema may have dropped some of it, but what is to be set
 	// to null when it vanishes is what was returned.
-	now.View = corestatus.View{Labelled: true, Status: decision.Status}
-	c.mu.Lock()
-	c.held[ref] = now
-	c.mu.Unlock()
-	c.returned(ref, len(steps) > 0)
-	return nil
+	now.View = after
+	return now, wrote, nil
 }
 
-// view returns what the object holds: from memory if it has not changed since, otherwise it is read.
-func (c *Controller) view(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, obj metav1.Object) (now held, read bool, err error) {
+// remember notes what the object holds, unless nothing is asked of it and nothing of ours is left.
+func (c *Controller) remember(ref objref.Ref, now held, decision corestatus.Decision) {
+	if decision.Executing == "" && len(now.Labels) == 0 {
+		c.forget(ref)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held[ref] = now
+}
+
+// view returns what the object holds: from memory if it has not changed since, otherwise it is read; of an object whose status is
+// left alone just the labels.
+func (c *Controller) view(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, obj metav1.Object, action corestatus.Action) (now held, read bool, err error) {
 	c.mu.Lock()
 	now, ok := c.held[ref]
 	c.mu.Unlock()
-	if ok && now.uid == obj.GetUID() && !newer(obj.GetResourceVersion(), now.resourceVersion) {
-		return now, false, nil
+	current := ok && now.uid == obj.GetUID() && !newer(obj.GetResourceVersion(), now.resourceVersion)
+	labels := now.Labels
+	if !current {
+		labels = corestatus.OwnLabels(obj.GetLabels())
 	}
-	current, err := c.config.Client.Resource(resource.GroupVersionResource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	untouched := action == corestatus.Keep || action == corestatus.Clear && !corestatus.View{Labels: labels}.Returned()
+	switch {
+	case current && (now.whole || untouched):
+		return now, false, nil
+	case untouched:
+		return held{View: corestatus.View{Labels: labels}, uid: obj.GetUID(), resourceVersion: obj.GetResourceVersion()}, false, nil
+	}
+	whole, err := c.config.Client.Resource(resource.GroupVersionResource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return held{}, false, fmt.Errorf("read %s: %w", ref, err)
 	}
 	return held{
-		View:            corestatus.View{Labelled: labelled(current), Status: statusOf(current)},
-		uid:             current.GetUID(),
-		resourceVersion: current.GetResourceVersion(),
+		View:            corestatus.View{Labels: corestatus.OwnLabels(whole.GetLabels()), Status: statusOf(whole)},
+		whole:           true,
+		uid:             whole.GetUID(),
+		resourceVersion: whole.GetResourceVersion(),
 	}, true, nil
 }
 
-// settled tells whether the steps would change nothing: the schema of the WDS may lack fields that the cluster reports, and
+// settled tells whether the step would change nothing: the schema of the WDS may lack fields that the cluster reports, and
 // its API server may insist on fields that the cluster does not have. Only the API server can tell, by a dry run.
-func (c *Controller) settled(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, now held, steps []corestatus.Step) (bool, error) {
-	for _, step := range steps {
-		body, err := step.Encode(now.resourceVersion)
-		if err != nil {
-			return false, fmt.Errorf("encode patch of %s: %w", ref, err)
-		}
-		objects := c.config.Client.Resource(resource.GroupVersionResource).Namespace(ref.Namespace)
-		options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore}
-		result, err := objects.Patch(ctx, ref.Name, types.MergePatchType, body, options, "status")
-		if noSubresource(err) {
-			result, err = objects.Patch(ctx, ref.Name, types.MergePatchType, body, options)
-		}
-		if err != nil {
-			return false, fmt.Errorf("try to patch status of %s: %w", ref, err)
-		}
-		if _, changed := corestatus.MergePatch(now.Status, statusOf(result)); changed {
-			return false, nil
-		}
+func (c *Controller) settled(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, now held, step corestatus.Step) (bool, error) {
+	body, err := step.Encode(now.resourceVersion)
+	if err != nil {
+		return false, fmt.Errorf("encode patch of %s: %w", ref, err)
 	}
-	return true, nil
+	objects := c.config.Client.Resource(resource.GroupVersionResource).Namespace(ref.Namespace)
+	options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationIgnore}
+	result, err := objects.Patch(ctx, ref.Name, types.MergePatchType, body, options, "status")
+	if noSubresource(err) {
+		result, err = objects.Patch(ctx, ref.Name, types.MergePatchType, body, options)
+	}
+	if err != nil {
+		return false, fmt.Errorf("try to patch status of %s: %w", ref, err)
+	}
+	_, changed := corestatus.MergePatch(now.Status, statusOf(result))
+	return !changed, nil
 }
 
 func (c *Controller) write(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, step corestatus.Step, version string) (*metav1.PartialObjectMetadata, error) {
@@ -177,14 +222,15 @@ func (c *Controller) write(ctx context.Context, resource dynwatch.Resource, ref 
 		return nil, fmt.Errorf("encode patch of %s: %w", ref, err)
 	}
 	target := write.Target{Resource: resource.GroupVersionResource, Namespace: ref.Namespace, Name: ref.Name}
-	if step.Status {
-		target.Subresource = "status"
+	if !step.Status {
+		return c.writeObject(ctx, target, body, step.Reason)
 	}
+	target.Subresource = "status"
 	answer, err := c.config.Writer.Patch(ctx, target, types.MergePatchType, body, step.Reason)
-	if step.Status && noSubresource(err) {
+	if noSubresource(err) {
 		// Remembered by nobody: "not found" may as well have meant the object, and a kind may get the subresource later.
 		target.Subresource = ""
-		answer, err = c.config.Writer.Patch(ctx, target, types.MergePatchType, body, step.Reason)
+		return c.writeObject(ctx, target, body, step.Reason)
 	}
 	return answer, err
 }

@@ -92,7 +92,7 @@ const statusLabels = "managed-by.kubestellar.io/"
 func equalContentLabels(a, b map[string]string) bool {
 	covers := func(a, b map[string]string) bool {
 		for key, value := range a {
-			if other, ok := b[key]; (!ok || other != value) && !strings.HasPrefix(key, statusLabels) {
+			if other, ok := b[key]; (!ok || other != value) && key != controlv1alpha1.LabelExecutingCount && !strings.HasPrefix(key, statusLabels) {
 				return false
 			}
 		}

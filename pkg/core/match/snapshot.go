@@ -112,6 +112,27 @@ func (x *Index) requests(ref objref.Ref, o *object) Requests {
 	return answer
 }
 
+// Asking returns the policies that ask for the status of the object, sorted.
+func (x *Index) Asking(ref objref.Ref) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var names []string
+	if o := x.catalog.object(ref); o != nil {
+		for _, m := range o.matches {
+			if wantsStatus(m.modulation) {
+				names = append(names, m.policy.name)
+			}
+		}
+	}
+	for p := range x.held[ref] {
+		if wantsStatus(p.held[ref]) {
+			names = append(names, p.name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // unite returns what is in either of two sorted lists, sorted. It changes neither; without a first it returns the second.
 func unite(isFirst bool, a, b []string) []string {
 	if !isFirst {

@@ -3,6 +3,8 @@ package status
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -28,6 +30,9 @@ type Want struct {
 type Report struct {
 	// Status is the object's .status in the cluster; nil for an object that has none.
 	Status map[string]any
+	// Generation is that of the object in the cluster when this was reported, and SourceGeneration that of the object in the
+	// WDS which it has the content of. 0 if the cluster does not say it.
+	Generation, SourceGeneration int64
 }
 
 // Evidence is all that Decide looks at.
@@ -36,6 +41,8 @@ type Evidence struct {
 	Request Request
 	// RequestKnown is false as long as the policies, the object or the inventory were not evaluated since the start.
 	RequestKnown bool
+	// Generation is that of the object in the WDS, 0 if its kind has none.
+	Generation int64
 	// Report returns what the cluster reports of the object, nil for nothing; known is false if "nothing" may only mean
 	// that the reports of that cluster were not read yet, or that several contradict each other.
 	Report func(cluster string) (report *Report, known bool)
@@ -45,21 +52,30 @@ type Evidence struct {
 type Action string
 
 const (
-	// Keep leaves the object as it is.
+	// Keep leaves the object's status as it is.
 	Keep Action = "Keep"
-	// Copy makes the object's status that of Decision.Status.
+	// Copy makes the object's status that of one cluster.
 	Copy Action = "Copy"
-	// Clear empties the object's status, if it is one that was copied before.
+	// Combine makes the object's status the aggregate of several clusters.
+	Combine Action = "Combine"
+	// Clear empties the object's status, if it is one that was returned before.
 	Clear Action = "Clear"
 )
 
 // Decision is what Decide decided.
 type Decision struct {
 	Action Action
-	// Cluster is where the status comes from, with Copy.
-	Cluster string
-	// Status is shared with the Report that it comes from, with Copy: do not change it.
+	// Clusters are where the status comes from, with Copy and Combine; with Keep and Clear, of what clusters there is nothing.
+	// Sorted.
+	Clusters []string
+	// Silent are the clusters of which there is nothing in it, with Combine. Sorted.
+	Silent []string
+	// Status may be shared with the Reports that it comes from, with Copy and Combine: do not change it.
 	Status map[string]any
+	// Executing is in how many clusters the object executes of which status is asked for; "" if none is. Known tells whether it
+	// is known.
+	Executing string
+	Known     bool
 	// Reason says why in a few words, for logs and tests.
 	Reason string
 }
@@ -68,11 +84,11 @@ type Decision struct {
 //
 //  1. Both forms asked for: one cluster in the union of both: its status is copied; otherwise multi-cluster over the union.
 //  2. Singleton asked for with exactly one cluster, or multi-cluster with exactly one: its status is copied.
-//  3. Multi-cluster asked for with several clusters: not served yet, the object stays as it is.
+//  3. Multi-cluster asked for with several clusters: multi-cluster over them.
 //  4. Otherwise the status is cleared.
 //
-// A copy needs exactly one report of that cluster; a report without a status changes nothing; no report clears. What is not
-// known changes nothing.
+// A copy needs exactly one report of that cluster; a report without a status changes nothing; no report clears. Multi-cluster is
+// the aggregate of what is reported, also if that is one report of several; nothing clears. What is not known changes nothing.
 func Decide(ref schema.GroupResource, in Evidence) Decision {
 	if !Returnable(ref) {
 		return Decision{Action: Keep, Reason: "status of this kind is never returned"}
@@ -85,24 +101,24 @@ func Decide(ref schema.GroupResource, in Evidence) Decision {
 	maps.Copy(union, multi)
 	both := in.Request.Singleton.Requested && in.Request.MultiWEC.Requested
 
+	d := Decision{Action: Clear}
 	switch {
-	case both && len(union) == 1:
-		return copyFrom(only(union), in.Report)
-	case both && len(union) > 1:
-		return Decision{Action: Keep, Reason: "several clusters: multi-cluster status is not served"}
-	case !both && len(singleton) == 1:
-		return copyFrom(only(singleton), in.Report)
-	case !both && len(multi) == 1:
-		return copyFrom(only(multi), in.Report)
-	case !both && len(multi) > 1:
-		return Decision{Action: Keep, Reason: "several clusters: multi-cluster status is not served"}
+	case both && len(union) == 1, !both && len(singleton) == 1, !both && len(multi) == 1:
+		d = copyFrom(slices.Collect(maps.Keys(union))[0], in) // one of the two is empty, or the same
+	case both && len(union) > 1, !both && len(multi) > 1:
+		d = combine(ref, slices.Sorted(maps.Keys(union)), in)
 	case len(singleton) > 1:
-		return Decision{Action: Clear, Reason: "several clusters"}
+		d.Reason = "several clusters"
 	case in.Request.Singleton.Requested || in.Request.MultiWEC.Requested:
-		return Decision{Action: Clear, Reason: "no cluster"}
+		d.Reason = "no cluster"
 	default:
-		return Decision{Action: Clear, Reason: "not requested"}
+		d.Reason = "not requested"
 	}
+	d.Known = true
+	if in.Request.Singleton.Requested || in.Request.MultiWEC.Requested {
+		d.Executing = strconv.Itoa(len(union))
+	}
+	return d
 }
 
 // Returnable tells whether status of that resource may be written into a WDS. Namespaces and CustomResourceDefinitions live
@@ -112,19 +128,47 @@ func Returnable(gr schema.GroupResource) bool {
 		gr != schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 }
 
-func copyFrom(cluster string, report func(string) (*Report, bool)) Decision {
-	got, known := report(cluster)
+func copyFrom(cluster string, in Evidence) Decision {
+	got, known := in.Report(cluster)
+	from := []string{cluster}
 	switch {
 	case got == nil && !known:
-		return Decision{Action: Keep, Cluster: cluster, Reason: "reports not known"}
+		return Decision{Action: Keep, Clusters: from, Reason: "reports not known"}
 	case got == nil:
-		return Decision{Action: Clear, Cluster: cluster, Reason: "not reported"}
+		return Decision{Action: Clear, Clusters: from, Reason: "not reported"}
 	case got.Status == nil:
-		return Decision{Action: Keep, Cluster: cluster, Reason: "reported without a status"}
+		return Decision{Action: Keep, Clusters: from, Reason: "reported without a status"}
 	default:
-		return Decision{Action: Copy, Cluster: cluster, Status: got.Status, Reason: "reported"}
+		return Decision{Action: Copy, Clusters: from, Status: got.inTermsOf(in.Generation), Reason: "reported"}
 	}
 }
+
+// combine makes one status of those of several clusters. An object that has no status in a cluster yet is as good as not reported.
+func combine(gr schema.GroupResource, from []string, in Evidence) Decision {
+	var reported []Reported
+	d := Decision{Action: Combine}
+	for _, cluster := range from {
+		got, known := in.Report(cluster)
+		switch {
+		case got == nil && !known:
+			return Decision{Action: Keep, Clusters: []string{cluster}, Reason: "reports not known"}
+		case got == nil || got.Status == nil:
+			d.Silent = append(d.Silent, cluster)
+		default:
+			d.Clusters = append(d.Clusters, cluster)
+			reported = append(reported, Reported{Cluster: cluster, Status: got.inTermsOf(in.Generation)})
+		}
+	}
+	if len(reported) == 0 {
+		return Decision{Action: Clear, Clusters: d.Silent, Reason: "not reported"}
+	}
+	d.Status = Aggregate(gr, reported, d.Silent)
+	d.Reason = "reported by " + strconv.Itoa(len(reported)) + " of " + strconv.Itoa(len(from))
+	return d
+}
+
+// From names the clusters that the decision speaks of, for logs.
+func (d Decision) From() string { return strings.Join(d.Clusters, ",") }
 
 func clusters(want Want) map[string]struct{} {
 	set := map[string]struct{}{}
@@ -134,8 +178,4 @@ func clusters(want Want) map[string]struct{} {
 		}
 	}
 	return set
-}
-
-func only(set map[string]struct{}) string {
-	return slices.Collect(maps.Keys(set))[0]
 }

@@ -13,7 +13,23 @@ func want(clusters ...string) Want { return Want{Requested: true, Clusters: clus
 
 func TestDecide(t *testing.T) {
 	status := map[string]any{"replicas": int64(3)}
-	reported := map[string]*Report{"c1": {Status: status}, "bare": {}}
+	reported := map[string]*Report{"c1": {Status: status}, "bare": {}, "c3": {Status: map[string]any{"replicas": int64(2)}}}
+	cleared := func(reason, executing string, from ...string) Decision {
+		return Decision{Action: Clear, Reason: reason, Executing: executing, Known: true, Clusters: from}
+	}
+	keep := func(reason, executing string, from ...string) Decision {
+		d := cleared(reason, executing, from...)
+		d.Action = Keep
+		return d
+	}
+	copied := Decision{Action: Copy, Clusters: []string{"c1"}, Status: status, Reason: "reported", Executing: "1", Known: true}
+	half := Decision{
+		Action: Combine, Clusters: []string{"c1"}, Silent: []string{"c2"}, Reason: "reported by 1 of 2", Executing: "2", Known: true,
+		Status: map[string]any{"replicas": int64(3), "unavailableReplicas": int64(3), "conditions": []any{map[string]any{
+			"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "no status from c2",
+			"lastTransitionTime": "1970-01-01T00:00:00Z",
+		}}},
+	}
 	for name, tc := range map[string]struct {
 		resource schema.GroupResource
 		request  Request
@@ -21,88 +37,56 @@ func TestDecide(t *testing.T) {
 		unread   bool
 		want     Decision
 	}{
-		"NotRequested": {
-			want: Decision{Action: Clear, Reason: "not requested"},
-		},
+		"NotRequested": {want: cleared("not requested", "")},
 		"NotEvaluated": {
 			request: Request{Singleton: want("c1")}, unknown: true,
 			want: Decision{Action: Keep, Reason: "not evaluated yet"},
 		},
-		"SingletonOneCluster": {
-			request: Request{Singleton: want("c1")},
-			want:    Decision{Action: Copy, Cluster: "c1", Status: status, Reason: "reported"},
+		"SingletonOneCluster":                   {request: Request{Singleton: want("c1")}, want: copied},
+		"SingletonSameClusterTwice":             {request: Request{Singleton: want("c1", "c1")}, want: copied},
+		"SingletonNoCluster":                    {request: Request{Singleton: want()}, want: cleared("no cluster", "0")},
+		"SingletonSeveralClusters":              {request: Request{Singleton: want("c1", "c2")}, want: cleared("several clusters", "2")},
+		"SingletonNotReported":                  {request: Request{Singleton: want("c2")}, want: cleared("not reported", "1", "c2")},
+		"SingletonNotReportedYet":               {request: Request{Singleton: want("c2")}, unread: true, want: keep("reports not known", "1", "c2")},
+		"SingletonReportedWhileOthersAreUnread": {request: Request{Singleton: want("c1")}, unread: true, want: copied},
+		"SingletonReportedWithoutStatus":        {request: Request{Singleton: want("bare")}, want: keep("reported without a status", "1", "bare")},
+		"MultiOneClusterIsSingleton":            {request: Request{MultiWEC: want("c1")}, want: copied},
+		"MultiNoCluster":                        {request: Request{MultiWEC: want()}, want: cleared("no cluster", "0")},
+		"MultiOneReportOfSeveralIsNoCopy":       {request: Request{MultiWEC: want("c2", "c1")}, want: half},
+		"MultiNothingReported":                  {request: Request{MultiWEC: want("c5", "c2", "bare")}, want: cleared("not reported", "3", "bare", "c2", "c5")},
+		"MultiNotRead":                          {request: Request{MultiWEC: want("c1", "c2")}, unread: true, want: keep("reports not known", "2", "c2")},
+		"MultiSeveral": {
+			request: Request{MultiWEC: want("c1", "c3", "c1")},
+			want: Decision{
+				Action: Combine, Clusters: []string{"c1", "c3"}, Status: map[string]any{"replicas": int64(2)}, Reason: "reported by 2 of 2",
+				Executing: "2", Known: true,
+			},
 		},
-		"SingletonSameClusterTwice": {
-			request: Request{Singleton: want("c1", "c1")},
-			want:    Decision{Action: Copy, Cluster: "c1", Status: status, Reason: "reported"},
+		"MultiOneWithoutStatus": {
+			request: Request{MultiWEC: want("bare", "c1")},
+			want: func() Decision {
+				d := half
+				d.Silent = []string{"bare"}
+				d.Status = map[string]any{"replicas": int64(3), "unavailableReplicas": int64(3), "conditions": []any{map[string]any{
+					"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "no status from bare",
+					"lastTransitionTime": "1970-01-01T00:00:00Z",
+				}}}
+				return d
+			}(),
 		},
-		"SingletonNoCluster": {
-			request: Request{Singleton: want()},
-			want:    Decision{Action: Clear, Reason: "no cluster"},
-		},
-		"SingletonSeveralClusters": {
-			request: Request{Singleton: want("c1", "c2")},
-			want:    Decision{Action: Clear, Reason: "several clusters"},
-		},
-		"SingletonNotReported": {
-			request: Request{Singleton: want("c2")},
-			want:    Decision{Action: Clear, Cluster: "c2", Reason: "not reported"},
-		},
-		"SingletonNotReportedYet": {
-			request: Request{Singleton: want("c2")}, unread: true,
-			want: Decision{Action: Keep, Cluster: "c2", Reason: "reports not known"},
-		},
-		"SingletonReportedWhileOthersAreUnread": {
-			request: Request{Singleton: want("c1")}, unread: true,
-			want: Decision{Action: Copy, Cluster: "c1", Status: status, Reason: "reported"},
-		},
-		"SingletonReportedWithoutStatus": {
-			request: Request{Singleton: want("bare")},
-			want:    Decision{Action: Keep, Cluster: "bare", Reason: "reported without a status"},
-		},
-		"MultiOneClusterIsSingleton": {
-			request: Request{MultiWEC: want("c1")},
-			want:    Decision{Action: Copy, Cluster: "c1", Status: status, Reason: "reported"},
-		},
-		"MultiSeveralClusters": {
-			request: Request{MultiWEC: want("c1", "c2")},
-			want:    Decision{Action: Keep, Reason: "several clusters: multi-cluster status is not served"},
-		},
-		"MultiNoCluster": {
-			request: Request{MultiWEC: want()},
-			want:    Decision{Action: Clear, Reason: "no cluster"},
-		},
-		"BothOneClusterInUnion": {
-			request: Request{Singleton: want("c1"), MultiWEC: want("c1")},
-			want:    Decision{Action: Copy, Cluster: "c1", Status: status, Reason: "reported"},
-		},
-		"BothOneClusterInOne": {
-			request: Request{Singleton: want(), MultiWEC: want("c1")},
-			want:    Decision{Action: Copy, Cluster: "c1", Status: status, Reason: "reported"},
-		},
-		"BothOneClusterEach": {
-			request: Request{Singleton: want("c1"), MultiWEC: want("c2")},
-			want:    Decision{Action: Keep, Reason: "several clusters: multi-cluster status is not served"},
-		},
-		"BothSeveralSingletonNoMulti": {
-			request: Request{Singleton: want("c1", "c2"), MultiWEC: want()},
-			want:    Decision{Action: Keep, Reason: "several clusters: multi-cluster status is not served"},
-		},
-		"BothNoCluster": {
-			request: Request{Singleton: want(), MultiWEC: want()},
-			want:    Decision{Action: Clear, Reason: "no cluster"},
-		},
-		"ClustersWithoutRequestDoNotCount": {
-			request: Request{Singleton: Want{Clusters: []string{"c1"}}},
-			want:    Decision{Action: Clear, Reason: "not requested"},
-		},
+		"BothOneClusterInUnion":            {request: Request{Singleton: want("c1"), MultiWEC: want("c1")}, want: copied},
+		"BothOneClusterInOne":              {request: Request{Singleton: want(), MultiWEC: want("c1")}, want: copied},
+		"BothOneClusterEach":               {request: Request{Singleton: want("c1"), MultiWEC: want("c2")}, want: half},
+		"BothSeveralSingletonNoMulti":      {request: Request{Singleton: want("c1", "c2"), MultiWEC: want()}, want: half},
+		"BothNoCluster":                    {request: Request{Singleton: want(), MultiWEC: want()}, want: cleared("no cluster", "0")},
+		"ClustersWithoutRequestDoNotCount": {request: Request{Singleton: Want{Clusters: []string{"c1"}}}, want: cleared("not requested", "")},
 		"Namespace": {
 			resource: schema.GroupResource{Resource: "namespaces"}, request: Request{Singleton: want("c1")},
 			want: Decision{Action: Keep, Reason: "status of this kind is never returned"},
 		},
 		"CustomResourceDefinition": {
 			resource: schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
-			request:  Request{Singleton: want("c1")},
+			request:  Request{MultiWEC: want("c1", "c2")},
 			want:     Decision{Action: Keep, Reason: "status of this kind is never returned"},
 		},
 	} {
@@ -117,6 +101,50 @@ func TestDecide(t *testing.T) {
 			})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Decide (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestGenerations: observedGeneration is one of the object in the WDS.
+func TestGenerations(t *testing.T) {
+	for name, tc := range map[string]struct {
+		generation int64 // of the object in the WDS
+		report     Report
+		want       int64 // 0 for none
+	}{
+		"Observed":               {generation: 3, report: Report{Generation: 7, SourceGeneration: 3}, want: 3},
+		"NotObservedYet":         {generation: 3, report: Report{Generation: 8, SourceGeneration: 3}, want: 2},
+		"FirstNotObservedYet":    {generation: 1, report: Report{Generation: 8, SourceGeneration: 1}, want: 0},
+		"NewContentOnItsWay":     {generation: 4, report: Report{Generation: 7, SourceGeneration: 3}, want: 3},
+		"ContentNotKnown":        {generation: 4, report: Report{}, want: 3},
+		"ContentNotKnownFewer":   {generation: 40, report: Report{}, want: 7},
+		"ContentNotKnownOfFirst": {generation: 1, report: Report{}, want: 0},
+		"OfAnObjectBefore":       {generation: 2, report: Report{Generation: 7, SourceGeneration: 5}, want: 1},
+		"KindWithoutGeneration":  {generation: 0, report: Report{}, want: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			condition := func(n int64) map[string]any {
+				c := map[string]any{"type": "Ready", "status": "True"}
+				if n > 0 {
+					c["observedGeneration"] = n
+				}
+				return c
+			}
+			status := func(n int64) map[string]any {
+				s := map[string]any{"replicas": int64(3), "conditions": []any{map[string]any{"type": "Other"}, condition(n), "odd"}}
+				if n > 0 {
+					s["observedGeneration"] = n
+				}
+				return s
+			}
+			tc.report.Status = status(7)
+			got := tc.report.inTermsOf(tc.generation)
+			if diff := cmp.Diff(status(tc.want), got); diff != "" {
+				t.Errorf("in terms of the WDS (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(status(7), tc.report.Status); diff != "" {
+				t.Errorf("the report was changed:\n%s", diff)
 			}
 		})
 	}

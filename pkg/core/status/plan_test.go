@@ -5,60 +5,120 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestPlan(t *testing.T) {
 	type object = map[string]any
-	label := func(value any) object {
-		return object{"metadata": object{"labels": object{"managed-by.kubestellar.io/singletonstatus": value}}}
-	}
+	type labels = map[string]string
+	const singleton, multi, count = "managed-by.kubestellar.io/singletonstatus", "managed-by.kubestellar.io/multiwecstatus", "kubestellar.io/executing-count"
+	label := func(values object) object { return object{"metadata": object{"labels": values}} }
+	one, two := object{"a": int64(1)}, object{"a": int64(2)}
 	for name, tc := range map[string]struct {
-		have     View
-		decision Decision
-		want     []Step
+		resource  schema.GroupResource
+		have      View
+		decision  Decision
+		refused   []string
+		want      []Step
+		wantAfter View
 	}{
-		"Keep": {
-			have: View{Labelled: true, Status: object{"a": int64(1)}}, decision: Decision{Action: Keep},
+		"Unknown": {
+			have: View{Labels: labels{singleton: "true"}, Status: one}, decision: Decision{Action: Keep},
+			wantAfter: View{Labels: labels{singleton: "true"}, Status: one},
+		},
+		"KeepCounts": {
+			have: View{Labels: labels{singleton: "true", count: "1"}, Status: one}, decision: Decision{Action: Keep, Known: true, Executing: "2"},
+			want:      []Step{{Patch: label(object{count: "2"}), Reason: "count"}},
+			wantAfter: View{Labels: labels{singleton: "true", count: "2"}, Status: one},
 		},
 		"CopyFirst": {
-			decision: Decision{Action: Copy, Status: object{"a": int64(1)}},
+			decision: Decision{Action: Copy, Known: true, Executing: "1", Status: one},
 			want: []Step{
-				{Patch: label("true"), Reason: "label"},
-				{Status: true, Patch: object{"status": object{"a": int64(1)}}, Reason: "return"},
+				{Patch: label(object{singleton: "true", count: "1"}), Reason: "label"},
+				{Status: true, Patch: object{"status": one}, Reason: "return"},
 			},
+			wantAfter: View{Labels: labels{singleton: "true", count: "1"}, Status: one},
 		},
 		"CopySame": {
-			have:     View{Labelled: true, Status: object{"a": int64(1)}},
-			decision: Decision{Action: Copy, Status: object{"a": int64(1)}},
+			have:      View{Labels: labels{singleton: "true", count: "1"}, Status: one},
+			decision:  Decision{Action: Copy, Known: true, Executing: "1", Status: one},
+			wantAfter: View{Labels: labels{singleton: "true", count: "1"}, Status: one},
 		},
 		"CopyLabelLost": {
-			have:     View{Status: object{"a": int64(1)}},
-			decision: Decision{Action: Copy, Status: object{"a": int64(1)}},
-			want:     []Step{{Patch: label("true"), Reason: "label"}},
+			have:      View{Status: one, Labels: labels{count: "1"}},
+			decision:  Decision{Action: Copy, Known: true, Executing: "1", Status: one},
+			want:      []Step{{Patch: label(object{singleton: "true"}), Reason: "label"}},
+			wantAfter: View{Labels: labels{singleton: "true", count: "1"}, Status: one},
 		},
 		"CopyChangedAndVanished": {
-			have:     View{Labelled: true, Status: object{"a": int64(1), "b": int64(2), "c": int64(3)}},
-			decision: Decision{Action: Copy, Status: object{"a": int64(1), "b": int64(5)}},
-			want:     []Step{{Status: true, Patch: object{"status": object{"b": int64(5), "c": nil}}, Reason: "return"}},
+			have:      View{Labels: labels{singleton: "true", count: "1"}, Status: object{"a": int64(1), "b": int64(2), "c": int64(3)}},
+			decision:  Decision{Action: Copy, Known: true, Executing: "1", Status: object{"a": int64(1), "b": int64(5)}},
+			want:      []Step{{Status: true, Patch: object{"status": object{"b": int64(5), "c": nil}}, Reason: "return"}},
+			wantAfter: View{Labels: labels{singleton: "true", count: "1"}, Status: object{"a": int64(1), "b": int64(5)}},
+		},
+		"FromOneToSeveral": {
+			have:     View{Labels: labels{singleton: "true", count: "1"}, Status: one},
+			decision: Decision{Action: Combine, Known: true, Executing: "2", Status: two},
+			want: []Step{
+				{Patch: label(object{singleton: nil, multi: "true", count: "2"}), Reason: "label"},
+				{Status: true, Patch: object{"status": two}, Reason: "return"},
+			},
+			wantAfter: View{Labels: labels{multi: "true", count: "2"}, Status: two},
 		},
 		"ClearForeign": {
-			have: View{Status: object{"a": int64(1)}}, decision: Decision{Action: Clear},
+			have: View{Status: one}, decision: Decision{Action: Clear, Known: true},
+			wantAfter: View{Labels: labels{}, Status: one},
+		},
+		"ClearForeignAndCount": {
+			have: View{Status: one}, decision: Decision{Action: Clear, Known: true, Executing: "3"},
+			want:      []Step{{Patch: label(object{count: "3"}), Reason: "count"}},
+			wantAfter: View{Labels: labels{count: "3"}, Status: one},
 		},
 		"Clear": {
-			have: View{Labelled: true, Status: object{"a": int64(1)}}, decision: Decision{Action: Clear},
+			have: View{Labels: labels{multi: "true", count: "2"}, Status: one}, decision: Decision{Action: Clear, Known: true},
 			want: []Step{
 				{Status: true, Patch: object{"status": nil}, Reason: "clear"},
-				{Patch: label(nil), Reason: "unlabel"},
+				{Patch: label(object{multi: nil, count: nil}), Reason: "unlabel"},
 			},
+			wantAfter: View{Labels: labels{}},
 		},
 		"ClearInterrupted": {
-			have: View{Labelled: true}, decision: Decision{Action: Clear},
-			want: []Step{{Patch: label(nil), Reason: "unlabel"}},
+			have: View{Labels: labels{singleton: "true"}}, decision: Decision{Action: Clear, Known: true},
+			want:      []Step{{Patch: label(object{singleton: nil}), Reason: "unlabel"}},
+			wantAfter: View{Labels: labels{}},
+		},
+		"RefusedFieldsStay": {
+			have:      View{Labels: labels{singleton: "true", count: "1"}, Status: object{"a": int64(1), "b": int64(2)}},
+			decision:  Decision{Action: Copy, Known: true, Executing: "1", Status: object{"a": int64(3), "c": int64(4), "d": int64(5)}},
+			refused:   []string{"b", "c"},
+			want:      []Step{{Status: true, Patch: object{"status": object{"a": int64(3), "d": int64(5)}}, Reason: "return"}},
+			wantAfter: View{Labels: labels{singleton: "true", count: "1"}, Status: object{"a": int64(3), "b": int64(2), "d": int64(5)}},
+		},
+		"CollisionCountStaysWhenCleared": {
+			resource: deployments,
+			have:     View{Labels: labels{singleton: "true"}, Status: object{"replicas": int64(1), "collisionCount": int64(2)}},
+			decision: Decision{Action: Clear, Known: true},
+			want: []Step{
+				{Status: true, Patch: object{"status": object{"replicas": nil}}, Reason: "clear"},
+				{Patch: label(object{singleton: nil}), Reason: "unlabel"},
+			},
+			wantAfter: View{Labels: labels{}, Status: object{"collisionCount": int64(2)}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Plan(tc.have, tc.decision)); diff != "" {
+			resource := tc.resource
+			if resource.Empty() {
+				resource = schema.GroupResource{Group: "test.example.com", Resource: "widgets"}
+			}
+			steps, after := Plan(resource, tc.have, tc.decision, tc.refused)
+			if diff := cmp.Diff(tc.want, steps); diff != "" {
 				t.Errorf("Plan (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantAfter, after); diff != "" {
+				t.Errorf("after it (-want +got):\n%s", diff)
+			}
+			if again, _ := Plan(resource, after, tc.decision, tc.refused); len(again) > 0 {
+				t.Errorf("planned again: %v", again)
 			}
 		})
 	}
@@ -73,7 +133,7 @@ func TestStepEncode(t *testing.T) {
 		"Status":            {step: Step{Status: true, Patch: map[string]any{"status": nil}}, want: `{"status":null}`},
 		"StatusWithVersion": {step: Step{Status: true, Patch: map[string]any{"status": nil}}, version: "7", want: `{"metadata":{"resourceVersion":"7"},"status":null}`},
 		"LabelWithVersion": {
-			step: labelStep("true", ""), version: "7",
+			step: Step{Patch: map[string]any{"metadata": map[string]any{"labels": map[string]any{"managed-by.kubestellar.io/singletonstatus": "true"}}}}, version: "7",
 			want: `{"metadata":{"labels":{"managed-by.kubestellar.io/singletonstatus":"true"},"resourceVersion":"7"}}`,
 		},
 	} {

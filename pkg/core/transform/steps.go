@@ -13,11 +13,14 @@ import (
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // unsentLabels are written by us into the WDS. Were they delivered, returning a status would cause a delivery.
-var unsentLabels = []string{controlv1alpha1.LabelSingletonStatus, controlv1alpha1.LabelMultiWECStatus}
+var unsentLabels = []string{
+	controlv1alpha1.LabelSingletonStatus, controlv1alpha1.LabelMultiWECStatus, controlv1alpha1.LabelExecutingCount,
+}
 
 // unsentAnnotations are for others than the clusters: kubectl, and ourselves.
 var unsentAnnotations = []string{
 	lastApplied, controlv1alpha1.AnnotationApply, controlv1alpha1.AnnotationIgnoreFields, controlv1alpha1.AnnotationOnRemoval,
+	controlv1alpha1.AnnotationSourceGeneration,
 }
 
 // keepUserMetadata leaves name, namespace, labels and annotations: all else in metadata belongs to the server it came from.

@@ -187,7 +187,7 @@ func TestAgentReports(t *testing.T) {
 	})
 	t.Run("ChurnCostsOneWritePerSecond", func(t *testing.T) {
 		m := m.in(t)
-		quietly()
+		m.sent.idle(t)
 		before, start := len(m.sent.written()), time.Now()
 		for i := range 40 {
 			m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 100 + i})
@@ -201,7 +201,7 @@ func TestAgentReports(t *testing.T) {
 	})
 	t.Run("WrittenAtOnceAfterQuiet", func(t *testing.T) {
 		m := m.in(t)
-		quietly()
+		m.sent.idle(t)
 		start := time.Now()
 		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 7})
 		m.reports(ref, `{"count":7}`)
@@ -249,10 +249,12 @@ func TestAgentReports(t *testing.T) {
 		m.work("w2", ourLabels())
 		m.holds("w2", ref)
 		m.holds("w")
-		quietly()
-		if ws := m.report(ref); ws == nil || ws.GetUID() != uid {
-			t.Error("the WorkStatus did not stay")
-		}
+		testenv.Never(t, held, func() string {
+			if ws := m.report(ref); ws == nil || ws.GetUID() != uid {
+				return "the WorkStatus did not stay"
+			}
+			return ""
+		})
 	})
 	t.Run("ObjectDeleted", func(t *testing.T) {
 		m := m.in(t)
@@ -295,12 +297,14 @@ func TestAgentReportsOnlyWhatIsOurs(t *testing.T) {
 	m.reports(orphaned, `{"count":3}`)
 	m.wec.setStatus(t, widgets, m.cluster, "orphaned", map[string]any{"count": 4})
 	m.reports(orphaned, `{"count":4}`)
-	quietly()
-	for _, ref := range []objref.Ref{notOurs, unlisted, excluded} {
-		if m.report(ref) != nil {
-			t.Errorf("%s is reported", ref)
+	testenv.Never(t, held, func() string {
+		for _, ref := range []objref.Ref{notOurs, unlisted, excluded} {
+			if m.report(ref) != nil {
+				return ref.String() + " is reported"
+			}
 		}
-	}
+		return ""
+	})
 	// A stranger's WorkStatus stays; a forged one with our label goes.
 	for name, labels := range map[string]map[string]any{"stranger": {"app": "x"}, "forged": ourLabels()} {
 		m.its.create(t, workStatuses, map[string]any{
@@ -319,10 +323,12 @@ func TestAgentReportsOnlyWhatIsOurs(t *testing.T) {
 	}
 	// A work that becomes nobody's: its mailbox side goes first, the objects are still there.
 	m.its.delete(t, manifestWorks, m.cluster, "w")
-	quietly()
-	if m.report(mine) == nil {
-		t.Error("a WorkStatus went because a work was not seen, with its object still there")
-	}
+	testenv.Never(t, held, func() string {
+		if m.report(mine) == nil {
+			return "a WorkStatus went because a work was not seen, with its object still there"
+		}
+		return ""
+	})
 	m.wec.delete(t, widgets, m.cluster, "mine")
 	m.reports(mine, "gone")
 }
@@ -340,18 +346,15 @@ func TestAgentRestartWritesNothing(t *testing.T) {
 	m.reports(refs[0], `{"count":1,"inner":{"a":"\u003c\u0026\u003e","b":"ü"}}`)
 	m.reports(refs[1], "")
 	m.reports(refs[2], "")
-	quietly()
+	m.sent.idle(t)
 	m.stop()
 	uid := m.report(refs[1]).GetUID()
 
 	t.Run("Unchanged", func(t *testing.T) {
 		m := m.in(t)
 		m.start()
-		quietly()
+		m.sent.nothing(t, "the restart wrote", 0)
 		m.stop()
-		if writes := m.sent.written(); len(writes) > 0 {
-			t.Errorf("the restart wrote: %v", writes)
-		}
 	})
 	t.Run("ChangedMeanwhile", func(t *testing.T) {
 		m := m.in(t)
@@ -513,10 +516,12 @@ func TestAgentOutlivesTheHub(t *testing.T) {
 	m.wec.delete(t, widgets, m.cluster, "gone")
 	// Somebody edits what the agent cannot see.
 	m.its.patch(t, workStatuses, m.cluster, corestatus.ReportName(two), map[string]any{"status": map[string]any{"count": 9}}, "status")
-	quietly()
-	if got := m.report(one).Object["status"]; got != nil {
-		t.Fatalf("the hub is not cut off: %s", asJSON(got))
-	}
+	testenv.Never(t, held, func() string {
+		if got := m.report(one).Object["status"]; got != nil {
+			return "the hub is not cut off: " + asJSON(got)
+		}
+		return ""
+	})
 
 	line.restore()
 	m.reports(one, `{"count":2}`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,7 +28,11 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-const singletonLabel = "managed-by.kubestellar.io/singletonstatus"
+const (
+	singletonLabel = "managed-by.kubestellar.io/singletonstatus"
+	multiLabel     = "managed-by.kubestellar.io/multiwecstatus"
+	countLabel     = "kubestellar.io/executing-count"
+)
 
 // policies say what is asked for, in place of an index of policies.
 type policies struct {
@@ -53,8 +58,10 @@ type hub struct {
 	policies *policies
 	// itsConfig leads to the ITS.
 	itsConfig *rest.Config
+	clock     clock.WithTicker
 
 	controller *status.Controller
+	troubles   *troubles
 	reports    *reports.Reader
 	sent       *traffic
 	stop       func()
@@ -68,7 +75,29 @@ func newHub(t *testing.T, ns string) *hub {
 	its.namespace(t, ns+"-1")
 	its.namespace(t, ns+"-2")
 	user, group := serviceAccount("starling-system", "binding-controller")
-	return &hub{t: t, ns: ns, wds: wds, its: its, policies: &policies{ask: map[objref.Ref]match.Requests{}}, itsConfig: its.as(user, group)}
+	return &hub{
+		t: t, ns: ns, wds: wds, its: its, policies: &policies{ask: map[objref.Ref]match.Requests{}},
+		troubles: &troubles{of: map[objref.Ref]string{}}, itsConfig: its.as(user, group), clock: clock.RealClock{},
+	}
+}
+
+// troubles notes what users are told, in place of the policies' status.
+type troubles struct {
+	mu sync.Mutex
+	of map[objref.Ref]string
+}
+
+// SetStatusTrouble implements status.Troubles.
+func (r *troubles) SetStatusTrouble(ref objref.Ref, trouble string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.of[ref] = trouble
+}
+
+func (r *troubles) with(ref objref.Ref) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of[ref]
 }
 
 // start starts the controller under the identity that it has in production.
@@ -95,7 +124,7 @@ func (h *hub) start() {
 	}
 	wanted := dynwatch.NewWanted()
 	resources := map[schema.GroupResource]dynwatch.Resource{}
-	for _, gvr := range []schema.GroupVersionResource{widgets, gadgets, deployments, services, namespaces} {
+	for _, gvr := range []schema.GroupVersionResource{widgets, gadgets, pickies, things, deployments, jobs, services, namespaces} {
 		resources[gvr.GroupResource()] = dynwatch.Resource{GroupVersionResource: gvr}
 	}
 	wanted.Set(resources)
@@ -110,7 +139,7 @@ func (h *hub) start() {
 	}
 	h.controller, err = status.New(status.Config{
 		Reports: h.reports, Requests: h.policies,
-		Objects: set, Client: wdsClient, Writer: writer, Clock: clock.RealClock{},
+		Objects: set, Client: wdsClient, Writer: writer, Troubles: h.troubles, Clock: h.clock,
 	})
 	if err != nil {
 		h.t.Fatal(err)
@@ -152,15 +181,33 @@ func (h *hub) asked() []objref.Ref {
 // wants says that a policy asks for the status of the object from those of the mailboxes 1 and 2; with none, that no policy
 // does any more.
 func (h *hub) wants(ref objref.Ref, mailboxes ...int) {
-	h.policies.mu.Lock()
 	if mailboxes == nil {
+		h.ask(ref, match.Requests{})
+		return
+	}
+	h.ask(ref, match.Requests{Singleton: true, SingletonClusters: h.mailboxes(mailboxes)})
+}
+
+// wantsAll says the same of the multi-cluster form.
+func (h *hub) wantsAll(ref objref.Ref, mailboxes ...int) {
+	h.ask(ref, match.Requests{MultiWEC: true, MultiWECClusters: h.mailboxes(mailboxes)})
+}
+
+func (h *hub) mailboxes(numbers []int) []string {
+	var clusters []string
+	for _, n := range numbers {
+		clusters = append(clusters, fmt.Sprintf("%s-%d", h.ns, n))
+	}
+	return clusters
+}
+
+// ask says what policies ask for the object, if there are any that do.
+func (h *hub) ask(ref objref.Ref, requests match.Requests) {
+	h.policies.mu.Lock()
+	if !requests.Singleton && !requests.MultiWEC {
 		delete(h.policies.ask, ref)
 	} else {
-		var clusters []string
-		for _, n := range mailboxes {
-			clusters = append(clusters, fmt.Sprintf("%s-%d", h.ns, n))
-		}
-		h.policies.ask[ref] = match.Requests{Singleton: true, SingletonClusters: clusters}
+		h.policies.ask[ref] = requests
 	}
 	h.policies.mu.Unlock()
 	h.controller.OnRequests([]objref.Ref{ref})
@@ -218,6 +265,31 @@ func (h *hub) becomes(gvr schema.GroupVersionResource, ref objref.Ref, want stri
 	})
 }
 
+// stays makes sure that the object has that status, as JSON, and of the labels that mark returned status that one, "" for none.
+func (h *hub) stays(gvr schema.GroupVersionResource, ref objref.Ref, want, label string) {
+	h.t.Helper()
+	testenv.Never(h.t, held, func() string {
+		if got := asJSON(h.object(gvr, ref).Object["status"]); got != want && (got != "null" || want != "") {
+			return "the status is " + got
+		}
+		if got := formOf(h.object(gvr, ref)); got != label {
+			return "the label is " + got
+		}
+		return ""
+	})
+}
+
+// formOf returns the label that says in which form status was returned, "" for none.
+func formOf(obj *unstructured.Unstructured) string {
+	var labels []string
+	for _, label := range []string{singletonLabel, multiLabel} {
+		if _, ok := obj.GetLabels()[label]; ok {
+			labels = append(labels, label)
+		}
+	}
+	return strings.Join(labels, " and ")
+}
+
 // in returns h for a subtest.
 func (h *hub) in(t *testing.T) *hub {
 	t.Helper()
@@ -231,8 +303,7 @@ func TestStatusComesBack(t *testing.T) {
 	h.start()
 	ref := h.widget("one")
 	h.report(ref, 1, map[string]any{"ready": true, "count": 3, "inner": map[string]any{"a": "x", "b": "y"}})
-	quietly()
-	h.becomes(widgets, ref, "", false) // nobody asked
+	h.stays(widgets, ref, "", "") // nobody asked
 
 	h.wants(ref, 1)
 	h.becomes(widgets, ref, `{"count":3,"inner":{"a":"x","b":"y"},"ready":true}`, true)
@@ -263,10 +334,7 @@ func TestStatusComesBack(t *testing.T) {
 		h := h.in(t)
 		before := len(h.sent.written())
 		h.wds.patch(t, widgets, h.ns, "one", map[string]any{"spec": map[string]any{"size": 2}})
-		quietly()
-		if writes := h.sent.written()[before:]; len(writes) > 0 {
-			t.Errorf("an edit of the spec made us write: %v", writes)
-		}
+		h.sent.nothing(t, "an edit of the spec made us write", before)
 		h.report(ref, 1, map[string]any{"count": 7})
 		h.becomes(widgets, ref, `{"count":7}`, true)
 	})
@@ -285,8 +353,7 @@ func TestStatusComesBack(t *testing.T) {
 		h := h.in(t)
 		name := corestatus.ReportName(ref)
 		h.its.patch(t, workStatuses, h.ns+"-2", name, map[string]any{"status": nil}, "status")
-		quietly()
-		h.becomes(widgets, ref, `{"count":22}`, true)
+		h.stays(widgets, ref, `{"count":22}`, singletonLabel)
 	})
 	t.Run("ReportGone", func(t *testing.T) {
 		h := h.in(t)
@@ -366,8 +433,7 @@ func TestStatusOfKinds(t *testing.T) {
 		ref := objref.New(namespaces.GroupResource(), "", h.ns)
 		h.wants(ref, 1)
 		h.report(ref, 1, map[string]any{"phase": "Terminating"})
-		quietly()
-		h.becomes(namespaces, ref, `{"phase":"Active"}`, false)
+		h.stays(namespaces, ref, `{"phase":"Active"}`, "")
 	})
 }
 
@@ -389,27 +455,21 @@ func TestStatusControllerRestartWritesNothing(t *testing.T) {
 	h.becomes(widgets, one, `{"count":1}`, true)
 	h.becomes(widgets, two, `{"count":2}`, true)
 	testenv.Eventually(t, patience, func() (bool, string) { return hasLabel(h.object(services, service)), "not labelled" })
-	quietly()
+	h.sent.idle(t)
 	h.stop()
 
 	t.Run("Unchanged", func(t *testing.T) {
 		h := h.in(t)
 		h.start()
-		quietly()
+		h.sent.nothing(t, "the restart wrote", 0)
 		h.stop()
-		if writes := h.sent.written(); len(writes) > 0 {
-			t.Errorf("the restart wrote: %v", writes)
-		}
 	})
 	t.Run("PoliciesNotEvaluated", func(t *testing.T) {
 		h := h.in(t)
 		h.policies.unknown = true
 		h.report(one, 1, map[string]any{"count": 11})
 		h.start()
-		quietly()
-		if writes := h.sent.written(); len(writes) > 0 {
-			t.Errorf("wrote without knowing what is asked for: %v", writes)
-		}
+		h.sent.nothing(t, "wrote without knowing what is asked for", 0)
 		h.policies.mu.Lock()
 		h.policies.unknown = false
 		delete(h.policies.ask, two)
@@ -425,10 +485,7 @@ func TestStatusControllerRestartWritesNothing(t *testing.T) {
 		line.cut()
 		h.itsConfig = line.config
 		h.start()
-		quietly()
-		if writes := h.sent.written(); len(writes) > 0 {
-			t.Errorf("wrote without knowing what is reported: %v", writes)
-		}
+		h.sent.nothing(t, "wrote without knowing what is reported", 0)
 		if h.reports.Ready() == nil {
 			t.Error("ready without having read the ITS")
 		}

@@ -59,6 +59,9 @@ var (
 	deployments   = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	widgets       = schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "widgets"}
 	gadgets       = schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "gadgets"}
+	pickies       = schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "pickies"}
+	things        = schema.GroupVersionResource{Group: "ungranted.example.com", Version: "v1", Resource: "things"}
+	jobs          = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 	crds          = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
@@ -326,8 +329,31 @@ func run(t *testing.T, do func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// quietly waits until nothing can be on its way any more: longer than any write is held back.
-func quietly() { time.Sleep(1500 * time.Millisecond) }
+// held is longer than any write is held back: what has not happened by then does not happen.
+const held = 1500 * time.Millisecond
+
+// idle waits until nothing has been written for so long that nothing is on its way any more.
+func (c *traffic) idle(t *testing.T) {
+	t.Helper()
+	last, since := c.written(), time.Now()
+	testenv.Eventually(t, patience, func() (bool, string) {
+		if now := c.written(); len(now) != len(last) {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) >= held, "still writing"
+	})
+}
+
+// nothing makes sure that nothing is written from now on, but for what was written before.
+func (c *traffic) nothing(t *testing.T, what string, before int) {
+	t.Helper()
+	testenv.Never(t, held, func() string {
+		if writes := c.written()[before:]; len(writes) > 0 {
+			return fmt.Sprintf("%s: %v", what, writes)
+		}
+		return ""
+	})
+}
 
 func asJSON(v any) string {
 	var b bytes.Buffer

@@ -69,6 +69,8 @@ func TestPolicyBoundsStatusReturn(t *testing.T) {
 		"OwnLabelOfClusterScoped":   {gvr: gadgets, name: "policy", patch: own},
 		"OwnLabelOfNamespace":       {gvr: namespaces, name: ns, patch: own},
 		"OtherOwnLabel":             {gvr: configMaps, namespace: ns, name: "c", patch: `{"metadata":{"labels":{"managed-by.kubestellar.io/multiwecstatus":"true"}}}`},
+		"ExecutingCount":            {gvr: configMaps, namespace: ns, name: "c", patch: `{"metadata":{"labels":{"kubestellar.io/executing-count":"2"}}}`},
+		"LikeExecutingCount":        {gvr: configMaps, namespace: ns, name: "c", patch: `{"metadata":{"labels":{"kubestellar.io/executing-counts":"2"}}}`, wantRefused: true},
 		"StatusOfDeployment":        {gvr: deployments, namespace: ns, name: "d", patch: `{"status":{"replicas":3}}`, subresource: []string{"status"}},
 		"StatusOfCustomResource":    {gvr: widgets, namespace: ns, name: "w", patch: `{"status":{"count":3}}`, subresource: []string{"status"}},
 		"StatusWithoutSubresource":  {gvr: gadgets, name: "policy", patch: `{"status":{"anything":3}}`},
