@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	kubeversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/klog/v2"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -33,6 +32,8 @@ type placement struct {
 	generation int64
 	// deleting: everything goes.
 	deleting bool
+	// policy tells that the Binding is that of a policy.
+	policy bool
 	orders
 	destinations map[string]struct{}
 	desired      *plan.Desired
@@ -140,7 +141,7 @@ func (c *Controller) binding(name string) (*controlv1alpha1.Binding, error) {
 func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Binding) (p *placement, again, recheck bool) {
 	entries := entriesOf(binding)
 	p = &placement{
-		name: binding.Name, uid: binding.UID, generation: binding.Generation, orders: ordersOf(binding),
+		name: binding.Name, uid: binding.UID, generation: binding.Generation, policy: ofPolicy(binding), orders: ordersOf(binding),
 		destinations: make(map[string]struct{}, len(binding.Spec.Destinations)),
 		objects:      make(map[objref.Ref]plan.Object, len(entries)),
 		resources:    map[schema.GroupResource]dynwatch.Resource{},
@@ -252,33 +253,6 @@ func entriesOf(binding *controlv1alpha1.Binding) []entry {
 	return entries
 }
 
-// watchResources watches what all placements list, with p in the place of its predecessor, and returns the version in which
-// each resource of p is read. Where Bindings name different versions, all read the newest: one object has one content.
-func (c *Controller) watchResources(p *placement) map[schema.GroupResource]string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	wanted := map[schema.GroupResource]dynwatch.Resource{}
-	add := func(resources map[schema.GroupResource]dynwatch.Resource) {
-		for gr, resource := range resources {
-			if have, ok := wanted[gr]; !ok || kubeversion.CompareKubeAwareVersionStrings(resource.Version, have.Version) > 0 {
-				wanted[gr] = resource
-			}
-		}
-	}
-	for name, other := range c.placements {
-		if name != p.name {
-			add(other.resources)
-		}
-	}
-	add(p.resources)
-	versions := make(map[schema.GroupResource]string, len(p.resources))
-	for gr := range p.resources {
-		versions[gr] = wanted[gr].Version
-	}
-	c.wanted.Set(wanted)
-	return versions
-}
-
 // list notes that the Binding lists these objects.
 func (c *Controller) list(name string, entries []entry) {
 	c.mu.Lock()
@@ -314,6 +288,9 @@ func (c *Controller) publish(name string, p *placement) {
 	}
 	if before == nil {
 		before = &placement{}
+	}
+	if c.needs.drop(name, before.resources, p.resources) {
+		c.wanted.Set(maps.Clone(c.needs.chosen))
 	}
 	whats, wheres := len(p.objects), len(p.destinations)
 	if whats != len(before.objects) || wheres != len(before.destinations) {
@@ -425,6 +402,12 @@ func (c *Controller) setFinalizer(ctx context.Context, binding *controlv1alpha1.
 	}
 	klog.FromContext(ctx).V(2).Info("Set the finalizer", "binding", binding.Name, "present", present)
 	return nil
+}
+
+// ofPolicy tells whether the Binding is that of a policy.
+func ofPolicy(binding *controlv1alpha1.Binding) bool {
+	owner := metav1.GetControllerOfNoCopy(binding)
+	return owner != nil && owner.Kind == "BindingPolicy"
 }
 
 func target(binding string) write.Target {

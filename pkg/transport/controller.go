@@ -95,6 +95,7 @@ type Controller struct {
 	listed     map[objref.Ref]map[string]struct{} // the Bindings that list an object
 	listings   map[string]map[objref.Ref]struct{} // the objects that a Binding lists: those of its placement, and those that are read for the next one
 	shared     map[objref.Ref]struct{}            // the objects that several Bindings list
+	needs      *needs                             // the resources that Bindings list objects of
 	changed    map[string]time.Time               // when the change was seen that a Binding is in its queue for
 	outcomes   map[string]map[string]outcome      // what came of deliveries, by Binding and mailbox
 	published  map[string]publication             // what was last written to the status of Bindings
@@ -122,6 +123,7 @@ func New(config Config) (*Controller, error) {
 		listed:     map[objref.Ref]map[string]struct{}{},
 		listings:   map[string]map[objref.Ref]struct{}{},
 		shared:     map[objref.Ref]struct{}{},
+		needs:      newNeeds(),
 		changed:    map[string]time.Time{},
 		outcomes:   map[string]map[string]outcome{},
 		published:  map[string]publication{},

@@ -1,0 +1,202 @@
+package transport
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/write"
+)
+
+// wds is a WDS that holds Bindings, and a ConfigMap under every name that it is asked for.
+type wds struct {
+	bindings *cachetesting.FakeControllerSource
+	config   *rest.Config
+}
+
+func newWDS(t *testing.T) *wds {
+	t.Helper()
+	w := &wds{bindings: cachetesting.NewFakeControllerSource()}
+	server := httptest.NewServer(w)
+	t.Cleanup(server.Close)
+	w.config = &rest.Config{Host: server.URL}
+	return w
+}
+
+// ServeHTTP answers reads of ConfigMaps, and patches of the finalizers of Bindings, as far as they say which there are.
+func (w *wds) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+	out.Header().Set("Content-Type", "application/json")
+	segments := strings.Split(in.URL.Path, "/")
+	name := segments[len(segments)-1]
+	var answer any
+	if in.Method == http.MethodGet {
+		answer = map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name, "namespace": segments[4], "uid": name, "resourceVersion": "1"},
+		}
+	} else {
+		var patch struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+		}
+		if err := json.NewDecoder(in.Body).Decode(&patch); err != nil {
+			panic(err)
+		}
+		if patch.Metadata.ResourceVersion != "" { // of the finalizers, not of the status
+			for _, obj := range w.list() {
+				if b := obj.DeepCopy(); b.Name == name {
+					b.Finalizers = patch.Metadata.Finalizers
+					if b.DeletionTimestamp != nil && len(b.Finalizers) == 0 {
+						w.bindings.Delete(b)
+					} else {
+						w.bindings.Modify(b)
+					}
+				}
+			}
+		}
+		answer = metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1"}}
+	}
+	if err := json.NewEncoder(out).Encode(answer); err != nil {
+		panic(err)
+	}
+}
+
+func (w *wds) list() []*controlv1alpha1.Binding {
+	list, err := w.bindings.List(metav1.ListOptions{})
+	if err != nil {
+		panic(err)
+	}
+	var found []*controlv1alpha1.Binding
+	items := list.(*metav1.List).Items //nolint:forcetypeassert // it makes no other
+	for i := range items {
+		found = append(found, items[i].Object.(*controlv1alpha1.Binding)) //nolint:forcetypeassert // nothing else is put into it
+	}
+	return found
+}
+
+// controller returns a Controller on the WDS, not running.
+func (w *wds) controller(t *testing.T, spaces ...Space) *Controller {
+	t.Helper()
+	objects, err := dynamic.NewForConfig(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer, err := write.New(w.config, "wds", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	informer := func(source cache.ListerWatcher, of runtime.Object) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(source, of, 0, cache.Indexers{})
+	}
+	if len(spaces) == 0 {
+		spaces = []Space{{Name: "its"}}
+	}
+	c, err := New(Config{
+		Bindings:         informer(w.bindings, &controlv1alpha1.Binding{}),
+		CustomTransforms: informer(cachetesting.NewFakeControllerSource(), &controlv1alpha1.CustomTransform{}),
+		Metadata: func(dynwatch.Resource) cache.SharedIndexInformer {
+			return informer(cachetesting.NewFakeControllerSource(), &metav1.PartialObjectMetadata{})
+		},
+		Objects: objects, WDS: writer, Spaces: spaces, Pipeline: transform.Standard(),
+		Limits: packing.Limits{Count: 10, Bytes: 10000}, Concurrency: 2,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func watching(c *Controller) []string {
+	var watched []string
+	for gr, resource := range c.wanted.Resources() {
+		watched = append(watched, resource.Version+" "+gr.String())
+	}
+	slices.Sort(watched)
+	return watched
+}
+
+func needing(name string, resources ...schema.GroupVersionResource) *placement {
+	p := &placement{name: name, resources: map[schema.GroupResource]dynwatch.Resource{}}
+	for _, r := range resources {
+		p.resources[r.GroupResource()] = dynwatch.Resource{GroupVersionResource: r, Namespaced: true}
+	}
+	return p
+}
+
+// TestWatchesWhatBindingsNeed: also while several are gathered, and no longer than they are there.
+func TestWatchesWhatBindingsNeed(t *testing.T) {
+	c := newWDS(t).controller(t)
+	one, two := needing("one", schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}), needing("two", schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
+	check := func(what string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, watching(c)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	c.watchResources(one)
+	c.watchResources(two)
+	check("both are being gathered", "v1 configmaps", "v1 secrets")
+	c.publish("one", one)
+	c.publish("two", two)
+	check("both are there", "v1 configmaps", "v1 secrets")
+	next := needing("one", schema.GroupVersionResource{Version: "v1", Resource: "services"})
+	c.watchResources(next)
+	check("one is gathered anew", "v1 configmaps", "v1 secrets", "v1 services")
+	c.publish("one", next)
+	check("one turned to something else", "v1 secrets", "v1 services")
+	c.publish("one", &placement{name: "one", deleting: true})
+	check("one is being deleted", "v1 secrets")
+	c.publish("two", nil)
+	check("nothing is there")
+}
+
+func TestVersionsThatAreRead(t *testing.T) {
+	version := func(name, version string, policy bool) *placement {
+		p := needing(name, schema.GroupVersionResource{Group: "example.com", Version: version, Resource: "things"})
+		p.policy = policy
+		return p
+	}
+	cases := map[string]struct {
+		placements []*placement
+		want       string
+	}{
+		"Newest":         {[]*placement{version("a", "v1beta1", true), version("b", "v1", true)}, "v1"},
+		"Most":           {[]*placement{version("a", "v1", true), version("b", "v2", true), version("c", "v1", true)}, "v1"},
+		"OfPolicies":     {[]*placement{version("a", "v1", true), version("b", "v2", false), version("c", "v2", false)}, "v1"},
+		"MostByHand":     {[]*placement{version("a", "v1", false), version("b", "v2", false), version("c", "v1", false)}, "v1"},
+		"OnlyOneByHand":  {[]*placement{version("a", "v9", false)}, "v9"},
+		"ChangedItsMind": {[]*placement{version("a", "v1", true), version("b", "v2", true), version("a", "v2", true)}, "v2"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newWDS(t).controller(t)
+			for _, p := range tc.placements {
+				c.watchResources(p)
+				c.publish(p.name, p)
+			}
+			if diff := cmp.Diff([]string{tc.want + " things.example.com"}, watching(c)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for _, p := range tc.placements {
+				c.publish(p.name, nil)
+			}
+			if len(c.needs.by) != 0 || len(c.needs.chosen) != 0 || len(watching(c)) != 0 {
+				t.Errorf("when all are gone: %v, %v", c.needs.by, c.needs.chosen)
+			}
+		})
+	}
+}
