@@ -339,10 +339,10 @@ func (c *Controller) remove(ctx context.Context, binding *controlv1alpha1.Bindin
 		c.deliverEverywhere(p)
 		c.deliverNeighbours(before, p)
 	}
-	left := c.left(p)
+	left, recheck := c.left(p)
 	if len(c.unreleased(p, left)) > 0 {
 		c.status.Add(binding.Name)
-		return result{}, nil
+		return result{after: recheck}, nil
 	}
 	tellReleased(ctx, p, left)
 	return result{}, c.setFinalizer(ctx, binding, false)
@@ -361,10 +361,11 @@ func (r remnant) String() string {
 	return r.name
 }
 
-// left returns where works of a Binding are that is being deleted, sorted. The mailbox of a cluster that its space does not
-// know any more, or does not let in, counts as empty once its works are deleted: nobody is there to take them out.
-func (c *Controller) left(p *placement) []remnant {
-	var left []remnant
+// left returns where works of a Binding are that is being deleted, sorted, and after which time that may change by itself. The
+// mailbox of a cluster that its space does not know any more, or does not let in, counts as empty once its works are deleted: nobody
+// is there to take them out. One in which a work was just created, or may have been, does not.
+func (c *Controller) left(p *placement) (left []remnant, recheck time.Duration) {
+	now := c.clock.Now()
 	for _, s := range c.spaces {
 		if !s.store.hasSynced() {
 			left = append(left, remnant{name: s.name, space: true})
@@ -377,9 +378,16 @@ func (c *Controller) left(p *placement) []remnant {
 				left = append(left, remnant{name: mailbox})
 			}
 		}
+		created, wait := s.creations.mailboxes(p.uid, now)
+		for _, mailbox := range created {
+			left = append(left, remnant{name: mailbox})
+		}
+		if recheck == 0 || wait > 0 && wait < recheck {
+			recheck = wait
+		}
 	}
 	slices.SortFunc(left, func(a, b remnant) int { return strings.Compare(a.String(), b.String()) })
-	return left
+	return slices.Compact(left), recheck
 }
 
 // setFinalizer adds or removes our finalizer. The patch carries the version that was decided on: the list is written whole.

@@ -1,14 +1,20 @@
 package transport
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,6 +25,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/dynwatch"
 	"github.com/starlinghq/starling/pkg/write"
@@ -28,11 +35,13 @@ import (
 type wds struct {
 	bindings *cachetesting.FakeControllerSource
 	config   *rest.Config
+	// statuses are those that were written, and "gone" for a Binding that is.
+	statuses chan string
 }
 
 func newWDS(t *testing.T) *wds {
 	t.Helper()
-	w := &wds{bindings: cachetesting.NewFakeControllerSource()}
+	w := &wds{bindings: cachetesting.NewFakeControllerSource(), statuses: make(chan string, 100)}
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
 	w.config = &rest.Config{Host: server.URL}
@@ -52,16 +61,20 @@ func (w *wds) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	} else {
 		var patch struct {
 			Metadata metav1.ObjectMeta `json:"metadata"`
+			Status   json.RawMessage   `json:"status"`
 		}
 		if err := json.NewDecoder(in.Body).Decode(&patch); err != nil {
 			panic(err)
 		}
-		if patch.Metadata.ResourceVersion != "" { // of the finalizers, not of the status
+		if patch.Status != nil {
+			w.statuses <- string(patch.Status)
+		} else {
 			for _, obj := range w.list() {
 				if b := obj.DeepCopy(); b.Name == name {
 					b.Finalizers = patch.Metadata.Finalizers
 					if b.DeletionTimestamp != nil && len(b.Finalizers) == 0 {
 						w.bindings.Delete(b)
+						w.statuses <- "gone"
 					} else {
 						w.bindings.Modify(b)
 					}
@@ -81,7 +94,7 @@ func (w *wds) list() []*controlv1alpha1.Binding {
 		panic(err)
 	}
 	var found []*controlv1alpha1.Binding
-	items := list.(*metav1.List).Items //nolint:forcetypeassert // it makes no other
+	items := list.(*corev1.List).Items //nolint:forcetypeassert // it makes no other
 	for i := range items {
 		found = append(found, items[i].Object.(*controlv1alpha1.Binding)) //nolint:forcetypeassert // nothing else is put into it
 	}
@@ -198,5 +211,139 @@ func TestVersionsThatAreRead(t *testing.T) {
 				t.Errorf("when all are gone: %v, %v", c.needs.by, c.needs.chosen)
 			}
 		})
+	}
+}
+
+// plugin is a Plugin whose writes wait until they are let go. What it was told to create it tells of when it is asked to.
+type plugin struct {
+	handler chan Handler
+	began   chan *plan.Action
+	proceed chan error
+}
+
+func newPlugin() *plugin {
+	return &plugin{handler: make(chan Handler, 1), began: make(chan *plan.Action), proceed: make(chan error)}
+}
+
+func (p *plugin) Run(ctx context.Context, handler Handler) error {
+	handler.OnDestination("edge", &Destination{Accepted: true})
+	handler.OnSynced()
+	p.handler <- handler
+	<-ctx.Done()
+	return nil
+}
+
+func (p *plugin) Do(ctx context.Context, _ Origin, action *plan.Action) (Receipt, error) {
+	for _, step := range []func() error{
+		func() error {
+			select {
+			case p.began <- action:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+		func() error {
+			select {
+			case err := <-p.proceed:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+	} {
+		if err := step(); err != nil {
+			return Receipt{}, err
+		}
+	}
+	return Receipt{UID: "work", Generation: 1}, nil
+}
+
+// TestDeletionWaitsForWritesUnderWay: a work that is just being created is there, though nobody has told of it yet.
+func TestDeletionWaitsForWritesUnderWay(t *testing.T) {
+	created := &plan.Work{Mailbox: "edge", UID: "work", Generation: 1, Binding: "b", BindingUID: "uid", Wave: packing.WaveSecond}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "", nil)
+	for name, tc := range map[string]struct {
+		answer error
+		comes  bool
+	}{"Created": {nil, true}, "NoAnswerButCreated": {errors.New("no answer"), true}, "Refused": {forbidden, false}} {
+		t.Run(name, func(t *testing.T) {
+			w, p := newWDS(t), newPlugin()
+			c := w.controller(t, Space{Name: "its", Connect: func(context.Context) (Plugin, error) { return p, nil }})
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer cancel()
+			running.Go(func() { _ = c.Run(ctx) })
+			w.bindings.Add(bindingOf("b", "edge", "settings"))
+			handler, action := <-p.handler, <-p.began
+			if action.Verb != plan.Create {
+				t.Fatalf("the first write is %s", action)
+			}
+			deleted := w.list()[0].DeepCopy()
+			deleted.DeletionTimestamp = &metav1.Time{Time: now}
+			w.bindings.Modify(deleted)
+			if status := <-w.statuses; !strings.Contains(status, "waiting for works to be gone from: edge") {
+				t.Fatalf("while a work is being created: %s", status)
+			}
+			p.proceed <- tc.answer
+			if tc.comes {
+				created.Name = action.Name
+				handler.OnWork(nil, created)
+				if action = <-p.began; action.Verb != plan.Delete {
+					t.Errorf("then comes %s", action)
+				}
+				p.proceed <- nil
+				handler.OnWork(created, nil)
+			}
+			if status := <-w.statuses; status != "gone" {
+				t.Errorf("at the end: %s", status)
+			}
+		})
+	}
+}
+
+func bindingOf(name, cluster, configMap string) *controlv1alpha1.Binding {
+	b := &controlv1alpha1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", Generation: 1}}
+	b.Spec.Destinations = []controlv1alpha1.Destination{{ClusterID: cluster}}
+	b.Spec.Workload.NamespaceScope = []controlv1alpha1.NamespaceScopeDownsyncClause{{
+		NamespaceScopeDownsyncObject: controlv1alpha1.NamespaceScopeDownsyncObject{
+			Version: "v1", Resource: "configmaps", Namespace: "web", Name: configMap, ResourceVersion: "1",
+		},
+	}}
+	return b
+}
+
+func TestCreations(t *testing.T) {
+	var c creations
+	a, b := &plan.Action{Mailbox: "a", Name: "w"}, &plan.Action{Mailbox: "b", Name: "w"}
+	check := func(what string, at time.Time, wantRecheck time.Duration, want ...string) {
+		t.Helper()
+		got, recheck := c.mailboxes("1", at)
+		if !slices.Equal(want, got) || recheck != wantRecheck {
+			t.Errorf("%s: %q for %s, want %q for %s", what, got, recheck, want, wantRecheck)
+		}
+	}
+	c.begin("1", b)
+	c.begin("1", a)
+	c.begin("2", a)
+	check("under way", now, 0, "a", "b")
+	c.end("1", a, nil, now)
+	check("created", now, untold, "a", "b")
+	c.end("1", b, apierrors.NewInternalError(errors.New("?")), now)
+	check("perhaps", now.Add(time.Second), doubtful-time.Second, "a", "b")
+	check("not seen", now.Add(doubtful), untold-doubtful, "a")
+	c.told(&plan.Work{BindingUID: "1", Mailbox: "a", Name: "w"})
+	check("told", now, 0)
+	c.begin("1", a)
+	c.told(&plan.Work{BindingUID: "1", Mailbox: "a", Name: "w"})
+	c.end("1", a, nil, now)
+	check("told before the answer came", now, 0)
+	c.begin("1", a)
+	c.end("1", a, apierrors.NewConflict(schema.GroupResource{}, "", nil), now)
+	check("refused", now, 0)
+	c.told(&plan.Work{BindingUID: "2", Mailbox: "a", Name: "w"})
+	if len(c.pending) != 0 {
+		t.Errorf("%v is remembered", c.pending)
 	}
 }

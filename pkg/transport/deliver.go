@@ -21,17 +21,18 @@ import (
 // space delivers to one inventory and transport space.
 type space struct {
 	*Controller
-	name     string
-	connect  func(context.Context) (Plugin, error)
-	plugin   Plugin // set before the workers start
-	store    *store
-	expected expectations
-	written  writings
-	fights   fights
-	retries  retries
-	reports  reports
-	queue    workqueue.TypedRateLimitingInterface[Key]
-	synced   chan struct{}
+	name      string
+	connect   func(context.Context) (Plugin, error)
+	plugin    Plugin // set before the workers start
+	store     *store
+	creations creations
+	expected  expectations
+	written   writings
+	fights    fights
+	retries   retries
+	reports   reports
+	queue     workqueue.TypedRateLimitingInterface[Key]
+	synced    chan struct{}
 }
 
 func newSpace(c *Controller, s Space) *space {
@@ -115,6 +116,9 @@ func (s *space) OnWork(before, after *plan.Work) {
 		after = nil
 	}
 	wrappedObjects.Add(step(before != nil, after != nil))
+	if after != nil {
+		s.creations.told(after)
+	}
 	for _, work := range []*plan.Work{before, after} {
 		if work == nil {
 			continue
@@ -238,9 +242,16 @@ func (s *space) do(ctx context.Context, key Key, p *placement, actions []plan.Ac
 	var failures []error
 	for i := range actions {
 		action := &actions[i]
+		if action.Verb == plan.Create && !s.creating(p, action) {
+			stale = true
+			break
+		}
 		actionCtx, cancel := context.WithTimeout(ctx, timeout)
 		receipt, err := s.plugin.Do(actionCtx, origin, action)
 		cancel()
+		if action.Verb == plan.Create {
+			s.creations.end(p.uid, action, err, s.clock.Now())
+		}
 		switch {
 		case err == nil:
 			s.expected.expect(key, action, receipt, s.clock.Now())

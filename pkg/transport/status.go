@@ -179,7 +179,8 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 		}
 	}
 	if p.deleting {
-		for _, r := range c.left(p) {
+		left, _ := c.left(p)
+		for _, r := range left {
 			in.left = append(in.left, r.String())
 		}
 		return in, true
