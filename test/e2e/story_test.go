@@ -116,6 +116,14 @@ func (s *story) patch(space string, gvr schema.GroupVersionResource, namespace, 
 	}
 }
 
+func (s *story) patchStatus(space string, gvr schema.GroupVersionResource, namespace, name, mergePatch string) {
+	s.Helper()
+	if _, err := s.space(space, gvr).Namespace(namespace).Patch(s.Context(), name, types.MergePatchType, []byte(mergePatch),
+		metav1.PatchOptions{}, "status"); err != nil {
+		s.Fatal(err)
+	}
+}
+
 func (s *story) get(space string, gvr schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 	s.Helper()
 	return s.space(space, gvr).Namespace(namespace).Get(contextOf(s.T), name, metav1.GetOptions{})

@@ -298,6 +298,24 @@ func (f *Fleet) Kill(t testing.TB, name string) {
 	}
 }
 
+// Pause makes a component hang, as if it could not be reached, until resume or the end of the test.
+func (f *Fleet) Pause(t testing.TB, name string) (resume func()) {
+	t.Helper()
+	pid := f.Component(t, name).PID
+	if pid == 0 {
+		t.Fatalf("%s has no process", name)
+	}
+	signal := func(s syscall.Signal) {
+		if err := syscall.Kill(pid, s); err != nil {
+			t.Errorf("signal %s: %v", name, err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	resume = sync.OnceFunc(func() { signal(syscall.SIGCONT) })
+	t.Cleanup(resume)
+	return resume
+}
+
 // Restart kills a component and waits until it is ready again.
 func (f *Fleet) Restart(t testing.TB, name string) {
 	t.Helper()
