@@ -25,15 +25,39 @@ type departures struct {
 
 	mu sync.Mutex
 	// deleted are the objects that were seen to go, namespaces and kinds those that are going or gone: since when.
-	deleted    map[objref.Ref]time.Time
-	namespaces map[string]time.Time
-	kinds      map[schema.GroupResource]time.Time
+	deleted    leavers[objref.Ref]
+	namespaces leavers[string]
+	kinds      leavers[schema.GroupResource]
 }
 
-func newDepartures(c clock.PassiveClock) *departures {
-	return &departures{
-		clock: c, deleted: map[objref.Ref]time.Time{}, namespaces: map[string]time.Time{}, kinds: map[schema.GroupResource]time.Time{},
+func newDepartures(c clock.PassiveClock) *departures { return &departures{clock: c} }
+
+// leavers remember since when something departs.
+type leavers[K comparable] struct {
+	since map[K]time.Time
+	// sweep is the number at which those are forgotten that count no more. It is twice as many as were left the last time, so
+	// that each departure is looked at a few times at most.
+	sweep int
+}
+
+// mark notes that something departs, or that it is there.
+func (l *leavers[K]) mark(key K, stays bool, now time.Time) {
+	if stays {
+		delete(l.since, key)
+		return
 	}
+	if _, known := l.since[key]; known {
+		return
+	}
+	const few = 4096
+	if len(l.since) >= max(l.sweep, few) {
+		maps.DeleteFunc(l.since, func(_ K, since time.Time) bool { return now.Sub(since) > remembered })
+		l.sweep = 2 * len(l.since)
+	}
+	if l.since == nil {
+		l.since = map[K]time.Time{}
+	}
+	l.since[key] = now
 }
 
 var (
@@ -54,35 +78,19 @@ func (d *departures) note(r dynwatch.Resource, before, after metav1.Object) {
 	stays := after != nil && after.GetDeletionTimestamp() == nil
 	switch r.GroupResource() {
 	case namespaces:
-		mark(d.namespaces, ref.Name, stays, now)
+		d.namespaces.mark(ref.Name, stays, now)
 	case definitions:
 		resource, group, _ := strings.Cut(ref.Name, ".")
-		mark(d.kinds, schema.GroupResource{Group: group, Resource: resource}, stays, now)
+		d.kinds.mark(schema.GroupResource{Group: group, Resource: resource}, stays, now)
 	}
-	mark(d.deleted, ref, after != nil, now)
-}
-
-// mark notes that something departs, or that it is there.
-func mark[K comparable](set map[K]time.Time, key K, stays bool, now time.Time) {
-	if stays {
-		delete(set, key)
-		return
-	}
-	if _, known := set[key]; known {
-		return
-	}
-	const many = 4096
-	if len(set) >= many {
-		maps.DeleteFunc(set, func(_ K, since time.Time) bool { return now.Sub(since) > remembered })
-	}
-	set[key] = now
+	d.deleted.mark(ref, after != nil, now)
 }
 
 // byItself tells whether the object was seen to be deleted, and not with its Namespace or kind.
 func (d *departures) byItself(ref objref.Ref) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.recent(d.deleted[ref]) && !d.going(ref)
+	return d.recent(d.deleted.since[ref]) && !d.going(ref)
 }
 
 // withOthers tells whether the object's Namespace or kind is going or gone.
@@ -96,12 +104,12 @@ func (d *departures) going(ref objref.Ref) bool {
 	gr := ref.GroupResource()
 	switch gr {
 	case namespaces:
-		return d.recent(d.namespaces[ref.Name])
+		return d.recent(d.namespaces.since[ref.Name])
 	case definitions:
 		resource, group, _ := strings.Cut(ref.Name, ".")
-		return d.recent(d.kinds[schema.GroupResource{Group: group, Resource: resource}])
+		return d.recent(d.kinds.since[schema.GroupResource{Group: group, Resource: resource}])
 	}
-	return d.recent(d.namespaces[ref.Namespace]) || d.recent(d.kinds[gr])
+	return d.recent(d.namespaces.since[ref.Namespace]) || d.recent(d.kinds.since[gr])
 }
 
 func (d *departures) recent(since time.Time) bool {
