@@ -347,3 +347,33 @@ func TestCreations(t *testing.T) {
 		t.Errorf("%v is remembered", c.pending)
 	}
 }
+
+// TestAdmissionConcernsWhoeverHasWorks: what is being handed over to another WDS can leave at once when its cluster is not let in
+// any more, since nobody would ever report that it was; also where it is not listed any more.
+func TestAdmissionConcernsWhoeverHasWorks(t *testing.T) {
+	for name, p := range map[string]*placement{
+		"Listed":   {name: "b", uid: "uid", destinations: map[string]struct{}{"edge": {}}},
+		"Unlisted": {name: "b", uid: "uid"},
+		"Deleting": {name: "b", uid: "uid", deleting: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newWDS(t).controller(t)
+			s := c.spaces[0]
+			c.publish("b", p)
+			c.publish("other", &placement{name: "other", uid: "other", destinations: map[string]struct{}{"elsewhere": {}}})
+			s.OnDestination("edge", &Destination{Accepted: true})
+			s.store.setWork(nil, &plan.Work{Mailbox: "edge", Name: "w", Binding: "b", BindingUID: "uid"})
+			for s.queue.Len() > 0 {
+				key, _ := s.queue.Get()
+				s.queue.Done(key)
+			}
+			s.OnDestination("edge", &Destination{Accepted: false})
+			if s.queue.Len() != 1 {
+				t.Fatalf("%d deliveries are to be looked at, want one", s.queue.Len())
+			}
+			if key, _ := s.queue.Get(); key != (Key{"b", "edge"}) {
+				t.Errorf("%v is to be looked at", key)
+			}
+		})
+	}
+}

@@ -147,14 +147,18 @@ func (s *space) OnDestination(name string, d *Destination) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.placements {
-		switch _, listed := p.destinations[name]; {
-		case p.deleting:
+		if p.deleting {
 			s.bindings.Add(p.name)
+		}
+		key := Key{Binding: p.name, Mailbox: name}
+		switch _, listed := p.destinations[name]; {
 		case listed && (admission || len(p.templates) > 0):
 			for _, other := range s.spaces {
-				other.queue.Add(Key{Binding: p.name, Mailbox: name})
+				other.queue.Add(key)
 			}
 			s.status.Add(p.name)
+		case !listed && admission && s.store.has(p.uid, name):
+			s.queue.Add(key) // what is on its way out there has nobody to be handed over to any more, or somebody again
 		}
 	}
 }
