@@ -18,6 +18,7 @@ type managerOptions struct {
 	its     clusters.Options
 	install string
 	image   string
+	exclude []string
 }
 
 func newManagerCommand() *cobra.Command {
@@ -40,6 +41,8 @@ func newManagerCommand() *cobra.Command {
 			manager.InstallAll, manager.InstallManual))
 	flags.StringVar(&o.image, "agent-image", o.image,
 		"Image of the agent that is deployed in the clusters. Empty: the agent is run by somebody else; its rights are installed all the same.")
+	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude,
+		"Kinds that the agents do not report, each as Kind or Kind.group. Empty: those that they leave out by default.")
 	return command
 }
 
@@ -51,7 +54,9 @@ func (o *managerOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := manager.New(manager.Config{ITS: its, Install: manager.InstallStrategy(o.install), AgentImage: o.image})
+	m, err := manager.New(manager.Config{
+		ITS: its, Install: manager.InstallStrategy(o.install), AgentImage: o.image, ExcludeKinds: o.exclude,
+	})
 	if err != nil {
 		return err
 	}

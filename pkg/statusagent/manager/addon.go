@@ -16,12 +16,14 @@ import (
 type addon struct {
 	options agent.AgentAddonOptions
 	image   string
+	exclude []string
 }
 
 func (m *Manager) addon(ctx context.Context) *addon {
 	namespace := func(*addonv1alpha1.ManagedClusterAddOn) (string, error) { return statusagent.InstallNamespace, nil }
 	return &addon{
-		image: m.config.AgentImage,
+		image:   m.config.AgentImage,
+		exclude: m.config.ExcludeKinds,
 		options: agent.AgentAddonOptions{
 			AddonName: statusagent.AddonName,
 			// Requests for certificates are approved by approver, not by the framework.
@@ -42,7 +44,7 @@ func (a *addon) GetAgentAddonOptions() agent.AgentAddonOptions { return a.option
 
 // Manifests implements agent.AgentAddon.
 func (a *addon) Manifests(cluster *clusterv1.ManagedCluster, _ *addonv1alpha1.ManagedClusterAddOn) ([]runtime.Object, error) {
-	return manifests(cluster.Name, a.image)
+	return manifests(cluster.Name, a.image, a.exclude)
 }
 
 // registration says which certificate the agent of a cluster gets: one with its own user and its own group. The framework's

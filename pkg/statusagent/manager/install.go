@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,8 @@ import (
 )
 
 // installer keeps the ClusterManagementAddOn and, if it is to install in all clusters, a ManagedClusterAddOn in the mailbox
-// of each cluster that the hub has accepted. It never removes the add-on: OCM does, with the cluster.
+// of each cluster that the hub has accepted. One that a user creates it makes the add-on's own. It never removes the add-on: OCM
+// does, with the cluster.
 //
 // OCM's own way to install by Placement would need its placement controller, and a Placement that the user must not touch.
 type installer struct {
@@ -104,17 +106,17 @@ func (i *installer) sync(ctx context.Context, k clusterKey) error {
 		_, err = i.writer.Create(ctx, write.Target{Resource: clusterManagementAddOns, Name: obj.Name}, obj, "install")
 		return err
 	}
-	if i.strategy != InstallAll {
-		return nil
-	}
-	cluster, clusterErr := i.inventory.clusters.Get(k.name)
-	if clusterErr != nil || !cluster.Spec.HubAcceptsClient || !cluster.DeletionTimestamp.IsZero() {
-		return nil //nolint:nilerr // the lister says nothing else than that the cluster is gone
-	}
-	if _, addonErr := i.inventory.addons.ManagedClusterAddOns(k.name).Get(statusagent.AddonName); !apierrors.IsNotFound(addonErr) {
+	have, addonErr := i.inventory.addons.ManagedClusterAddOns(k.name).Get(statusagent.AddonName)
+	switch {
+	case addonErr == nil && err == nil:
+		return i.own(ctx, have, management)
+	case addonErr == nil:
+		return err
+	case !apierrors.IsNotFound(addonErr):
 		return addonErr
-	}
-	if err != nil {
+	case !i.wants(k.name):
+		return nil
+	case err != nil:
 		return err
 	}
 	obj := managedClusterAddOn(k.name, management)
@@ -123,6 +125,36 @@ func (i *installer) sync(ctx context.Context, k clusterKey) error {
 	}
 	klog.FromContext(ctx).V(2).Info("Installed the add-on", logging.Cluster, k.name)
 	return nil
+}
+
+// own makes the ClusterManagementAddOn the owner of an add-on that a user created: the framework does nothing for one without, and
+// OCM's own controller that would do it need not run.
+func (i *installer) own(ctx context.Context, have *addonv1alpha1.ManagedClusterAddOn, management *addonv1alpha1.ClusterManagementAddOn) error {
+	wanted := managedClusterAddOn(have.Namespace, management)
+	owned := slices.ContainsFunc(have.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Kind == wanted.OwnerReferences[0].Kind && o.Name == management.Name
+	})
+	if owned || !have.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	adopted := have.DeepCopy()
+	adopted.TypeMeta = wanted.TypeMeta
+	adopted.OwnerReferences = append(adopted.OwnerReferences, wanted.OwnerReferences...)
+	target := write.Target{Resource: managedClusterAddOns, Namespace: have.Namespace, Name: have.Name}
+	_, err := i.writer.Update(ctx, target, adopted, "own")
+	if apierrors.IsConflict(err) {
+		return nil // the watch shows what changed
+	}
+	return err
+}
+
+// wants tells whether the add-on is to be installed in the cluster without anybody asking for it.
+func (i *installer) wants(cluster string) bool {
+	if i.strategy != InstallAll {
+		return false
+	}
+	have, err := i.inventory.clusters.Get(cluster)
+	return err == nil && have.Spec.HubAcceptsClient && have.DeletionTimestamp.IsZero()
 }
 
 func clusterManagementAddOn() *addonv1alpha1.ClusterManagementAddOn {

@@ -8,12 +8,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"open-cluster-management.io/addon-framework/pkg/addonmanager"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/write"
 )
 
@@ -34,7 +37,7 @@ const (
 var Resources = []schema.GroupVersionResource{
 	{Group: clusterv1.GroupName, Version: "v1", Resource: "managedclusters"},
 	{Group: workv1.GroupName, Version: "v1", Resource: "manifestworks"},
-	clusterManagementAddOns, managedClusterAddOns,
+	clusterManagementAddOns, managedClusterAddOns, controlv1alpha1.WorkStatuses,
 }
 
 var (
@@ -50,6 +53,8 @@ type Config struct {
 	Install InstallStrategy
 	// AgentImage is the image of the agent. Without one its Deployment is left out, and somebody else runs the agent.
 	AgentImage string
+	// ExcludeKinds are the kinds that the agents do not report, as their flag has them; none for the agents' default.
+	ExcludeKinds []string
 }
 
 // Manager manages the add-on on one ITS.
@@ -58,6 +63,7 @@ type Manager struct {
 	inventory *inventory
 	installer *installer
 	approver  *approver
+	cleaner   *cleaner
 	hub       kubernetes.Interface
 	writer    *write.Writer
 }
@@ -69,6 +75,9 @@ func New(config Config) (*Manager, error) {
 	}
 	if config.Install != InstallAll && config.Install != InstallManual {
 		return nil, fmt.Errorf("install strategy %q: want %s or %s", config.Install, InstallAll, InstallManual)
+	}
+	if _, err := corestatus.ParseExcluded(config.ExcludeKinds); err != nil {
+		return nil, err
 	}
 	m := &Manager{config: config}
 	var err error
@@ -84,7 +93,14 @@ func New(config Config) (*Manager, error) {
 	if m.installer, err = newInstaller(m.inventory, m.writer, config.Install); err != nil {
 		return nil, err
 	}
-	m.approver, err = newApprover(m.inventory, m.writer)
+	if m.approver, err = newApprover(m.inventory, m.writer); err != nil {
+		return nil, err
+	}
+	reports, err := metadata.NewForConfig(config.ITS)
+	if err != nil {
+		return nil, fmt.Errorf("build client for WorkStatuses: %w", err)
+	}
+	m.cleaner, err = newCleaner(m.installer, m.inventory, m.hub, reports, m.writer)
 	return m, err
 }
 
@@ -105,6 +121,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	running.Go(func() { m.inventory.run(ctx) })
 	running.Go(func() { m.installer.run(ctx) })
 	running.Go(func() { m.approver.run(ctx) })
+	running.Go(func() { m.cleaner.run(ctx) })
 	running.Wait()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/template"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,7 +20,7 @@ import (
 var manifestFiles embed.FS
 
 // manifests returns what OCM applies in the WEC for the agent: in the order in which it is applied.
-func manifests(cluster, image string) ([]runtime.Object, error) {
+func manifests(cluster, image string, excludeKinds []string) ([]runtime.Object, error) {
 	templates, err := template.New("").Option("missingkey=error").ParseFS(manifestFiles, "manifests/*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("parse manifests: %w", err)
@@ -31,6 +32,7 @@ func manifests(cluster, image string) ([]runtime.Object, error) {
 		"Namespace":      statusagent.InstallNamespace,
 		"ServiceAccount": statusagent.ServiceAccount,
 		"Role":           statusagent.HubRole,
+		"Exclude":        strings.Join(excludeKinds, ","),
 	}
 	files := []string{"rbac.yaml"}
 	if image != "" {

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,12 +16,17 @@ func TestManifests(t *testing.T) {
 	const rbac = "Namespace/open-cluster-management-agent-addon ServiceAccount/status-agent-sa " +
 		"ClusterRole/open-cluster-management:addon-status:agent ClusterRoleBinding/open-cluster-management:addon-status:agent " +
 		"Role/open-cluster-management:addon-status:agent RoleBinding/open-cluster-management:addon-status:agent"
-	for name, tc := range map[string]struct{ image, want string }{
+	for name, tc := range map[string]struct {
+		image   string
+		exclude []string
+		want    string
+	}{
 		"WithoutImage": {want: rbac},
 		"WithImage":    {image: "example.com/starling/status-agent:v1@sha256:0", want: rbac + " Deployment/status-agent"},
+		"WithExcluded": {image: "example.com/x", exclude: []string{"Secret", "Job.batch"}, want: rbac + " Deployment/status-agent"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := manifests("cluster1", tc.image)
+			objects, err := manifests("cluster1", tc.image, tc.exclude)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -31,7 +37,7 @@ func TestManifests(t *testing.T) {
 					got += " "
 				}
 				got += u.GetKind() + "/" + u.GetName()
-				check(t, u)
+				check(t, u, tc.exclude)
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("manifests (-want +got):\n%s", diff)
@@ -41,7 +47,7 @@ func TestManifests(t *testing.T) {
 }
 
 // check looks at what must not slip: the agent reads, and its Deployment is confined.
-func check(t *testing.T, obj *unstructured.Unstructured) {
+func check(t *testing.T, obj *unstructured.Unstructured, exclude []string) {
 	t.Helper()
 	convert := func(into any) {
 		t.Helper()
@@ -78,6 +84,9 @@ func check(t *testing.T, obj *unstructured.Unstructured) {
 		}
 		if !slices.Contains(pod.Containers[0].Command, "--cluster-name=cluster1") {
 			t.Errorf("command %v", pod.Containers[0].Command)
+		}
+		if slices.Contains(pod.Containers[0].Command, "--exclude-kinds="+strings.Join(exclude, ",")) != (len(exclude) > 0) {
+			t.Errorf("command %v, excluded %v", pod.Containers[0].Command, exclude)
 		}
 	}
 }

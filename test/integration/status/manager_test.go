@@ -31,10 +31,10 @@ const (
 	agentHome    = "open-cluster-management-agent-addon"
 )
 
-// theManager runs for all tests of the binary, under its own identity.
+// theManager runs for all tests of the binary, under its own identity, unless one stops it.
 var theManager struct {
-	sync.Once
-	err error
+	sync.Mutex
+	stop func()
 }
 
 func managerConfig(its *space) *rest.Config {
@@ -44,17 +44,37 @@ func managerConfig(its *space) *rest.Config {
 
 func startManager(t *testing.T, its *space) {
 	t.Helper()
-	theManager.Do(func() {
-		m, err := manager.New(manager.Config{ITS: managerConfig(its), Install: manager.InstallAll})
-		if err != nil {
-			theManager.err = err
-			return
-		}
-		go func() { _ = m.Run(context.WithoutCancel(t.Context())) }()
-	})
-	if theManager.err != nil {
-		t.Fatal(theManager.err)
+	theManager.Lock()
+	defer theManager.Unlock()
+	if theManager.stop != nil {
+		return
 	}
+	m, err := manager.New(manager.Config{ITS: managerConfig(its), Install: manager.InstallAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = m.Run(ctx)
+	}()
+	theManager.stop = func() {
+		cancel()
+		<-ended
+	}
+}
+
+// stopManager stops the manager, and has it started again when the test ends.
+func stopManager(t *testing.T, its *space) {
+	t.Helper()
+	theManager.Lock()
+	defer theManager.Unlock()
+	if theManager.stop != nil {
+		theManager.stop()
+		theManager.stop = nil
+	}
+	t.Cleanup(func() { startManager(t, its) })
 }
 
 // join does what OCM does for a cluster that the hub has accepted, and waits until the manager has given its agent its
@@ -158,7 +178,16 @@ func TestManagerRestartWritesNothing(t *testing.T) {
 	_, its, _ := fleet(t)
 	const cluster = "manager-restart"
 	join(t, cluster)
-	var sent traffic
+	// The reports of other tests lie in mailboxes without the add-on: what is to be cleaned up is cleaned up first.
+	var cleaning, sent traffic
+	first, err := manager.New(manager.Config{ITS: cleaning.count(managerConfig(its)), Install: manager.InstallAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := run(t, first.Run)
+	testenv.Eventually(t, patience, func() (bool, string) { return first.Ready() == nil, "not ready" })
+	cleaning.idle(t)
+	stop()
 	again, err := manager.New(manager.Config{ITS: sent.count(managerConfig(its)), Install: manager.InstallAll})
 	if err != nil {
 		t.Fatal(err)
