@@ -151,30 +151,31 @@ func writeKinds(entries []plan.Entry) string {
 
 // readFlags reads what the rest of the spec says of the objects.
 func readFlags(work *workv1.ManifestWork, items []plan.Item) {
+	var rules []workv1.OrphaningRule
+	if d := work.Spec.DeleteOption; d != nil && d.SelectivelyOrphan != nil {
+		rules = d.SelectivelyOrphan.OrphaningRules
+	}
+	if len(work.Spec.ManifestConfigs)+len(rules) == 0 {
+		return // mostly there are none
+	}
+	positions := make(map[objref.Ref]int, len(items)) // OCM lets no work hold an object twice
+	for i := range items {
+		positions[items[i].Ref] = i
+	}
 	flag := func(id *workv1.ResourceIdentifier, set func(*plan.Item)) {
 		ref := objref.Ref{Group: id.Group, Resource: id.Resource, Namespace: id.Namespace, Name: id.Name}
-		for i := range items {
-			if items[i].Ref == ref {
-				set(&items[i])
-			}
+		if i, ok := positions[ref]; ok {
+			set(&items[i])
 		}
 	}
 	for i := range work.Spec.ManifestConfigs {
-		c := &work.Spec.ManifestConfigs[i]
-		if c.UpdateStrategy == nil {
-			continue
+		if c := &work.Spec.ManifestConfigs[i]; c.UpdateStrategy != nil {
+			flag(&c.ResourceIdentifier, func(item *plan.Item) { item.Options = optionsOf(c.UpdateStrategy) })
 		}
-		flag(&c.ResourceIdentifier, func(item *plan.Item) {
-			orphan := item.Orphan
-			item.Options = optionsOf(c.UpdateStrategy)
-			item.Orphan = orphan
-		})
 	}
-	if d := work.Spec.DeleteOption; d != nil && d.SelectivelyOrphan != nil {
-		for i := range d.SelectivelyOrphan.OrphaningRules {
-			id := workv1.ResourceIdentifier(d.SelectivelyOrphan.OrphaningRules[i])
-			flag(&id, func(item *plan.Item) { item.Orphan = true })
-		}
+	for i := range rules {
+		id := workv1.ResourceIdentifier(rules[i])
+		flag(&id, func(item *plan.Item) { item.Orphan = true })
 	}
 }
 
