@@ -1,0 +1,205 @@
+package kptpkg_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
+)
+
+func TestCheck(t *testing.T) {
+	big := strings.Repeat("x", kptpkg.MaxBytes)
+	many := kptpkg.Files{}
+	for i := range kptpkg.MaxFiles + 1 {
+		many[fmt.Sprint(i)] = ""
+	}
+	bad := kptpkg.Files{}
+	for i := range 20 {
+		bad[fmt.Sprintf("../%02d", i)] = ""
+	}
+	cases := map[string]struct {
+		files kptpkg.Files
+		want  string
+	}{
+		"Good":          {kptpkg.Files{"Kptfile": "x", "a/b.yaml": "y", "README.md": "", "a..b": ""}, ""},
+		"ClimbsOut":     {kptpkg.Files{"../a": ""}, `path "../a" must be relative, clean, and below the package`},
+		"ClimbsInside":  {kptpkg.Files{"a/../../b": ""}, `path "a/../../b" must be relative, clean, and below the package`},
+		"Absolute":      {kptpkg.Files{"/etc/passwd": ""}, `path "/etc/passwd" must be relative, clean, and below the package`},
+		"NotClean":      {kptpkg.Files{"a//b": ""}, `path "a//b" must be relative, clean, and below the package`},
+		"Directory":     {kptpkg.Files{"a/": ""}, `path "a/" must be relative, clean, and below the package`},
+		"Empty":         {kptpkg.Files{"": ""}, `path "" is empty`},
+		"Backslash":     {kptpkg.Files{`a\b`: ""}, `path "a\\b" has a control character, a backslash or a colon`},
+		"Drive":         {kptpkg.Files{`C:x`: ""}, `path "C:x" has a control character, a backslash or a colon`},
+		"Git":           {kptpkg.Files{"a/.GIT/config": ""}, `path "a/.GIT/config" is in a git directory`},
+		"Binary":        {kptpkg.Files{"a": "\xff"}, "a: is not UTF-8 text; binary files are not supported"},
+		"Zero":          {kptpkg.Files{"a": "x\x00"}, "a: holds a zero byte; binary files are not supported"},
+		"FileBelowFile": {kptpkg.Files{"a": "", "a/b": ""}, "a/b: a is a file, too"},
+		"Large":         {kptpkg.Files{"a": big}, fmt.Sprintf("the package has %d bytes; at most %d are allowed", len(big)+1, kptpkg.MaxBytes)},
+		"Many":          {many, "the package has 5001 files; at most 5000 are allowed"},
+		"LongPath":      {kptpkg.Files{strings.Repeat("a", 600): ""}, `path "` + strings.Repeat("a", 100) + `…" is longer than 512 bytes`},
+	}
+	for name, tc := range cases {
+		if got := strings.Join(tc.files.Check(), "; "); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+	if got := bad.Check(); len(got) != 11 || got[10] != "… and more" {
+		t.Errorf("errors are not bounded: %q", got)
+	}
+}
+
+func TestDigest(t *testing.T) {
+	a := kptpkg.Files{"a": "bc", "d": ""}
+	for name, other := range map[string]kptpkg.Files{
+		"Moved": {"ab": "c", "d": ""}, "Less": {"a": "bc"}, "Content": {"a": "bd", "d": ""}, "Split": {"a": "b", "c": "d"},
+	} {
+		if a.Digest() == other.Digest() {
+			t.Errorf("%s: the digest is the same", name)
+		}
+	}
+	if a.Digest() != (kptpkg.Files{"d": "", "a": "bc"}).Digest() {
+		t.Error("equal files have other digests")
+	}
+}
+
+func TestPackages(t *testing.T) {
+	files := kptpkg.Files{"Kptfile": "", "a/Kptfile": "", "a/b/Kptfile": "", "a-b/Kptfile": "", "a/b/c/x.yaml": "", "d/x.yaml": "", "z/Kptfile": ""}
+	if diff := cmp.Diff([]string{"a/b", "a", "a-b", "z", ""}, files.Packages()); diff != "" {
+		t.Errorf("packages (-want +got):\n%s", diff)
+	}
+	for name, want := range map[string]string{"a/b/c/x.yaml": "a/b", "d/x.yaml": "", "a/b/Kptfile": "a/b", "Kptfile": ""} {
+		if got := files.PackageOf(name); got != want {
+			t.Errorf("%s is in %q, want %q", name, got, want)
+		}
+	}
+}
+
+const someKptfile = `# ours
+apiVersion: kpt.dev/v1
+kind: Kptfile
+metadata:
+  name: web # the name
+  labels: {team: a}
+info:
+  description: a web server
+pipeline:
+  mutators: # in this order
+  - image: set-namespace:v0.4
+    configMap:
+      namespace: web
+unknown:
+- kept
+`
+
+func TestKptfileKeepsWhatItDoesNotChange(t *testing.T) {
+	k, err := kptpkg.ParseKptfile(someKptfile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(someKptfile, k.String()); diff != "" {
+		t.Errorf("read and written (-want +got):\n%s", diff)
+	}
+	if got := k.Pipeline().Mutators; len(got) != 1 || got[0].Image != "set-namespace:v0.4" || got[0].ConfigMap["namespace"] != "web" {
+		t.Errorf("mutators %+v", got)
+	}
+	gates := []kptpkg.ReadinessGate{{ConditionType: "PackagePipelinePassed"}}
+	conditions := []kptpkg.Condition{{Type: "PackagePipelinePassed", Status: "False", Reason: "Rendering"}}
+	for range 2 { // the second time changes nothing
+		if err := k.SetReadinessGates(gates); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.SetConditions(conditions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := strings.Replace(someKptfile, "a web server\n", "a web server\n  readinessGates:\n  - conditionType: PackagePipelinePassed\n", 1) +
+		"status:\n  conditions:\n  - type: PackagePipelinePassed\n    status: \"False\"\n    reason: Rendering\n"
+	if diff := cmp.Diff(want, k.String()); diff != "" {
+		t.Errorf("with gates (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(gates, k.ReadinessGates()); diff != "" {
+		t.Errorf("gates (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(conditions, k.Conditions()); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if err := k.SetReadinessGates(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.SetConditions(nil); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(someKptfile, k.String()); diff != "" {
+		t.Errorf("without them again (-want +got):\n%s", diff)
+	}
+}
+
+func TestParseKptfileSaysWhatIsWrong(t *testing.T) {
+	for content, want := range map[string]string{
+		"":                                "has 0 documents, want one",
+		"a: b\n---\nc: d\n":               "has 2 documents, want one",
+		"- a":                             "is not a mapping",
+		"apiVersion: v1\nkind: ConfigMap": `apiVersion and kind are "v1" and "ConfigMap", want kpt.dev/v1 and Kptfile`,
+		"apiVersion: kpt.dev/v1\nkind: Kptfile\npipeline: {mutators: x}": "cannot unmarshal",
+		"apiVersion: [": "did not find",
+	} {
+		if _, err := kptpkg.ParseKptfile(content); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", content, err, want)
+		}
+	}
+}
+
+func TestNewKptfile(t *testing.T) {
+	k, err := kptpkg.ParseKptfile(kptpkg.NewKptfile("web", "a: #server").String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.Name() != "web" || k.Annotations()["config.kubernetes.io/local-config"] != "true" {
+		t.Errorf("%s", k)
+	}
+}
+
+func TestBombs(t *testing.T) {
+	laughs := "a0: &a0 [lol]\n"
+	for i := range 40 {
+		laughs += fmt.Sprintf("a%d: &a%d [*a%d, *a%d, *a%d]\n", i+1, i+1, i, i, i)
+	}
+	for name, content := range map[string]string{
+		"Laughs": laughs,
+		"Deep":   strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
+		"Itself": "a: &a [*a]",
+	} {
+		if documents, err := kptpkg.Documents(content); err == nil {
+			t.Errorf("%s: %d documents", name, len(documents))
+		}
+	}
+	if documents, err := kptpkg.Documents("a: &a [x]\nb: [*a, *a]\n---\n\n---\nc: d\n"); err != nil || len(documents) != 2 {
+		t.Errorf("%d documents, %v", len(documents), err)
+	}
+}
+
+func FuzzKptfile(f *testing.F) {
+	f.Add(someKptfile)
+	f.Add("apiVersion: kpt.dev/v1\nkind: Kptfile\nstatus: {conditions: [{type: A}]}\ninfo: {}\n")
+	f.Add("apiVersion: kpt.dev/v1\nkind: Kptfile\nstatus:")
+	f.Fuzz(func(t *testing.T, content string) {
+		k, err := kptpkg.ParseKptfile(content)
+		if err != nil {
+			return
+		}
+		k.Pipeline()
+		if err := k.SetConditions([]kptpkg.Condition{{Type: "A", Status: "True"}}); err != nil {
+			return
+		}
+		again, err := kptpkg.ParseKptfile(k.String())
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v\n%s", err, k)
+		}
+		if got := again.Conditions(); len(got) != 1 || got[0].Type != "A" {
+			t.Errorf("conditions %+v", got)
+		}
+	})
+}
