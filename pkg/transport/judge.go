@@ -218,8 +218,9 @@ func (t *tally) add(s *site) {
 			t.tooLarge = append(t.tooLarge, text)
 		}
 	}
+	others := len(t.waiting)
 	for _, w := range s.waiting {
-		if text := s.name + ": " + w.For.String(); !slices.Contains(t.waiting, text) {
+		if text := s.name + ": " + w.For.String(); !slices.Contains(t.waiting[others:], text) {
 			t.waiting = append(t.waiting, text)
 		}
 	}
