@@ -32,13 +32,18 @@ func (p *Plugin) Do(ctx context.Context, origin transport.Origin, a *plan.Action
 			return transport.Receipt{}, fmt.Errorf("%q: %s", name, problems[0])
 		}
 	}
+	root, err := p.open()
+	if err != nil {
+		return transport.Receipt{}, err
+	}
+	defer root.Close()
 	f := file{a.Mailbox, baseName(a.Wave, a.Name)}
-	h, err := p.next(f, origin, a)
+	h, err := p.next(root, f, origin, a)
 	switch {
 	case err != nil:
 		return transport.Receipt{}, err
 	case h == nil:
-		return transport.Receipt{}, p.remove(f)
+		return transport.Receipt{}, p.remove(root, f)
 	}
 	recorded := h.hash()
 	h.Recorded = recorded.String()
@@ -46,18 +51,18 @@ func (p *Plugin) Do(ctx context.Context, origin transport.Origin, a *plan.Action
 	if err != nil {
 		return transport.Receipt{}, err
 	}
-	if err := put(p.path(f), text); err != nil {
+	if err := put(root, f, text); err != nil {
 		return transport.Receipt{}, err
 	}
-	return transport.Receipt{UID: h.UID, Generation: h.Generation, Recorded: recorded}, p.refresh(f)
+	return transport.Receipt{UID: h.UID, Generation: h.Generation, Recorded: recorded}, p.refresh(root, f)
 }
 
 // next returns what the file should hold, nil if it should go.
-func (p *Plugin) next(f file, origin transport.Origin, a *plan.Action) (*header, error) {
+func (p *Plugin) next(root *os.Root, f file, origin transport.Origin, a *plan.Action) (*header, error) {
 	if a.Verb == plan.Create {
-		return p.created(f, origin, a)
+		return p.created(root, f, origin, a)
 	}
-	text, err := os.ReadFile(p.path(f))
+	text, err := root.ReadFile(f.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		if a.Verb == plan.Delete {
 			return nil, nil
@@ -109,12 +114,12 @@ func (p *Plugin) next(f file, origin transport.Origin, a *plan.Action) (*header,
 	return &h, nil
 }
 
-func (p *Plugin) created(f file, origin transport.Origin, a *plan.Action) (*header, error) {
+func (p *Plugin) created(root *os.Root, f file, origin transport.Origin, a *plan.Action) (*header, error) {
 	if _, known := p.mailboxes[f.mailbox]; !known {
 		return nil, fmt.Errorf("there is no directory %s", filepath.Join(p.config.Directory, f.mailbox))
 	}
-	if _, err := os.Lstat(p.path(f)); err == nil {
-		return nil, fmt.Errorf("%s is in the way; it was not written for this Binding", p.path(f))
+	if _, err := root.Lstat(f.path()); err == nil {
+		return nil, fmt.Errorf("%s is in the way; it was not written for this Binding", filepath.Join(p.config.Directory, f.path()))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -140,12 +145,12 @@ func objects(entries []plan.Entry, manifests [][]byte) []object {
 	return objects
 }
 
-func (p *Plugin) remove(f file) error {
-	if err := os.Remove(p.path(f)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (p *Plugin) remove(root *os.Root, f file) error {
+	if err := root.Remove(f.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	p.gone(f)
-	if err := flush(filepath.Join(p.config.Directory, f.mailbox)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := flush(root, f.mailbox); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

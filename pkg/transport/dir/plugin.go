@@ -1,7 +1,6 @@
 package dir
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -31,6 +31,8 @@ const Marker = ".starling"
 
 const (
 	suffix = ".yaml"
+	// temporary begins the names of files that are being written.
+	temporary = ".starling-tmp-"
 	// propertiesFile holds the properties of a mailbox's cluster: a YAML map of strings.
 	propertiesFile = ".properties"
 	// between is the time between two looks at the directory. Our own writes are told of at once.
@@ -124,14 +126,39 @@ func (p *Plugin) Run(ctx context.Context, handler transport.Handler) error {
 	}
 }
 
+// open opens the directory, if it is a space. Everything is done in what was opened, whatever happens to the name: a disk that is taken
+// away must not look like an empty one. No link leads out of it.
+func (p *Plugin) open() (*os.Root, error) {
+	root, err := os.OpenRoot(p.config.Directory)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no space: %w", p.config.Directory, err)
+	}
+	if _, err := root.Stat(Marker); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s is no space: %w", p.config.Directory, err), root.Close())
+	}
+	return root, nil
+}
+
+// list returns what is in a directory.
+func list(root *os.Root, name string) ([]fs.DirEntry, error) {
+	directory, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := directory.ReadDir(-1)
+	return entries, errors.Join(err, directory.Close())
+}
+
 // look reads what changed in the directory and tells of it. What cannot be read stays as it was told.
 func (p *Plugin) look() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, err := os.Stat(filepath.Join(p.config.Directory, Marker)); err != nil {
-		return fmt.Errorf("%s is no space: %w", p.config.Directory, err)
+	root, err := p.open()
+	if err != nil {
+		return err
 	}
-	entries, err := os.ReadDir(p.config.Directory)
+	defer root.Close()
+	entries, err := list(root, ".")
 	if err != nil {
 		return err
 	}
@@ -143,7 +170,7 @@ func (p *Plugin) look() error {
 			continue
 		}
 		present[name] = true
-		failures = append(failures, p.admit(name), p.lookInto(name))
+		failures = append(failures, p.admit(root, name), p.lookInto(root, name))
 	}
 	for name := range p.mailboxes {
 		if present[name] {
@@ -159,9 +186,9 @@ func (p *Plugin) look() error {
 }
 
 // admit tells of a mailbox and its properties, if that is news. Properties that cannot be read are not known.
-func (p *Plugin) admit(mailbox string) error {
+func (p *Plugin) admit(root *os.Root, mailbox string) error {
 	var properties map[string]string
-	text, err := os.ReadFile(filepath.Join(p.config.Directory, mailbox, propertiesFile))
+	text, err := root.ReadFile(filepath.Join(mailbox, propertiesFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
@@ -182,8 +209,8 @@ func (p *Plugin) admit(mailbox string) error {
 	return err
 }
 
-func (p *Plugin) lookInto(mailbox string) error {
-	entries, err := os.ReadDir(filepath.Join(p.config.Directory, mailbox))
+func (p *Plugin) lookInto(root *os.Root, mailbox string) error {
+	entries, err := list(root, mailbox)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // gone since; the next look tells
 	}
@@ -193,9 +220,13 @@ func (p *Plugin) lookInto(mailbox string) error {
 	present := map[string]bool{}
 	var failures []error
 	for _, entry := range entries {
-		if entry.Type().IsRegular() && strings.HasSuffix(entry.Name(), suffix) && !strings.HasPrefix(entry.Name(), ".") {
-			present[entry.Name()] = true
-			failures = append(failures, p.refresh(file{mailbox, entry.Name()}))
+		switch name := entry.Name(); {
+		case !entry.Type().IsRegular():
+		case strings.HasPrefix(name, temporary):
+			failures = append(failures, p.sweep(root, entry, filepath.Join(mailbox, name)))
+		case strings.HasSuffix(name, suffix) && !strings.HasPrefix(name, "."):
+			present[name] = true
+			failures = append(failures, p.refresh(root, file{mailbox, name}))
 		}
 	}
 	for _, f := range p.filesOf(mailbox) {
@@ -206,14 +237,27 @@ func (p *Plugin) lookInto(mailbox string) error {
 	return errors.Join(failures...)
 }
 
+// sweep removes what a write left that was cut off: it may hold Secrets, and belongs to nothing. One that is under way is younger.
+func (p *Plugin) sweep(root *os.Root, entry fs.DirEntry, name string) error {
+	const abandoned = time.Hour
+	info, err := entry.Info()
+	if err == nil && p.config.Clock.Since(info.ModTime()) > abandoned {
+		err = root.Remove(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 func (p *Plugin) filesOf(mailbox string) []file {
 	files := slices.Collect(maps.Keys(p.files))
 	return slices.DeleteFunc(files, func(f file) bool { return f.mailbox != mailbox })
 }
 
 // refresh reads a file if it may have changed, and tells of it.
-func (p *Plugin) refresh(f file) error {
-	info, err := os.Stat(p.path(f))
+func (p *Plugin) refresh(root *os.Root, f file) error {
+	info, err := root.Stat(f.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		p.gone(f)
 		return nil
@@ -225,7 +269,7 @@ func (p *Plugin) refresh(f file) error {
 	if before != nil && before.modified.Equal(info.ModTime()) && before.size == info.Size() && before.read.Sub(before.modified) > racy {
 		return nil
 	}
-	text, err := os.ReadFile(p.path(f))
+	text, err := root.ReadFile(f.path())
 	if err != nil {
 		return err
 	}
@@ -257,7 +301,7 @@ func (p *Plugin) gone(f file) {
 	}
 }
 
-func (p *Plugin) path(f file) string { return filepath.Join(p.config.Directory, f.mailbox, f.base) }
+func (f file) path() string { return filepath.Join(f.mailbox, f.base) }
 
 // baseName is the name of the file of a work. It sorts by wave.
 func baseName(wave int, work string) string { return fmt.Sprintf("%d-%s%s", wave, work, suffix) }
@@ -269,30 +313,30 @@ func nameOf(base string) string {
 }
 
 // put writes a file as a whole.
-func put(path string, text []byte) (err error) {
-	directory := filepath.Dir(path)
-	temporary, err := os.CreateTemp(directory, ".tmp-*") // readable by its owner alone: there may be a Secret in it
+func put(root *os.Root, f file, text []byte) (err error) {
+	name := filepath.Join(f.mailbox, temporary+string(uuid.NewUUID()))
+	written, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // its owner's alone: there may be a Secret in it
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(temporary.Name())
+			_ = root.Remove(name)
 		}
 	}()
-	_, err = bytes.NewReader(text).WriteTo(temporary)
-	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
+	_, err = written.Write(text)
+	if err = errors.Join(err, written.Sync(), written.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(temporary.Name(), path); err != nil {
+	if err := root.Rename(name, f.path()); err != nil {
 		return err
 	}
-	return flush(directory)
+	return flush(root, f.mailbox)
 }
 
-// flush makes the names in a directory lasting.
-func flush(directory string) error {
-	d, err := os.Open(directory)
+// flush makes the names in a mailbox lasting.
+func flush(root *os.Root, mailbox string) error {
+	d, err := root.Open(mailbox)
 	if err != nil {
 		return err
 	}
