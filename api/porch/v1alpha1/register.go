@@ -1,0 +1,36 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group of all kinds of this package.
+const GroupName = "porch.kpt.dev"
+
+// GroupVersion is the group and version of all kinds of this package.
+var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
+
+// Resources of this package, for dynamic clients and informers.
+var (
+	ResourcePackageRevisions         = GroupVersion.WithResource("packagerevisions")
+	ResourcePackageRevisionResources = GroupVersion.WithResource("packagerevisionresources")
+	ResourcePackages                 = GroupVersion.WithResource("packages")
+)
+
+// SchemeBuilder collects the functions that add this package's types to a scheme.
+var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+
+// AddToScheme adds all types of this package to a scheme.
+var AddToScheme = SchemeBuilder.AddToScheme
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&PackageRevision{}, &PackageRevisionList{},
+		&PackageRevisionResources{}, &PackageRevisionResourcesList{},
+		&PorchPackage{}, &PorchPackageList{},
+	)
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}
