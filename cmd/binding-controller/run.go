@@ -3,17 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/utils/clock"
 
-	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
-	"github.com/starlinghq/starling/pkg/controller/reports"
 	"github.com/starlinghq/starling/pkg/controller/status"
 	"github.com/starlinghq/starling/pkg/runner"
 )
@@ -69,20 +64,9 @@ func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready 
 	group, ctx := errgroup.WithContext(ctx)
 	isReady := bindings.Ready
 	if o.runs(status.Name) {
-		read, err := newReports(o, wds)
-		if err != nil {
+		if isReady, err = startStatus(ctx, group, o, wds, bindings); err != nil {
 			return err
 		}
-		statuses, err := newStatus(wds, bindings, read)
-		if err != nil {
-			return err
-		}
-		bindings.AddHandler(statuses)
-		bindings.Index.Observe(statuses)
-		read.AddListener(statuses)
-		isReady = func() error { return errors.Join(bindings.Ready(), read.Ready()) }
-		group.Go(func() error { return read.Run(ctx) })
-		group.Go(func() error { return statuses.Run(ctx, o.concurrency) })
 	}
 	workers := 0 // the status controller alone needs the index, not the Bindings
 	if o.runs(binding.Name) {
@@ -91,40 +75,4 @@ func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready 
 	group.Go(func() error { return bindings.Run(ctx, workers) })
 	ready(isReady)
 	return group.Wait()
-}
-
-// newReports returns what reads the WorkStatuses of all ITSes, for all controllers.
-func newReports(o *options, wds *clusters.Space) (*reports.Reader, error) {
-	inventories := map[string]*client.Client{}
-	for _, its := range o.its {
-		options, err := its.Options(o.itsLimits)
-		if err != nil {
-			return nil, err
-		}
-		config, err := options.Load()
-		if err != nil {
-			return nil, err
-		}
-		inventories[its.Name], err = client.New(config)
-		if err != nil {
-			return nil, err
-		}
-	}
-	return reports.New(inventories, wds.UID)
-}
-
-func newStatus(wds *clusters.Space, bindings *binding.Running, read *reports.Reader) (*status.Controller, error) {
-	objects, err := dynamic.NewForConfig(wds.Config)
-	if err != nil {
-		return nil, fmt.Errorf("build dynamic client: %w", err)
-	}
-	return status.New(status.Config{
-		Reports:  read,
-		Requests: bindings.Index,
-		Objects:  bindings.Objects,
-		Client:   objects,
-		Writer:   bindings.Writer,
-		Troubles: bindings,
-		Clock:    clock.RealClock{},
-	})
 }

@@ -63,6 +63,20 @@ func (c *Client) CustomTransforms() *gentype.ClientWithList[*controlv1alpha1.Cus
 		func() *controlv1alpha1.CustomTransformList { return &controlv1alpha1.CustomTransformList{} })
 }
 
+// StatusCollectors reads StatusCollectors of a WDS.
+func (c *Client) StatusCollectors() *gentype.ClientWithList[*controlv1alpha1.StatusCollector, *controlv1alpha1.StatusCollectorList] {
+	return gentype.NewClientWithList(controlv1alpha1.StatusCollectors.Resource, c.rest, c.codec, "",
+		func() *controlv1alpha1.StatusCollector { return &controlv1alpha1.StatusCollector{} },
+		func() *controlv1alpha1.StatusCollectorList { return &controlv1alpha1.StatusCollectorList{} })
+}
+
+// CombinedStatuses reads CombinedStatuses of a WDS, of all namespaces.
+func (c *Client) CombinedStatuses() *gentype.ClientWithList[*controlv1alpha1.CombinedStatus, *controlv1alpha1.CombinedStatusList] {
+	return gentype.NewClientWithList(controlv1alpha1.CombinedStatuses.Resource, c.rest, c.codec, metav1.NamespaceAll,
+		func() *controlv1alpha1.CombinedStatus { return &controlv1alpha1.CombinedStatus{} },
+		func() *controlv1alpha1.CombinedStatusList { return &controlv1alpha1.CombinedStatusList{} })
+}
+
 // WorkStatuses reads WorkStatuses of an ITS: those of one mailbox namespace, or with "" of all.
 func (c *Client) WorkStatuses(mailbox string) *gentype.ClientWithList[*controlv1alpha1.WorkStatus, *controlv1alpha1.WorkStatusList] {
 	return gentype.NewClientWithList(controlv1alpha1.WorkStatuses.Resource, c.rest, c.codec, mailbox,

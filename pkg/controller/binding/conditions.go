@@ -49,6 +49,7 @@ func statusOf(in *input, d done) *controlv1alpha1.BindingPolicyStatus {
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, controlv1alpha1.BindingPolicyConditionHeld)
 	}
+	setCollectors(&status.Conditions, in.collectors, set)
 	synced := syncedOf(in, d)
 	set(synced)
 	ready := readyOf(d, synced, status.Errors)

@@ -66,6 +66,7 @@ type Config struct {
 // OnStopped (dynwatch.Handler).
 type Controller struct {
 	config     Config
+	collectors Collectors // nil: nobody knows
 	inventory  *inventory
 	departures *departures
 	troubles   *troubles

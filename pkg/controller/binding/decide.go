@@ -35,6 +35,8 @@ type input struct {
 	// unread lists what could matter to the policy and was not read yet; unreadFor is for how long that has been so.
 	unread    []string
 	unreadFor time.Duration
+	// collectors is what is known of the StatusCollectors that the policy names.
+	collectors collectors
 	// valve says how the policy wants to be held; mistakes are what is wrong with its annotations.
 	valve    corebinding.Valve
 	mistakes []string

@@ -110,6 +110,7 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 		withOthers:    c.departures.withOthers,
 	}
 	in.valve, in.mistakes = corebinding.ParseValve(policy.Annotations)
+	in.collectors = c.collectorsOf(policy)
 	in.troubles, in.troublesAgain = c.troublesOf(policy)
 	if told.compiled == nil {
 		return in, true, 0

@@ -49,6 +49,8 @@ type Report struct {
 	// Updated is when its status last changed; for an object without one, when it was first reported. The API server of the
 	// ITS keeps it, in whole seconds. Zero if it does not tell.
 	Updated time.Time
+	// Version changes with each write of the WorkStatus that it is from.
+	Version string
 }
 
 // Listener is told of what was read. It is called by the goroutine that reads an inventory, and must not block.
@@ -139,6 +141,34 @@ func (r *Reader) unsynced() []string {
 // Get returns what the cluster says of the object, as core/status.Evidence wants it: nil for nothing, and then known tells
 // whether it is sure that there is nothing. It decodes the status, which is the caller's.
 func (r *Reader) Get(ref objref.Ref, cluster string) (report *Report, known bool) {
+	ws, known := r.find(ref, cluster)
+	if ws == nil {
+		return nil, known
+	}
+	report = &Report{Updated: updated(ws), Version: versionOf(ws)}
+	if raw := ws.Status; raw != nil && len(raw.Raw) > 0 {
+		// Numbers become int64 where they can, as in objects that are read from an API server.
+		if err := json.Unmarshal(raw.Raw, &report.Status); err != nil {
+			return nil, false
+		}
+	}
+	return report, true
+}
+
+// Version returns the Version of the report that Get would return, "" for none. It costs a look at an index.
+func (r *Reader) Version(ref objref.Ref, cluster string) (version string, known bool) {
+	ws, known := r.find(ref, cluster)
+	if ws == nil {
+		return "", known
+	}
+	return versionOf(ws), true
+}
+
+func versionOf(ws *controlv1alpha1.WorkStatus) string {
+	return string(ws.UID) + "/" + ws.ResourceVersion
+}
+
+func (r *Reader) find(ref objref.Ref, cluster string) (ws *controlv1alpha1.WorkStatus, known bool) {
 	// Asked before the index is: what has synced by now is in the index below.
 	complete := len(r.unsynced()) == 0
 	var found []*controlv1alpha1.WorkStatus
@@ -164,14 +194,7 @@ func (r *Reader) Get(ref objref.Ref, cluster string) (report *Report, known bool
 	if len(found) == 0 {
 		return nil, complete
 	}
-	report = &Report{Updated: updated(found[0])}
-	if raw := found[0].Status; raw != nil && len(raw.Raw) > 0 {
-		// Numbers become int64 where they can, as in objects that are read from an API server.
-		if err := json.Unmarshal(raw.Raw, &report.Status); err != nil {
-			return nil, false
-		}
-	}
-	return report, true
+	return found[0], true
 }
 
 func (r *Reader) changed(key Key) {

@@ -267,6 +267,22 @@ func TestAnswer(t *testing.T) {
 			spec:  spec{CombinedFields: []field{{Name: "s", Type: "SUM", Subject: expr("returned.status.n")}}},
 			want:  combination{ColumnNames: []string{"s"}, Rows: []controlv1alpha1.StatusCombinationRow{row1(num("9.223372036854776e+18"))}},
 		},
+		"MapsAreWalkedThroughInOrder": {
+			fleet: fleet{"c01": {"m": map[string]any{"g": int64(7), "b": int64(2), "f": int64(6), "a": int64(1), "c": int64(3), "e": int64(5), "d": []any{map[string]any{"z": 1.0, "y": 2.0, "x": 3.0, "w": 4.0}}}}},
+			spec: spec{Select: []named{
+				{Name: "1", Def: "returned.status.m.map(k, k)"},
+				{Name: "2", Def: "returned.status.m.d.map(m, m.map(k, k))"},
+				{Name: "3", Def: "{9: 'i', 7: 'g', 8: 'h', 10: 'j'}.map(k, k)"},
+				{Name: "4", Def: "returned.status.m.transformList(k, v, k)"},
+				{Name: "5", Def: "optional.ofNonZeroValue(returned.status.m.filter(k, k == '')).hasValue()"},
+				{Name: "6", Def: "inventory.map(k, k)"},
+				{Name: "7", Def: "{true: 1, 2: 'x', 'a': null, false: 3}.map(k, string(k))"},
+			}},
+			want: combination{ColumnNames: []string{"1", "2", "3", "4", "5", "6", "7"}, Rows: []controlv1alpha1.StatusCombinationRow{row1(
+				arr(`["a","b","c","d","e","f","g"]`), arr(`[["w","x","y","z"]]`), arr(`[7,8,9,10]`), arr(`["a","b","c","d","e","f","g"]`), boolean(false),
+				arr(`["labels","name"]`), arr(`["false","true","2","a"]`),
+			)}},
+		},
 		"NothingAsked": {
 			fleet: fleet{"c01": {}}, spec: spec{},
 			want: combination{ColumnNames: []string{}, Rows: []controlv1alpha1.StatusCombinationRow{row1()}},

@@ -51,7 +51,13 @@ var environments = sync.OnceValues(func() ([]*cel.Env, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build CEL environment: %w", err)
 	}
-	return []*cel.Env{base.NewExpressionsEnv(), plain}, nil
+	envs := []*cel.Env{base.NewExpressionsEnv(), plain}
+	for i, env := range envs {
+		if envs[i], err = env.Extend(cel.CustomTypeAdapter(ordered{env.CELTypeAdapter()})); err != nil {
+			return nil, fmt.Errorf("extend CEL environment: %w", err)
+		}
+	}
+	return envs, nil
 })
 
 // expression is a compiled one. It is safe for concurrent use.

@@ -89,10 +89,15 @@ func (o *object) take(obj metav1.Object, seed maphash.Seed) (content, labels boo
 // statusLabels is the prefix of the labels by which Starling marks objects whose status it returns.
 const statusLabels = "managed-by.kubestellar.io/"
 
+// StatusLabel tells whether the label is one of those that Starling puts on objects whose status it returns. They are no content.
+func StatusLabel(key string) bool {
+	return key == controlv1alpha1.LabelExecutingCount || strings.HasPrefix(key, statusLabels)
+}
+
 func equalContentLabels(a, b map[string]string) bool {
 	covers := func(a, b map[string]string) bool {
 		for key, value := range a {
-			if other, ok := b[key]; (!ok || other != value) && key != controlv1alpha1.LabelExecutingCount && !strings.HasPrefix(key, statusLabels) {
+			if other, ok := b[key]; (!ok || other != value) && !StatusLabel(key) {
 				return false
 			}
 		}

@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
 // What is never workload, whatever a policy says, is what an API server or its controllers make by themselves, and what
@@ -39,7 +41,7 @@ var neverResources = []schema.GroupResource{
 }
 
 // neverNamespaces are Namespaces that, with all in them, belong to the space itself.
-var neverNamespaces = []string{"kube-node-lease", "kube-public", "kube-system", "starling-system"}
+var neverNamespaces = []string{"kube-node-lease", "kube-public", "kube-system", controlv1alpha1.ReportNamespace, "starling-system"}
 
 // NeverResource tells whether nothing of that resource is ever workload. Such resources need not be watched.
 func NeverResource(gr schema.GroupResource) bool {
