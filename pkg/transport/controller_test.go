@@ -377,3 +377,17 @@ func TestAdmissionConcernsWhoeverHasWorks(t *testing.T) {
 		})
 	}
 }
+
+// TestNothingIsRememberedOfWhatIsGone: fights of a Binding that goes are over.
+func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
+	c := newWDS(t).controller(t)
+	s, key := c.spaces[0], Key{Binding: "b", Mailbox: "edge"}
+	s.fights.over(key, []plan.Conflict{{Ref: settings, Ours: true}}, nil)
+	c.publish("b", &placement{name: "b", uid: "uid", deleting: true})
+	if _, err := s.deliver(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.fights.objects) != 0 {
+		t.Errorf("%v is remembered", s.fights.objects)
+	}
+}

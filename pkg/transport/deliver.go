@@ -198,6 +198,7 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 	site := s.site(p, key.Mailbox, works)
 	_, listed := p.destinations[key.Mailbox]
 	if p.deleting || !listed {
+		s.fights.over(key, nil, nil)
 		built := plan.Remove(site)
 		texts, _, err := s.do(ctx, key, p, built.Actions)
 		leaving, failures := leavingTexts(built.Leaving)
