@@ -47,8 +47,8 @@ func writeError(a *plan.Action, err error) string {
 	}
 	if a.Verb == plan.Create && apierrors.IsAlreadyExists(err) {
 		// A work of ours would have been told of, unless it came just now: then the next look finds it.
-		return clip("work " + a.Name + " cannot be created: one of that name is there that does not bear our label " +
-			controlv1alpha1.LabelWDSUID + "; give it back, or delete the work")
+		return clip("work " + a.Name + " cannot be created: one of that name is there whose label " + controlv1alpha1.LabelWDSUID + " or " +
+			controlv1alpha1.LabelBindingUID + " somebody changed; give it back, or delete the work")
 	}
 	var status apierrors.APIStatus
 	if secret && errors.As(err, &status) {

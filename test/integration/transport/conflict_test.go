@@ -268,7 +268,7 @@ func TestANameThatIsTaken(t *testing.T) {
 			work := e.works(sites[0])[0]
 			e.patch(ocm.ManifestWorks, sites[0], work.Name, `{"metadata":{"labels":{"starling.io/wds-uid":`+value+`}}}`)
 			e.expectErrors(sites[0] + ": work " + work.Name +
-				" cannot be created: one of that name is there that does not bear our label starling.io/wds-uid; give it back, or delete the work")
+				" cannot be created: one of that name is there whose label starling.io/wds-uid or starling.io/binding-uid somebody changed; give it back, or delete the work")
 			e.patch(ocm.ManifestWorks, sites[0], work.Name, `{"metadata":{"labels":{"starling.io/wds-uid":"`+string(e.wdsUID())+`"}}}`)
 			e.expectErrors()
 			e.applied()
