@@ -65,6 +65,7 @@ type Listener interface {
 type Reader struct {
 	inventories map[string]inventory
 	listeners   []Listener
+	activity    *activity
 }
 
 type inventory struct {
@@ -77,7 +78,7 @@ func New(clients map[string]*client.Client, wds types.UID) (*Reader, error) {
 	if len(clients) == 0 || wds == "" {
 		return nil, errors.New("reports: an ITS and the UID of the WDS are required")
 	}
-	r := &Reader{inventories: map[string]inventory{}}
+	r := &Reader{inventories: map[string]inventory{}, activity: newActivity()}
 	selector := labels.SelectorFromSet(labels.Set{controlv1alpha1.LabelWDSUID: string(wds)}).String()
 	for name, itsClient := range clients {
 		informer, err := client.NewInformer(selected{itsClient, selector}, &controlv1alpha1.WorkStatus{}, cache.Indexers{byKey: keyIndex})
@@ -91,6 +92,9 @@ func New(clients map[string]*client.Client, wds types.UID) (*Reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("watch WorkStatuses of %s: %w", name, err)
 		}
+		if _, err := informer.AddEventHandler(r.activity.handler()); err != nil {
+			return nil, fmt.Errorf("watch WorkStatuses of %s: %w", name, err)
+		}
 		r.inventories[name] = inventory{informer: informer, registered: registered}
 	}
 	return r, nil
@@ -101,6 +105,7 @@ func (r *Reader) AddListener(listener Listener) { r.listeners = append(r.listene
 
 // Run reads the inventories until the context ends.
 func (r *Reader) Run(ctx context.Context) error {
+	defer lastReport.Add(r.activity.values)()
 	var running sync.WaitGroup
 	for name, its := range r.inventories {
 		running.Go(func() { its.informer.RunWithContext(ctx) })

@@ -82,7 +82,7 @@ type Controller struct {
 	// waiting are objects of which something was not known when they were looked at last.
 	waiting map[objref.Ref]struct{}
 	// since tells when the oldest report came in that was not returned yet.
-	since map[objref.Ref]time.Time
+	since map[objref.Ref]arrival
 	// troubles are what was told of objects.
 	troubles map[objref.Ref]string
 	// barred are objects that may not be patched, and until when that is believed.
@@ -108,7 +108,7 @@ func New(config Config) (*Controller, error) {
 			workqueue.TypedRateLimitingQueueConfig[objref.Ref]{Name: Name, Clock: config.Clock}),
 		held:    map[objref.Ref]held{},
 		waiting: map[objref.Ref]struct{}{},
-		since:   map[objref.Ref]time.Time{},
+		since:   map[objref.Ref]arrival{},
 
 		troubles: map[objref.Ref]string{},
 		barred:   map[barred]time.Time{},
@@ -117,6 +117,7 @@ func New(config Config) (*Controller, error) {
 
 // Run works until the context ends, and waits for its workers. It starts at once: what is not known yet is left alone.
 func (c *Controller) Run(ctx context.Context, workers int) error {
+	defer lag.Add(c.lags)()
 	logger := klog.FromContext(ctx).WithValues(logging.Controller, Name)
 	ctx = klog.NewContext(ctx, logger)
 	logger.Info("Starting", "workers", workers)
@@ -167,14 +168,14 @@ func (c *Controller) OnStopped(resource dynwatch.Resource) {
 	gone := func(ref objref.Ref) bool { return ref.GroupResource() == resource.GroupResource() }
 	maps.DeleteFunc(c.held, func(ref objref.Ref, _ held) bool { return gone(ref) })
 	maps.DeleteFunc(c.waiting, func(ref objref.Ref, _ struct{}) bool { return gone(ref) })
-	maps.DeleteFunc(c.since, func(ref objref.Ref, _ time.Time) bool { return gone(ref) })
+	maps.DeleteFunc(c.since, func(ref objref.Ref, _ arrival) bool { return gone(ref) })
 }
 
 // OnReport implements reports.Listener.
 func (c *Controller) OnReport(key reports.Key) {
 	c.mu.Lock()
 	if _, ok := c.since[key.Ref]; !ok {
-		c.since[key.Ref] = c.config.Clock.Now()
+		c.since[key.Ref] = arrival{at: c.config.Clock.Now(), cluster: key.Cluster}
 	}
 	c.mu.Unlock()
 	c.queue.Add(key.Ref)

@@ -285,7 +285,7 @@ func (c *Controller) returned(ref objref.Ref, wrote bool) {
 	delete(c.since, ref)
 	c.mu.Unlock()
 	if ok && wrote {
-		finalization.Observe(c.config.Clock.Since(since).Seconds())
+		finalization.Observe(c.config.Clock.Since(since.at).Seconds())
 	}
 }
 

@@ -90,6 +90,8 @@ type Agent struct {
 	written map[string]record
 	// since tells when an object changed that is not reported yet, by the name of its WorkStatus.
 	since map[string]time.Time
+	// changed are changes of objects that their controllers have taken no notice of.
+	changed map[objref.Ref]change
 	// limits tells how long a status may be that the hub refused because of its size, by the name of its WorkStatus.
 	limits map[string]int
 }
@@ -120,6 +122,7 @@ func New(config Config) (*Agent, error) {
 		refresh: make(chan struct{}, 1),
 		written: map[string]record{},
 		since:   map[string]time.Time{},
+		changed: map[objref.Ref]change{},
 		limits:  map[string]int{},
 	}
 	if err := a.connect(); err != nil {
@@ -201,6 +204,7 @@ func observe(what string, informer cache.SharedIndexInformer, transform cache.Tr
 func (a *Agent) Run(ctx context.Context, workers int) error {
 	logger := klog.FromContext(ctx).WithValues(logging.Controller, Name, logging.Cluster, a.config.Cluster)
 	ctx = klog.NewContext(ctx, logger)
+	defer reportLag.Add(a.lags)()
 	logger.Info("Starting", "workers", workers)
 	defer logger.Info("Ended")
 
@@ -324,7 +328,13 @@ func (a *Agent) OnChange(resource dynwatch.Resource, before, after metav1.Object
 	if obj == nil {
 		obj = before
 	}
-	name, held := a.index.name(objref.New(resource.GroupResource(), obj.GetNamespace(), obj.GetName()))
+	ref := objref.New(resource.GroupResource(), obj.GetNamespace(), obj.GetName())
+	name, held := a.index.name(ref)
+	if a.objects.Synced(resource.GroupResource()) { // what was there before did not change now
+		was, _ := before.(*reported)
+		is, _ := after.(*reported)
+		a.noteActivation(ref, was, is, held)
+	}
 	if !held {
 		return
 	}

@@ -23,6 +23,8 @@ type reported struct {
 	applied bool
 	// status is the object's .status as JSON with sorted keys, nil for none; shortened if it is very large. Set only if applied.
 	status []byte
+	// observed is the generation of the object that its status is about; 0 if it does not say.
+	observed int64
 	// size is how long the status is in the cluster, and truncated says how it was shortened, "" if not.
 	size      int
 	truncated string
@@ -48,6 +50,7 @@ func keep(whole *unstructured.Unstructured) (*reported, error) {
 	// A status that is no object cannot be held by a WorkStatus; it counts as none.
 	if status, ok := whole.Object["status"].(map[string]any); ok {
 		var err error
+		r.observed, _ = status["observedGeneration"].(int64)
 		if r.status, err = json.Marshal(status); err != nil {
 			return nil, fmt.Errorf("encode status of %s %s/%s: %w", r.gvk.Kind, r.Namespace, r.Name, err)
 		}

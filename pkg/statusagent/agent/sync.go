@@ -296,7 +296,7 @@ func (a *Agent) reported(name string) {
 	delete(a.since, name)
 	a.mu.Unlock()
 	if ok {
-		reportDuration.Observe(a.config.Clock.Since(since).Seconds())
+		reporting.WithLabelValues(a.config.Cluster).Observe(a.config.Clock.Since(since).Seconds())
 	}
 }
 
