@@ -256,9 +256,14 @@ func TestSimultaneousDelivery(t *testing.T) {
 	})
 }
 
-// TestANameThatIsTaken changes and removes by hand the label that tells whose a work is.
+// TestANameThatIsTaken changes and removes by hand the labels that tell whose a work is.
 func TestANameThatIsTaken(t *testing.T) {
-	for name, value := range map[string]string{"Changed": `"another"`, "Removed": `null`} {
+	for name, tc := range map[string]struct{ label, value string }{
+		"Changed":        {controlv1alpha1.LabelWDSUID, `"another"`},
+		"Removed":        {controlv1alpha1.LabelWDSUID, `null`},
+		"AnotherBinding": {controlv1alpha1.LabelBindingUID, `"another"`},
+		"NoBinding":      {controlv1alpha1.LabelBindingUID, `null`},
+	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnvironment(t)
 			sites := e.clusters(1)
@@ -266,10 +271,13 @@ func TestANameThatIsTaken(t *testing.T) {
 			e.bind(sites, e.configMap("one", "1"))
 			e.applied()
 			work := e.works(sites[0])[0]
-			e.patch(ocm.ManifestWorks, sites[0], work.Name, `{"metadata":{"labels":{"starling.io/wds-uid":`+value+`}}}`)
+			label := func(value string) {
+				e.patch(ocm.ManifestWorks, sites[0], work.Name, `{"metadata":{"labels":{"`+tc.label+`":`+value+`}}}`)
+			}
+			label(tc.value)
 			e.expectErrors(sites[0] + ": work " + work.Name +
 				" cannot be created: one of that name is there whose label starling.io/wds-uid or starling.io/binding-uid somebody changed; give it back, or delete the work")
-			e.patch(ocm.ManifestWorks, sites[0], work.Name, `{"metadata":{"labels":{"starling.io/wds-uid":"`+string(e.wdsUID())+`"}}}`)
+			label(`"` + work.Labels[tc.label] + `"`)
 			e.expectErrors()
 			e.applied()
 			if got := e.works(sites[0]); len(got) != 1 || got[0].UID != work.UID {
