@@ -21,6 +21,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/dynwatch"
 	"github.com/starlinghq/starling/pkg/write"
 )
@@ -54,6 +55,8 @@ type entry struct {
 	version    string
 	namespaced bool
 	createOnly bool
+	// asks: the object's status is to be returned.
+	asks bool
 }
 
 // syncBinding brings the placement of one Binding up to date and puts the destinations that it concerns into their queues.
@@ -160,7 +163,7 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 
 	by, problems := c.instructions(p)
 	p.problems = problems
-	findings := c.findAll(ctx, entries, versions, by)
+	findings := c.findAll(ctx, entries, c.asked(entries), versions, by)
 	objects := make([]plan.Object, len(entries))
 	for i, e := range entries {
 		f := &findings[i]
@@ -193,7 +196,7 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 
 // findAll finds the content of all entries. Those that are to be read are read side by side.
 func (c *Controller) findAll(
-	ctx context.Context, entries []entry, versions map[schema.GroupResource]string, by map[schema.GroupResource]*customtransform.Instructions,
+	ctx context.Context, entries []entry, asked []bool, versions map[schema.GroupResource]string, by map[schema.GroupResource]*customtransform.Instructions,
 ) []finding {
 	findings := make([]finding, len(entries))
 	now := c.clock.Now()
@@ -201,17 +204,17 @@ func (c *Controller) findAll(
 	slots := make(chan struct{}, atOnce)
 	var reading sync.WaitGroup
 	for i, e := range entries {
-		version, instructions := versions[e.ref.GroupResource()], by[e.ref.GroupResource()]
-		if len(instructions.Unknown) > 0 {
+		how := making{version: versions[e.ref.GroupResource()], by: by[e.ref.GroupResource()], sourced: asked[i]}
+		if len(how.by.Unknown) > 0 {
 			continue // not known what to make of it
 		}
-		if f, ok := c.objects.current(e.ref, version, instructions); ok {
+		if f, ok := c.objects.current(e.ref, how); ok {
 			findings[i] = f
 			continue
 		}
 		slots <- struct{}{}
 		reading.Go(func() {
-			findings[i] = c.objects.find(ctx, e.ref, version, instructions, now)
+			findings[i] = c.objects.find(ctx, e.ref, how, now)
 			<-slots
 		})
 	}
@@ -241,20 +244,32 @@ func entriesOf(binding *controlv1alpha1.Binding) []entry {
 		o := &workload.ClusterScope[i]
 		add(entry{
 			ref: objref.Ref{Group: o.Group, Resource: o.Resource, Name: o.Name}, version: o.Version, createOnly: o.CreateOnly,
+			asks: asks(&o.DownsyncModulation),
 		})
 	}
 	for i := range workload.NamespaceScope {
 		o := &workload.NamespaceScope[i]
 		add(entry{
 			ref: objref.Ref{Group: o.Group, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}, version: o.Version,
-			namespaced: true, createOnly: o.CreateOnly,
+			namespaced: true, createOnly: o.CreateOnly, asks: asks(&o.DownsyncModulation),
 		})
 	}
 	return entries
 }
 
-// list notes that the Binding lists these objects.
+func asks(m *controlv1alpha1.DownsyncModulation) bool {
+	return m.WantSingletonReportedState || m.WantMultiWECReportedState
+}
+
+// list notes that the Binding lists these objects, and whether it asks for their status. What others deliver of an object that
+// it is the first to ask for changes too: all deliver the same.
 func (c *Controller) list(name string, entries []entry) {
+	others := map[string]struct{}{}
+	defer func() {
+		for other := range others {
+			c.enqueueBinding(other)
+		}
+	}()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.listings[name] == nil {
@@ -262,12 +277,48 @@ func (c *Controller) list(name string, entries []entry) {
 	}
 	for _, e := range entries {
 		if c.listed[e.ref] == nil {
-			c.listed[e.ref] = map[string]struct{}{}
+			c.listed[e.ref] = map[string]bool{}
 		}
-		c.listed[e.ref][name] = struct{}{}
+		before := anyAsks(c.listed[e.ref])
+		c.listed[e.ref][name] = e.asks
+		c.noteOthers(others, name, e.ref, before)
 		c.listings[name][e.ref] = struct{}{}
 		if len(c.listed[e.ref]) > 1 {
 			c.shared[e.ref] = struct{}{}
+		}
+	}
+}
+
+// asked tells which of the objects somebody asks the status of, in the terms of the WDS. Some kinds have a status that is never
+// returned.
+func (c *Controller) asked(entries []entry) []bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	asked := make([]bool, len(entries))
+	for i, e := range entries {
+		asked[i] = anyAsks(c.listed[e.ref]) && corestatus.Returnable(e.ref.GroupResource())
+	}
+	return asked
+}
+
+func anyAsks(listed map[string]bool) bool {
+	for _, asks := range listed {
+		if asks {
+			return true
+		}
+	}
+	return false
+}
+
+// noteOthers collects the other Bindings that list an object, if somebody asked for its status before and nobody does now, or the
+// other way round. The lock is held.
+func (c *Controller) noteOthers(others map[string]struct{}, name string, ref objref.Ref, before bool) {
+	if before == anyAsks(c.listed[ref]) {
+		return
+	}
+	for other := range c.listed[ref] {
+		if other != name {
+			others[other] = struct{}{}
 		}
 	}
 }
@@ -299,12 +350,15 @@ func (c *Controller) publish(name string, p *placement) {
 		bindingAreas.Observe(float64(whats * wheres))
 	}
 	unlisted := map[objref.Ref]bool{}
+	others := map[string]struct{}{}
 	for ref := range c.listings[name] {
 		if _, still := p.objects[ref]; still {
 			continue
 		}
 		delete(c.listings[name], ref)
+		asked := anyAsks(c.listed[ref])
 		delete(c.listed[ref], name)
+		c.noteOthers(others, name, ref, asked)
 		switch len(c.listed[ref]) {
 		case 0:
 			delete(c.listed, ref)
@@ -321,6 +375,9 @@ func (c *Controller) publish(name string, p *placement) {
 		return !still && (p.deleting || p.uid != before.uid || !o.lingers())
 	})
 	c.mu.Unlock()
+	for other := range others {
+		c.enqueueBinding(other)
+	}
 	c.objects.forget(unlisted)
 	c.noteUse(name, p)
 }

@@ -92,7 +92,7 @@ type Controller struct {
 
 	mu         sync.Mutex
 	placements map[string]*placement              // what Bindings ask for, by name
-	listed     map[objref.Ref]map[string]struct{} // the Bindings that list an object
+	listed     map[objref.Ref]map[string]bool     // the Bindings that list an object, and whether each asks for its status
 	listings   map[string]map[objref.Ref]struct{} // the objects that a Binding lists: those of its placement, and those that are read for the next one
 	shared     map[objref.Ref]struct{}            // the objects that several Bindings list
 	needs      *needs                             // the resources that Bindings list objects of
@@ -120,7 +120,7 @@ func New(config Config) (*Controller, error) {
 		bindings:   newQueue[string](config.Clock, "transport-bindings"),
 		status:     newQueue[string](config.Clock, "transport-status"),
 		placements: map[string]*placement{},
-		listed:     map[objref.Ref]map[string]struct{}{},
+		listed:     map[objref.Ref]map[string]bool{},
 		listings:   map[string]map[objref.Ref]struct{}{},
 		shared:     map[objref.Ref]struct{}{},
 		needs:      newNeeds(),

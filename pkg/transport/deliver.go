@@ -212,7 +212,7 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 	}
 
 	w := s.wishAt(p, key.Mailbox)
-	built := plan.Build(w.desired, site)
+	built := plan.Build(share(w.desired, site), site)
 	actions, futile := s.written.sift(built.Actions)
 	for _, work := range s.fights.over(key, built.Conflicts, works) {
 		actions = append(actions, plan.NudgeOf(work, plan.ReasonRetry))

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -99,6 +100,29 @@ func (s *space) site(p *placement, mailbox string, works []*plan.Work) *plan.Sit
 		site.Stakes[ref] = stakes
 	}
 	return site
+}
+
+// share returns what is delivered at a site in which other WDSes deliver some of the same: of which generation that is, none of them
+// says. All see the same, so all come to deliver the same bytes.
+func share(desired *plan.Desired, site *plan.Site) *plan.Desired {
+	shared := func(o *plan.Object) bool {
+		return o.Known && o.Bare != transform.Hash{} && slices.ContainsFunc(site.Stakes[o.Ref], func(s plan.Stake) bool {
+			return !s.Ours() && !s.Observe && s.Sourced && s.Hash == o.Bare
+		})
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(site.Stakes)), func(ref objref.Ref) bool {
+		return slices.ContainsFunc(site.Stakes[ref], func(s plan.Stake) bool { return !s.Ours() && s.Sourced })
+	}) {
+		return desired
+	}
+	return desired.With(func(o *plan.Object) {
+		if !shared(o) {
+			return
+		}
+		if object, err := o.Shared(); err == nil { // it was encoded by us
+			o.Object = object
+		}
+	})
 }
 
 // stakesIn returns the stakes that works have in an object.

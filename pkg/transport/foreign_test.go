@@ -162,7 +162,7 @@ func TestOrders(t *testing.T) {
 
 // TestOnForeign: what changed of another WDS's works concerns only those who list it.
 func TestOnForeign(t *testing.T) {
-	c := &Controller{listed: map[objref.Ref]map[string]struct{}{settings: {"a": {}, "b": {}}, web: {"c": {}}}}
+	c := &Controller{listed: map[objref.Ref]map[string]bool{settings: {"a": true, "b": false}, web: {"c": false}}}
 	work := func(change func(*plan.Work)) *plan.Work {
 		w := &plan.Work{Mailbox: "x", Name: "w", Foreign: plan.WDS{UID: "2"}, Items: []plan.Item{{Ref: settings}, {Ref: web}, {Ref: password}}}
 		change(w)

@@ -46,8 +46,10 @@ type known struct {
 	// wish is what the object's annotations say of how to deal with it.
 	wish    options.Wish
 	version version
-	// made is the digest of the instructions of CustomTransforms that the object was made with.
-	made string
+	// made is the digest of the instructions of CustomTransforms that the object was made with, and sourced tells whether it says
+	// of which generation it is.
+	made    string
+	sourced bool
 	// missing is since when the object has not been there; zero if it is.
 	missing time.Time
 }
@@ -83,9 +85,19 @@ func newObjects(client dynamic.Interface, w watched, pipeline transform.Pipeline
 	return &objects{client: client, watched: w, pipeline: pipeline, known: map[objref.Ref]*known{}}
 }
 
-// find returns the content of an object, without what the CustomTransforms remove. It blocks for a read if the object changed since the last one.
-func (o *objects) find(ctx context.Context, ref objref.Ref, apiVersion string, by *customtransform.Instructions, now time.Time) finding {
-	if f, ok := o.current(ref, apiVersion, by); ok {
+// making is how the content of an object is made of what the WDS holds.
+type making struct {
+	// version is the version of the API in which it is read.
+	version string
+	// by is what CustomTransforms remove.
+	by *customtransform.Instructions
+	// sourced: it says of which generation of the object it is, since somebody asks for its status.
+	sourced bool
+}
+
+// find returns the content of an object. It blocks for a read if the object changed since the last one.
+func (o *objects) find(ctx context.Context, ref objref.Ref, how making, now time.Time) finding {
+	if f, ok := o.current(ref, how); ok {
 		return f
 	}
 	_, present := o.watched.Get(ref)
@@ -99,7 +111,7 @@ func (o *objects) find(ctx context.Context, ref objref.Ref, apiVersion string, b
 		return o.missing(ref, have, now)
 	}
 
-	f, err := o.read(ctx, ref, apiVersion, by)
+	f, err := o.read(ctx, ref, how)
 	if apierrors.IsNotFound(err) {
 		return o.missing(ref, have, now)
 	}
@@ -110,11 +122,11 @@ func (o *objects) find(ctx context.Context, ref objref.Ref, apiVersion string, b
 }
 
 // current returns the content of an object if no read is needed to know it. It does not block.
-func (o *objects) current(ref objref.Ref, apiVersion string, by *customtransform.Instructions) (finding, bool) {
+func (o *objects) current(ref objref.Ref, how making) (finding, bool) {
 	o.mu.Lock()
 	have := o.known[ref]
 	o.mu.Unlock()
-	if have == nil || have.version.api != apiVersion || have.made != by.Digest || !have.missing.IsZero() {
+	if have == nil || have.version.api != how.version || have.made != how.by.Digest || have.sourced != how.sourced || !have.missing.IsZero() {
 		return finding{}, false
 	}
 	f := finding{object: have.object, wish: have.wish, known: true}
@@ -144,9 +156,9 @@ func (o *objects) missing(ref objref.Ref, have *known, now time.Time) finding {
 	return finding{err: errMissing}
 }
 
-func (o *objects) read(ctx context.Context, ref objref.Ref, apiVersion string, by *customtransform.Instructions) (finding, error) {
+func (o *objects) read(ctx context.Context, ref objref.Ref, how making) (finding, error) {
 	objectReads.Inc()
-	gvr := ref.GroupResource().WithVersion(apiVersion)
+	gvr := ref.GroupResource().WithVersion(how.version)
 	live, err := o.client.Resource(gvr).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
 		return finding{}, fmt.Errorf("cannot be read: %w", err)
@@ -155,8 +167,12 @@ func (o *objects) read(ctx context.Context, ref objref.Ref, apiVersion string, b
 	if err != nil {
 		return finding{}, &invalidError{err}
 	}
-	version := versionOf(live, apiVersion)
-	object, err := o.pipeline.Then(by.Apply).Apply(ref, live.Object)
+	version := versionOf(live, how.version)
+	pipeline := o.pipeline.Then(how.by.Apply)
+	if how.sourced {
+		pipeline = pipeline.Then(transform.Source(live.GetGeneration()))
+	}
+	object, err := pipeline.Apply(ref, live.Object)
 	if err != nil {
 		return finding{}, &invalidError{err}
 	}
@@ -165,7 +181,7 @@ func (o *objects) read(ctx context.Context, ref objref.Ref, apiVersion string, b
 	if have := o.known[ref]; have != nil && have.object.Hash == object.Hash {
 		object = have.object // one copy of the bytes for all that hold it
 	}
-	o.known[ref] = &known{object: object, wish: wish, version: version, made: by.Digest}
+	o.known[ref] = &known{object: object, wish: wish, version: version, made: how.by.Digest, sourced: how.sourced}
 	return finding{object: object, wish: wish, known: true}, nil
 }
 

@@ -97,7 +97,7 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	reads := func() int { n := len(client.Actions()); client.ClearActions(); return n }
 	find := func(what string, wantKnown bool, wantReads int) finding {
 		t.Helper()
-		f := o.find(ctx, settings, "v1", by, now)
+		f := o.find(ctx, settings, making{version: "v1", by: by}, now)
 		if n := reads(); f.known != wantKnown || n != wantReads {
 			t.Errorf("%s: known %v after %d reads (%v), want %v after %d", what, f.known, n, f.err, wantKnown, wantReads)
 		}
@@ -124,7 +124,7 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	if f := find("it is gone", false, 0); f.err != nil || !f.recheck {
 		t.Errorf("gone for no time: %+v, want to look again", f)
 	}
-	if f := o.find(ctx, settings, "v1", by, now.Add(grace)); f.known || !errors.Is(f.err, errMissing) {
+	if f := o.find(ctx, settings, making{version: "v1", by: by}, now.Add(grace)); f.known || !errors.Is(f.err, errMissing) {
 		t.Errorf("gone for long: %+v, want errMissing", f)
 	}
 	reads()
@@ -134,7 +134,7 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	o.forget(map[objref.Ref]bool{settings: true})
 	delete(watch.objects, settings)
 	find("the watch has not seen it yet", true, 1)
-	if f := o.find(ctx, password, "v1", by, now); !errors.Is(f.err, errMissing) || f.known {
+	if f := o.find(ctx, password, making{version: "v1", by: by}, now); !errors.Is(f.err, errMissing) || f.known {
 		t.Errorf("one that never was: %+v, want errMissing at once", f)
 	}
 }

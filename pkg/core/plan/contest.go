@@ -33,8 +33,9 @@ type Stake struct {
 	// Created and UID are when the work was created, in seconds since 1970, and its UID.
 	Created int64
 	UID     types.UID
-	// Hash is that of the content.
-	Hash transform.Hash
+	// Hash is that of the content, without what differs between WDSes that deliver the same; Sourced tells that there is such.
+	Hash    transform.Hash
+	Sourced bool
 	// Observe tells that this is a claim: nothing is delivered by it.
 	Observe bool
 }
@@ -46,7 +47,7 @@ func (s *Stake) Ours() bool { return s.WDS == WDS{} }
 func StakeOf(work *Work, item *Item) Stake {
 	return Stake{
 		WDS: work.Foreign, Binding: work.Binding, Work: work.Name, Created: work.Created, UID: work.UID,
-		Hash: item.Hash, Observe: item.Observe,
+		Hash: item.content(), Sourced: item.Bare != transform.Hash{}, Observe: item.Observe,
 	}
 }
 
@@ -130,9 +131,9 @@ func (b *builder) disputes() {
 		if !contested || b.site.Hold.Holds(ref) || b.hold(i) && b.held[i] == nowhere {
 			continue
 		}
-		hash := b.desired.objects[i].Hash
+		hash := b.desired.objects[i].Content()
 		if b.hold(i) {
-			hash = b.item(b.held[i]).Hash // what cannot be read now is wanted as it is
+			hash = b.item(b.held[i]).content() // what cannot be read now is wanted as it is
 		}
 		ours, others := own[ref], []Stake(nil)
 		for _, s := range stakes {

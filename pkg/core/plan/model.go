@@ -46,6 +46,8 @@ type Item struct {
 	// Kind is the object's kind, without group and version.
 	Kind string
 	Hash transform.Hash
+	// Bare is the hash of the content without what differs between WDSes that deliver the same; zero if that is Hash.
+	Bare transform.Hash
 	// Size counts as packing counts it.
 	Size int
 	Options
@@ -55,6 +57,14 @@ type Item struct {
 	Reason, Message string
 	// Since is when it began to be Applied, or Failed, by the destination's clock, in seconds since 1970.
 	Since int64
+}
+
+// content returns the hash of what WDSes that deliver the same have in common.
+func (i *Item) content() transform.Hash {
+	if i.Bare == (transform.Hash{}) {
+		return i.Hash
+	}
+	return i.Bare
 }
 
 // State says what a destination reported of an object.

@@ -115,6 +115,7 @@ func TestGenerations(t *testing.T) {
 	}{
 		"Observed":               {generation: 3, report: Report{Generation: 7, SourceGeneration: 3}, want: 3},
 		"NotObservedYet":         {generation: 3, report: Report{Generation: 8, SourceGeneration: 3}, want: 2},
+		"ObservedALaterOne":      {generation: 4, report: Report{Generation: 6, SourceGeneration: 3}, want: 3},
 		"FirstNotObservedYet":    {generation: 1, report: Report{Generation: 8, SourceGeneration: 1}, want: 0},
 		"NewContentOnItsWay":     {generation: 4, report: Report{Generation: 7, SourceGeneration: 3}, want: 3},
 		"ContentNotKnown":        {generation: 4, report: Report{}, want: 3},

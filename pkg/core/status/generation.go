@@ -10,9 +10,10 @@ const observedField = "observedGeneration"
 // inTermsOf returns the status with each observedGeneration in the terms of the object in the WDS, whose generation is given: 0
 // if its kind has none.
 //
-// Controllers in the cluster speak of the generations of the copy there. Whoever observed the copy's last generation observed
-// the content that it has, which is that of generation SourceGeneration in the WDS; whoever observed any other one, at most the
-// content before. As long as it is not known which content the copy has, nobody is said to have observed the last one.
+// Controllers in the cluster speak of the generations of the copy there. Whoever observed the copy's generation that was reported,
+// or a later one, observed the content that it has, which is that of generation SourceGeneration in the WDS; whoever observed an
+// earlier one, at most the content before. As long as it is not known which content the copy has, nobody is said to have observed
+// the last one.
 func (r *Report) inTermsOf(generation int64) map[string]any {
 	if generation == 0 {
 		return r.Status
@@ -26,7 +27,7 @@ func (r *Report) inTermsOf(generation int64) map[string]any {
 		switch {
 		case !known:
 			n = min(n, generation-1)
-		case n == r.Generation:
+		case n >= r.Generation:
 			n = r.SourceGeneration
 		default:
 			n = r.SourceGeneration - 1

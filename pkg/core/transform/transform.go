@@ -18,8 +18,8 @@ type Object struct {
 	Kind schema.GroupVersionKind
 	// JSON is the object, canonical.
 	JSON []byte
-	// Hash is the hash of JSON.
-	Hash Hash
+	// Hash is the hash of JSON, and Bare that of JSON without AnnotationSourceGeneration; zero if it is not there.
+	Hash, Bare Hash
 }
 
 // Step changes one object in place. The map is that of decoded JSON: maps, slices, strings, booleans, int64, float64, nil.
@@ -54,5 +54,9 @@ func (p Pipeline) Apply(ref objref.Ref, obj map[string]any) (Object, error) {
 	if err != nil {
 		return Object{}, fmt.Errorf("encode the object: %w", err)
 	}
-	return Object{Ref: ref, Kind: gv.WithKind(kind), JSON: raw, Hash: HashOf(raw)}, nil
+	bare, err := BareOf(obj)
+	if err != nil {
+		return Object{}, fmt.Errorf("encode the object: %w", err)
+	}
+	return Object{Ref: ref, Kind: gv.WithKind(kind), JSON: raw, Hash: HashOf(raw), Bare: bare}, nil
 }

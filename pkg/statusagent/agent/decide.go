@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"maps"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -66,7 +67,7 @@ func decide(in evidence) verdict {
 	want := &report{source: source(in.holding.ref, in.object), hash: hashOf(in.object.status)}
 	want.Name = in.name
 	want.Labels = in.holding.labels
-	want.Annotations = annotations(in.object)
+	want.Annotations = annotations(in.object, in.report)
 	if in.holding.ownership == unknown {
 		want.Labels = in.report.Labels // until it is known whose it is
 	}
@@ -114,12 +115,30 @@ func source(ref objref.Ref, obj *reported) controlv1alpha1.SourceRef {
 	}
 }
 
-// annotations are what the WorkStatus of an object says besides.
-func annotations(obj *reported) map[string]string {
-	if obj.truncated == "" {
+// annotations are what the WorkStatus of an object says besides: how its status was shortened, and which generation of the copy
+// has the content of which generation in the WDS.
+//
+// As long as the status does not speak of the last generation, it is left at what was said of the one before: it says as much, that
+// the new content was not observed. So an edit costs one write when it was observed, with the status, and not one more before.
+func annotations(obj *reported, before *report) map[string]string {
+	said := map[string]string{}
+	if obj.truncated != "" {
+		said[controlv1alpha1.AnnotationTruncated] = obj.truncated
+	}
+	switch {
+	case obj.sourceGeneration == "":
+	case before != nil && before.Annotations[controlv1alpha1.AnnotationSourceGeneration] != "" && obj.observed > 0 && obj.observed < obj.Generation:
+		for _, key := range []string{controlv1alpha1.AnnotationSourceGeneration, controlv1alpha1.AnnotationGeneration} {
+			said[key] = before.Annotations[key]
+		}
+	default:
+		said[controlv1alpha1.AnnotationSourceGeneration] = obj.sourceGeneration
+		said[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
+	}
+	if len(said) == 0 {
 		return nil
 	}
-	return map[string]string{controlv1alpha1.AnnotationTruncated: obj.truncated}
+	return said
 }
 
 func amend(before, want *report) []byte {

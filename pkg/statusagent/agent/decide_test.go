@@ -44,6 +44,20 @@ func TestDecide(t *testing.T) {
 		}
 		return r
 	}
+	// A copy of that generation, whose status speaks of another one.
+	sourced := func(generation int64, source string, observed int64) *reported {
+		r := object(`{"a":1}`)
+		r.Generation, r.sourceGeneration, r.observed = generation, source, observed
+		return r
+	}
+	generations := func(source, generation string) map[string]string {
+		return map[string]string{controlv1alpha1.AnnotationSourceGeneration: source, controlv1alpha1.AnnotationGeneration: generation}
+	}
+	saying := func(annotations string) string {
+		return `{"metadata":{"annotations":{` + annotations + `},` +
+			`"labels":{"starling.io/wds-uid":"u","transport.kubestellar.io/originWdsName":"wds1"}},` +
+			`"spec":{"sourceRef":{"group":"apps","kind":"Deployment","name":"nginx","namespace":"web","resource":"deployments","version":"v1"}}}`
+	}
 	// What is written, in short.
 	type writes struct {
 		Remove, Create bool
@@ -106,6 +120,50 @@ func TestDecide(t *testing.T) {
 					`"spec":{"sourceRef":{"group":"apps","kind":"Deployment","name":"nginx","namespace":"web","resource":"deployments","version":"v1"}}}`,
 				Status: addStatus, Reason: "report",
 			},
+		},
+		"SourceOfANewOne": {
+			in:   evidence{holding: held(ours), read: true, object: sourced(7, "3", 6)},
+			want: writes{Create: true, Annotations: generations("3", "7"), Status: addStatus, Reason: "report"},
+		},
+		"SourceNotSaidBefore": {
+			in:   evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: there(`{"a":1}`, nil)},
+			want: writes{Amend: saying(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Reason: "report"},
+		},
+		"SourceNotObservedYet": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: there(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("2", "6")
+			})},
+			want: writes{Reason: "report"},
+		},
+		"SourceObserved": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 7), report: there(`{"a":2}`, func(r *report) {
+				r.Annotations = generations("2", "6")
+			})},
+			want: writes{Amend: saying(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Status: addStatus, Reason: "report"},
+		},
+		"SourceThatChangesNothingInTheCluster": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "4", 7), report: there(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("3", "7")
+			})},
+			want: writes{Amend: saying(`"starling.io/generation":"7","starling.io/source-generation":"4"`), Reason: "report"},
+		},
+		"SourceOfAKindThatObservesNothing": {
+			in: evidence{holding: held(ours), read: true, object: sourced(8, "4", 0), report: there(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("3", "7")
+			})},
+			want: writes{Amend: saying(`"starling.io/generation":"8","starling.io/source-generation":"4"`), Reason: "report"},
+		},
+		"SourceSaidNoMore": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "", 7), report: there(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("3", "7")
+			})},
+			want: writes{Amend: saying(`"starling.io/generation":null,"starling.io/source-generation":null`), Reason: "report"},
+		},
+		"SourceSame": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 7), report: there(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("3", "7")
+			})},
+			want: writes{Reason: "report"},
 		},
 		"SpecEdited": {
 			in: evidence{holding: held(ours), read: true, object: object(""), report: there("", func(r *report) { r.source.Name = "other" })},

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,6 +26,8 @@ type reported struct {
 	status []byte
 	// observed is the generation of the object that its status is about; 0 if it does not say.
 	observed int64
+	// sourceGeneration is AnnotationSourceGeneration, "" if it names none.
+	sourceGeneration string
 	// size is how long the status is in the cluster, and truncated says how it was shortened, "" if not.
 	size      int
 	truncated string
@@ -54,6 +57,9 @@ func keep(whole *unstructured.Unstructured) (*reported, error) {
 		if r.status, err = json.Marshal(status); err != nil {
 			return nil, fmt.Errorf("encode status of %s %s/%s: %w", r.gvk.Kind, r.Namespace, r.Name, err)
 		}
+	}
+	if text := whole.GetAnnotations()[controlv1alpha1.AnnotationSourceGeneration]; isGeneration(text) {
+		r.sourceGeneration = text
 	}
 	r.size = len(r.status)
 	return r.within(corestatus.MaxStatus)
@@ -100,8 +106,13 @@ func reduceReport(obj any) (any, error) {
 			r.Labels[key] = value
 		}
 	}
-	if value, ok := ws.Annotations[controlv1alpha1.AnnotationTruncated]; ok {
-		r.Annotations = map[string]string{controlv1alpha1.AnnotationTruncated: value}
+	for _, key := range ownAnnotations {
+		if value, ok := ws.Annotations[key]; ok {
+			if r.Annotations == nil {
+				r.Annotations = map[string]string{}
+			}
+			r.Annotations[key] = value
+		}
 	}
 	if ws.Status != nil {
 		// Sorted again: an API server is free to answer in another order.
@@ -115,6 +126,14 @@ func reduceReport(obj any) (any, error) {
 		}
 	}
 	return r, nil
+}
+
+// ownAnnotations are those that the agent writes on WorkStatuses.
+var ownAnnotations = []string{controlv1alpha1.AnnotationTruncated, controlv1alpha1.AnnotationSourceGeneration, controlv1alpha1.AnnotationGeneration}
+
+func isGeneration(text string) bool {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && n > 0
 }
 
 // reduceWork is the transform of the informer of ManifestWorks.

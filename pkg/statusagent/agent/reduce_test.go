@@ -130,3 +130,30 @@ func TestReduceReport(t *testing.T) {
 		t.Error("a copied status hashes otherwise than what was copied")
 	}
 }
+
+func TestReduceObjectKeepsGenerations(t *testing.T) {
+	for name, tc := range map[string]struct {
+		annotation string
+		status     map[string]any
+		wantSource string
+		want       int64
+	}{
+		"Said":        {annotation: "3", status: map[string]any{"observedGeneration": int64(7)}, wantSource: "3", want: 7},
+		"NotSaid":     {status: map[string]any{}},
+		"SharedByTwo": {annotation: ""},
+		"Odd":         {annotation: "3x", status: map[string]any{"observedGeneration": "7"}},
+		"Negative":    {annotation: "-3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := &unstructured.Unstructured{Object: map[string]any{"status": tc.status}}
+			obj.SetAnnotations(map[string]string{controlv1alpha1.AnnotationSourceGeneration: tc.annotation})
+			got, err := keep(obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.sourceGeneration != tc.wantSource || got.observed != tc.want {
+				t.Errorf("source %q, observed %d; want %q, %d", got.sourceGeneration, got.observed, tc.wantSource, tc.want)
+			}
+		})
+	}
+}

@@ -1,12 +1,15 @@
 package ocm
 
 import (
+	"bytes"
 	"encoding/json"
 	"hash/maphash"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "k8s.io/apimachinery/pkg/util/json"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -15,7 +18,7 @@ import (
 type manifest struct {
 	kind            schema.GroupVersionKind
 	namespace, name string
-	hash            transform.Hash
+	hash, bare      transform.Hash
 	size            int
 }
 
@@ -90,11 +93,19 @@ func readManifest(raw []byte) manifest {
 	var h head
 	_ = json.Unmarshal(raw, &h) // what is no object has no identity, is not desired, and goes
 	gv, _ := schema.ParseGroupVersion(h.APIVersion)
+	var bare transform.Hash
+	if bytes.Contains(raw, []byte(controlv1alpha1.AnnotationSourceGeneration)) {
+		var obj map[string]any
+		if kjson.Unmarshal(raw, &obj) == nil {
+			bare, _ = transform.BareOf(obj) // what was decoded can be encoded
+		}
+	}
 	return manifest{
 		kind:      schema.GroupVersionKind{Group: one(gv.Group), Version: one(gv.Version), Kind: one(h.Kind)},
 		namespace: one(h.Metadata.Namespace),
 		name:      one(h.Metadata.Name),
 		hash:      transform.HashOf(raw),
+		bare:      bare,
 		size:      len(raw) + packing.Overhead,
 	}
 }

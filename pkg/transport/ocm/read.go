@@ -102,6 +102,7 @@ func read(work *workv1.ManifestWork, texts *manifests) *plan.Work {
 			Ref:  objref.Ref{Group: kind.Group, Resource: one(resource), Namespace: m.namespace, Name: m.name},
 			Kind: kind.Kind,
 			Hash: m.hash,
+			Bare: m.bare,
 			Size: m.size,
 		}
 		reports.apply(&item, kind, m.namespace, m.name)

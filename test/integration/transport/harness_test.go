@@ -241,6 +241,8 @@ type entry struct {
 	resource        schema.GroupVersionResource
 	namespace, name string
 	createOnly      bool
+	// asks: its status is asked for.
+	asks bool
 }
 
 func spec(destinations []string, entries ...entry) map[string]any {
@@ -249,6 +251,7 @@ func spec(destinations []string, entries ...entry) map[string]any {
 		o := map[string]any{
 			"group": e.resource.Group, "version": e.resource.Version, "resource": e.resource.Resource,
 			"name": e.name, "resourceVersion": "1", "createOnly": e.createOnly,
+			"wantMultiWECReportedState": e.asks,
 		}
 		if e.namespace == "" {
 			clusterScope = append(clusterScope, o)

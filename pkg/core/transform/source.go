@@ -1,0 +1,78 @@
+package transform
+
+import (
+	"strconv"
+
+	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// Source returns the step that says which generation of the object in the WDS the content is from. It goes behind all others that are
+// the same for all destinations: nothing may take it out again. Without a generation it changes nothing.
+func Source(generation int64) Step {
+	return func(_ objref.Ref, obj map[string]any) error {
+		if generation > 0 {
+			setSource(obj, strconv.FormatInt(generation, 10))
+		}
+		return nil
+	}
+}
+
+// Shared returns the object as it is delivered beside another WDS that delivers the same: without saying of which generation it is,
+// since that is another one there, and the two would overwrite each other for ever. An object that does not say it stays as it is.
+func (o Object) Shared() (Object, error) {
+	if o.Bare == (Hash{}) {
+		return o, nil
+	}
+	var obj map[string]any
+	if err := kjson.Unmarshal(o.JSON, &obj); err != nil {
+		return Object{}, err
+	}
+	setSource(obj, "")
+	return Pipeline{}.Apply(o.Ref, obj)
+}
+
+// Content returns the hash of the object without what differs between WDSes that deliver the same.
+func (o *Object) Content() Hash {
+	if o.Bare == (Hash{}) {
+		return o.Hash
+	}
+	return o.Bare
+}
+
+// BareOf returns the hash of an object without AnnotationSourceGeneration, the zero Hash if it has none. It changes nothing.
+func BareOf(obj map[string]any) (Hash, error) {
+	metadata, _ := obj["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	value, there := annotations[controlv1alpha1.AnnotationSourceGeneration]
+	if !there {
+		return Hash{}, nil
+	}
+	delete(annotations, controlv1alpha1.AnnotationSourceGeneration)
+	if len(annotations) == 0 {
+		delete(metadata, "annotations")
+	}
+	raw, err := Canonical(obj)
+	annotations[controlv1alpha1.AnnotationSourceGeneration] = value
+	metadata["annotations"] = annotations
+	if err != nil {
+		return Hash{}, err
+	}
+	return HashOf(raw), nil
+}
+
+func setSource(obj map[string]any, value string) {
+	metadata, ok := obj["metadata"].(map[string]any)
+	if !ok {
+		metadata = map[string]any{}
+		obj["metadata"] = metadata
+	}
+	annotations, ok := metadata["annotations"].(map[string]any)
+	if !ok {
+		annotations = map[string]any{}
+		metadata["annotations"] = annotations
+	}
+	annotations[controlv1alpha1.AnnotationSourceGeneration] = value
+}

@@ -1,0 +1,69 @@
+package transform
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+func TestSource(t *testing.T) {
+	ref := objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "nginx"}
+	apply := func(t *testing.T, annotations string, steps ...Step) Object {
+		t.Helper()
+		var obj map[string]any
+		if err := json.Unmarshal([]byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"nginx","generation":3`+annotations+`},"spec":{}}`), &obj); err != nil {
+			t.Fatal(err)
+		}
+		object, err := Standard(steps...).Apply(ref, obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return object
+	}
+	plain, noted := apply(t, ""), apply(t, `,"annotations":{"note":"x"}`)
+	for name, tc := range map[string]struct {
+		annotations string
+		generation  int64
+		want        string
+		wantContent Hash
+	}{
+		"Plain":            {generation: 3, want: `{"annotations":{"starling.io/source-generation":"3"},"name":"nginx"}`, wantContent: plain.Hash},
+		"BesidesOthers":    {`,"annotations":{"note":"x"}`, 4, `{"annotations":{"note":"x","starling.io/source-generation":"4"},"name":"nginx"}`, noted.Hash},
+		"NoGeneration":     {want: `{"name":"nginx"}`, wantContent: plain.Hash},
+		"WrittenByTheUser": {`,"annotations":{"starling.io/source-generation":"99"}`, 0, `{"name":"nginx"}`, plain.Hash},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := apply(t, tc.annotations, Source(tc.generation))
+			var got struct {
+				Metadata json.RawMessage `json:"metadata"`
+			}
+			if err := json.Unmarshal(object.JSON, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, string(got.Metadata)); diff != "" {
+				t.Errorf("metadata (-want +got):\n%s", diff)
+			}
+			if object.Content() != tc.wantContent {
+				t.Error("the hash of the content counts what differs between WDSes")
+			}
+			if object.Hash != HashOf(object.JSON) {
+				t.Error("the hash is not that of the bytes")
+			}
+		})
+	}
+	third, fourth := apply(t, "", Source(3)), apply(t, "", Source(4))
+	if third.Hash == fourth.Hash || third.Content() != fourth.Content() {
+		t.Error("want other bytes, and the same content")
+	}
+	a, errA := third.Shared()
+	b, errB := fourth.Shared()
+	if errA != nil || errB != nil || a.Hash != b.Hash || a.Content() != plain.Hash {
+		t.Errorf("want the same bytes beside each other (%v, %v)", errA, errB)
+	}
+	if same, err := plain.Shared(); err != nil || same.Hash != plain.Hash {
+		t.Errorf("what does not say its generation changed (%v)", err)
+	}
+}
