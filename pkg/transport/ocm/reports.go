@@ -49,7 +49,7 @@ func keepReport(ws *controlv1alpha1.WorkStatus) *report {
 			status = nil // an API server stores no other than JSON objects there
 		}
 	}
-	generation, err := strconv.ParseInt(ws.Annotations["starling.io/generation"], 10, 64)
+	generation, err := strconv.ParseInt(ws.Annotations[controlv1alpha1.AnnotationGeneration], 10, 64)
 	if err != nil {
 		generation = 0 // the agent does not know it, or the kind has none
 	}
