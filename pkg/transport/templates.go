@@ -18,6 +18,10 @@ type templates struct {
 	expanded *lru.Cache // transform.Object by customize.Key
 }
 
+// largest is the size of an object up to which it is remembered as it goes to a cluster: 256 MiB for all of them at most. What is
+// larger is seldom a template, and most of it would be the same in all clusters.
+const largest = 16 << 10
+
 // compilation is what a compiled template depends on.
 type compilation struct {
 	ref    objref.Ref
@@ -59,7 +63,7 @@ func (t *templates) expand(template *customize.Template, p *customize.Properties
 		}
 	}
 	object, err := template.Expand(p)
-	if err == nil {
+	if err == nil && len(object.JSON) <= largest {
 		t.expanded.Add(key, object)
 	}
 	return object, err
