@@ -17,8 +17,10 @@ import (
 //	spec:
 //	  filter: obj.spec.replicas != returned.status.?availableReplicas.orValue(0)
 //	  select:
-//	  - {name: cluster, def: inventory.name}
-//	  - {name: available, def: returned.status.?availableReplicas}
+//	  - name: cluster
+//	    def: inventory.name
+//	  - name: available
+//	    def: returned.status.?availableReplicas
 //	  limit: 20
 //
 // +kubebuilder:object:root=true

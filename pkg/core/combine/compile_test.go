@@ -62,11 +62,11 @@ func TestCompileSaysEveryMistake(t *testing.T) {
 				},
 			},
 			want: []string{
-				"filter expression invalid: 1:1: undeclared reference to 'nobody' (in container '')",
+				"filter expression invalid: 1:1: undeclared reference to 'nobody'",
 				"groupBy expression (g) invalid: 1:3: found no matching overload for '_+_' applied to '(int, string)'",
 				"combinedField expression (n) invalid: subject must be nil for COUNT type",
 				"combinedField expression (s) invalid: subject must be set",
-				"combinedField expression (m) subject invalid: 1:1: undeclared reference to 'oj' (in container '')",
+				"combinedField expression (m) subject invalid: 1:1: undeclared reference to 'oj'",
 				`combinedField expression (x) invalid: type must be one of COUNT, SUM, AVG, MIN, MAX, is "MEDIAN"`,
 			},
 		},

@@ -113,7 +113,8 @@ func summary(issues *cel.Issues) error {
 	const many = 3
 	var texts []string
 	for _, e := range issues.Errors() {
-		text := fmt.Sprintf("%d:%d: %s", e.Location.Line(), max(1, e.Location.Column()+1), e.Message)
+		message := strings.TrimSuffix(e.Message, " (in container '')") // of names; there are no containers here
+		text := fmt.Sprintf("%d:%d: %s", e.Location.Line(), max(1, e.Location.Column()+1), message)
 		if !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}

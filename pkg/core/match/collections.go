@@ -71,12 +71,13 @@ func (x *Index) Collection(pair Pair) Collection {
 	return answer
 }
 
-// ClusterLabels returns the labels of an accepted cluster; false if no ITS has told of it. Shared: do not change them.
-func (x *Index) ClusterLabels(cluster string) (map[string]string, bool) {
+// ClusterLabels returns the labels of an accepted cluster, none if it is not one; known is false while an ITS could still tell of
+// it. Shared: do not change them.
+func (x *Index) ClusterLabels(cluster string) (labels map[string]string, known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	labels, known := x.clusters[cluster]
-	return labels, known
+	labels, accepted := x.clusters[cluster]
+	return labels, accepted || x.clustersKnown
 }
 
 // sortedNames returns the names of the collectors. Those of clauses are sorted; those that a Binding holds perhaps not.

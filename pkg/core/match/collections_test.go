@@ -119,9 +119,15 @@ func TestCollectionIsKnown(t *testing.T) {
 	index.SetKnown(configMaps)
 	index.SetKnown(Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}})
 	expect("clusters not read", want)
+	if _, known := index.ClusterLabels("gone"); known {
+		t.Error("labels of a cluster that may be in an ITS that was not read are known")
+	}
 	index.SetClustersKnown()
 	want.Known = true
 	expect("all read", want)
+	if labels, known := index.ClusterLabels("gone"); labels != nil || !known {
+		t.Errorf("a cluster that is not there has labels %v, known: %t", labels, known)
+	}
 	if len(observer.known) != 4 {
 		t.Errorf("told %d times that something is known", len(observer.known))
 	}

@@ -160,7 +160,7 @@ func TestMistakesInCollectors(t *testing.T) {
 	}
 	a := e.collector("a", `{"select": [{"name": "x", "def": "nobody"}], "groupBy": [{"name": "g", "def": "1"}]}`)
 	errorsOf(a, "groupBy and combinedFields must be empty if select is not", "groupBy must be empty if combinedFields is",
-		"select expression (x) invalid: 1:1: undeclared reference to 'nobody' (in container '')")
+		"select expression (x) invalid: 1:1: undeclared reference to 'nobody'")
 	e.condition("p", "False ReconcileError: Missing StatusCollector(s) [b]; StatusCollector(s) with errors, see their status.errors: [a]")
 
 	b := e.collector("b", `{"select": [{"name": "c", "def": "inventory.name"}]}`)
