@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/dynwatch"
 	"github.com/starlinghq/starling/pkg/logging"
@@ -86,6 +87,8 @@ type Controller struct {
 	settled map[string]settled
 	// deleted are the Bindings that were deleted, by their names: a cache may show them untouched yet.
 	deleted map[string]types.UID
+	// begun are the losses that were released and may be half written, by policy.
+	begun map[string]*corebinding.Loss
 	// unreadSince tells for policies of which something is unread since when.
 	unreadSince map[string]time.Time
 }
@@ -131,6 +134,7 @@ func New(config Config) (*Controller, error) {
 		settled:     map[string]settled{},
 		deleted:     map[string]types.UID{},
 		unreadSince: map[string]time.Time{},
+		begun:       map[string]*corebinding.Loss{},
 	}
 	c.inventory = newInventory(config.Inventories, config.Clock, c.onCluster, c.onInventories)
 	policies, err := config.Policies.AddEventHandler(cache.ResourceEventHandlerFuncs{

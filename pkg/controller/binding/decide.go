@@ -68,9 +68,10 @@ type plan struct {
 	writes []bindingChange
 	// settled: the Bindings are what they should be and all is read.
 	settled bool
-	// held is what the safety valve holds, and release tells that the writes were held until they were released.
-	held    *corebinding.Loss
-	release bool
+	// held is what the safety valve holds, and released what was held until it was released. spent tells that nothing is left that
+	// could be released: the annotation that did must not let the same accident through another time.
+	held, released *corebinding.Loss
+	spent          bool
 	// after is when to look again.
 	after soonest
 }
@@ -104,6 +105,7 @@ func decide(in *input) *plan {
 	}
 	if in.isSettled {
 		p.writes = annotated(in)
+		p.spent = in.valve.Release != ""
 		return p
 	}
 	bindings := in.bindings()
@@ -112,12 +114,13 @@ func decide(in *input) *plan {
 		Selected: in.selected, Stored: stored, Unread: in.isUnread, UnreadCluster: in.unreadCluster,
 	})
 	if stored != nil {
-		spec, p.held, p.release = in.valve.Hold(corebinding.Change{Stored: stored, Wanted: &spec, Deleted: in.byItself, Going: in.withOthers})
+		spec, p.held, p.released = in.valve.Hold(corebinding.Change{Stored: stored, Wanted: &spec, Deleted: in.byItself, Going: in.withOthers})
 	}
 	changes, difference := divide(in, spec)
 	if difference == corebinding.Equal {
 		p.writes = annotated(in)
 		p.settled = len(in.unread) == 0 && p.held == nil && len(p.writes) == 0
+		p.spent = in.valve.Release != "" && len(in.unread) == 0 && p.held == nil
 		return p
 	}
 	wait := in.waitSet
@@ -132,6 +135,7 @@ func decide(in *input) *plan {
 		return p
 	}
 	p.writes = changes
+	p.spent = p.released != nil
 	return p
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
@@ -192,6 +193,69 @@ func TestDecideOverflow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, overflowing(tc.change, strings.Fields(tc.names)...)); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReleaseIsSpent: the annotation that released something goes when nothing is left to release, whatever became of an earlier try
+// to take it away; and no sooner.
+func TestReleaseIsSpent(t *testing.T) {
+	dozen := func(n int) (clusters []string) {
+		for i := range n {
+			clusters = append(clusters, fmt.Sprintf("c%02d", i))
+		}
+		return clusters
+	}
+	holding := func(change func(*input)) *input {
+		in := someInput("a", "b", "c", "d")
+		in.selected.Clusters = dozen(12)
+		in.maxSize = 350 + 12*20
+		in.binding, in.overflow = nil, nil
+		for i, change := range decide(in).writes {
+			change.after.ResourceVersion, change.after.UID = "1", types.UID(fmt.Sprint(i))
+			if i == 0 {
+				in.binding = change.after
+			} else {
+				in.overflow = append(in.overflow, change.after)
+			}
+		}
+		if len(in.overflow) == 0 {
+			t.Fatal("there is no overflow")
+		}
+		in.valve.Percent, in.valve.Clusters = 50, -1
+		in.valve.Release = "token"
+		change(in)
+		return in
+	}
+	away := func(in *input) { in.selected.Matches, in.selected.Clusters = selectedNames("x").Matches, dozen(12) }
+	held := decide(holding(away)).held
+	if held == nil {
+		t.Fatal("nothing is held")
+	}
+	cases := map[string]struct {
+		change               func(*input)
+		wantSpent, wantWrite bool
+		wantHeld             bool
+	}{
+		"Settled":    {func(in *input) { in.isSettled = true }, true, false, false},
+		"AsItShould": {func(*input) {}, true, false, false},
+		"NoneThere":  {func(in *input) { in.valve.Release = "" }, false, false, false},
+		"Unread":     {func(in *input) { in.unread = []string{"x"} }, false, false, false},
+		"AnotherOne": {away, false, false, true},
+		"Released":   {func(in *input) { away(in); in.valve.Release = held.Token }, true, true, false},
+		"UnderLoad":  {func(in *input) { away(in); in.valve.Release = held.Token; in.waitSet = time.Second }, false, false, false},
+		"HalfWritten": {func(in *input) {
+			away(in)
+			in.valve.Release, in.binding.Spec.Workload = held.Token, controlv1alpha1.DownsyncObjectClauses{}
+			in.valve.Begun = held
+		}, true, true, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			p := decide(holding(tc.change))
+			if p.spent != tc.wantSpent || len(p.writes) > 0 != tc.wantWrite || (p.held != nil) != tc.wantHeld {
+				t.Errorf("spent %t, %d writes, held %+v; want %t, %t, %t", p.spent, len(p.writes), p.held, tc.wantSpent, tc.wantWrite, tc.wantHeld)
 			}
 		})
 	}

@@ -110,6 +110,7 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 		withOthers:    c.departures.withOthers,
 	}
 	in.valve, in.mistakes = corebinding.ParseValve(policy.Annotations)
+	in.valve.Begun = c.begunOf(name)
 	in.collectors = c.collectorsOf(policy)
 	in.troubles, in.troublesAgain = c.troublesOf(policy)
 	if told.compiled == nil {
@@ -261,30 +262,48 @@ func (c *Controller) act(ctx context.Context, in *input, p *plan) (done, error) 
 		}
 		d.policyVersion = meta.ResourceVersion
 	}
-	if len(p.writes) == 0 {
-		if p.settled {
-			c.settle(name, in)
+	if p.settled {
+		c.settle(name, in)
+	}
+	d.settling = max(0, in.waitVersions)
+	if len(p.writes) > 0 {
+		c.begin(name, p.released)
+		d.err = c.writeBindings(ctx, in, p.writes)
+		d.binding = in.merged()
+		if d.err != nil {
+			return d, d.err
 		}
-		d.settling = max(0, in.waitVersions)
-		return d, nil
+		d.settling = betweenVersions
 	}
-	d.err = c.writeBindings(ctx, in, p.writes)
-	d.binding = in.merged()
-	if d.err != nil {
-		return d, d.err
-	}
-	d.settling = betweenVersions
-	if p.release {
-		klog.FromContext(ctx).Info("Released what the safety valve held")
-		// It was about this one change; the same one again must be asked for again.
+	if p.spent {
 		meta, err := c.patchMetadata(ctx, in.policy.Name, d.policyVersion,
 			map[string]any{"annotations": map[string]any{controlv1alpha1.AnnotationReleaseHeld: nil}}, reasonReleased)
 		if err != nil {
 			return d, err
 		}
 		d.policyVersion = meta.ResourceVersion
+		c.begin(name, nil)
+		klog.FromContext(ctx).Info("Nothing is held any more; removed the annotation that releases it")
 	}
 	return d, nil
+}
+
+// begin notes what was released of a policy and is about to be written; nil for nothing more. Several Bindings are not written at
+// once, and what is left of the change must not be held again.
+func (c *Controller) begin(name string, released *corebinding.Loss) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if released == nil {
+		delete(c.begun, name)
+	} else if begun := c.begun[name]; begun == nil || !released.Within(begun) {
+		c.begun[name] = released
+	}
+}
+
+func (c *Controller) begunOf(name string) *corebinding.Loss {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.begun[name]
 }
 
 // writeBindings makes the changes, and notes in the input what the Bindings are afterwards. The first that fails ends it: the

@@ -34,6 +34,8 @@ type Valve struct {
 	Percent, Clusters int
 	// Release is the token of the change that is released, "" for none.
 	Release string
+	// Begun is what was released by that token, of a change that may be half done; nil if nothing was.
+	Begun *Loss
 }
 
 // ParseValve reads the annotations of a policy. What cannot be read is told, each by its annotation, and counts as not there.
@@ -92,6 +94,24 @@ type Loss struct {
 	Token string
 }
 
+// Within tells whether nothing would be lost that the other loss does not take away as well.
+func (l *Loss) Within(other *Loss) bool {
+	return subset(l.Clusters, other.Clusters, strings.Compare) && subset(l.Objects, other.Objects, objref.Compare)
+}
+
+// subset tells whether all of a, which is sorted, are in b, which is.
+func subset[T any](a, b []T, compare func(T, T) int) bool {
+	return !slices.ContainsFunc(a, func(x T) bool {
+		_, found := slices.BinarySearchFunc(b, x, compare)
+		return !found
+	})
+}
+
+// releases tells whether a loss was released: just that, or what is left of one that was.
+func (v *Valve) releases(l *Loss) bool {
+	return v.Release != "" && (v.Release == l.Token || v.Begun != nil && v.Release == v.Begun.Token && l.Within(v.Begun))
+}
+
 // Change is a change of a Binding.
 type Change struct {
 	Stored, Wanted *controlv1alpha1.BindingSpec
@@ -103,17 +123,17 @@ type Change struct {
 
 // Hold returns the spec that the Binding shall have for now, and what the change would take away that is held, nil if nothing is.
 // What is held leaves the Binding as it is stored, but for objects that were deleted by themselves, and for what is new of the
-// objects that stay. released tells that the change would be held, had it not been released.
-func (v *Valve) Hold(change Change) (spec controlv1alpha1.BindingSpec, held *Loss, released bool) {
+// objects that stay. released is what would be held, had it not been released.
+func (v *Valve) Hold(change Change) (spec controlv1alpha1.BindingSpec, held, released *Loss) {
 	if v.Off || len(change.Stored.Destinations) < fewest { // the common case costs nothing
-		return *change.Wanted, nil, false
+		return *change.Wanted, nil, nil
 	}
 	loss := change.loss()
 	if loss == nil || v.allows(len(loss.Clusters), loss.Of) {
-		return *change.Wanted, nil, false
+		return *change.Wanted, nil, nil
 	}
-	if v.Release != "" && v.Release == loss.Token {
-		return *change.Wanted, nil, true
+	if v.releases(loss) {
+		return *change.Wanted, nil, loss
 	}
 	wanted := index(change.Wanted)
 	var entries []entry
@@ -132,7 +152,7 @@ func (v *Valve) Hold(change Change) (spec controlv1alpha1.BindingSpec, held *Los
 		clusters = append(clusters, d.ClusterID)
 	}
 	slices.Sort(clusters)
-	return assemble(entries, slices.Compact(clusters)), loss, false
+	return assemble(entries, slices.Compact(clusters)), loss, nil
 }
 
 // loss returns what the change takes away; nil if no cluster loses everything.

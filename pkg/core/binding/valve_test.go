@@ -85,8 +85,8 @@ func TestValve(t *testing.T) {
 			if diff := cmp.Diff(tc.want, brief(&got)); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)
 			}
-			if (held != nil) != (tc.wantClusters > 0) || released {
-				t.Fatalf("held %+v, released %t", held, released)
+			if (held != nil) != (tc.wantClusters > 0) || released != nil {
+				t.Fatalf("held %+v, released %+v", held, released)
 			}
 			if held == nil {
 				return
@@ -99,8 +99,41 @@ func TestValve(t *testing.T) {
 				t.Errorf("another token releases it: %s", brief(&again))
 			}
 			valve.Release = held.Token
-			if free, left, released := valve.Hold(change); left != nil || !released || !cmp.Equal(&free, tc.wanted) {
+			if free, left, released := valve.Hold(change); left != nil || !cmp.Equal(released, held) || !cmp.Equal(&free, tc.wanted) {
 				t.Errorf("its token does not release it: %s", brief(&free))
+			}
+		})
+	}
+}
+
+// TestReleaseOfWhatIsLeft: a change that was released and is half done goes on; more than was released does not.
+func TestReleaseOfWhatIsLeft(t *testing.T) {
+	hold := func(begun *binding.Loss, stored, wanted *controlv1alpha1.BindingSpec) (held, released *binding.Loss) {
+		valve := binding.Valve{Percent: 50, Clusters: -1, Begun: begun}
+		if begun != nil {
+			valve.Release = begun.Token
+		}
+		_, held, released = valve.Hold(binding.Change{Stored: stored, Wanted: wanted, Deleted: these(), Going: these()})
+		return held, released
+	}
+	objects, _ := hold(nil, specOf(12, "a", "b", "c"), specOf(12, "d"))
+	clusters, _ := hold(nil, specOf(12, "a", "b"), specOf(2, "a", "b"))
+	cases := map[string]struct {
+		begun          *binding.Loss
+		stored, wanted *controlv1alpha1.BindingSpec
+		released       bool
+	}{
+		"FewerObjects":  {objects, specOf(12, "c"), specOf(12, "d"), true},
+		"MoreObjects":   {objects, specOf(12, "c", "e"), specOf(12, "d"), false},
+		"MoreClusters":  {objects, specOf(13, "a", "b", "c"), specOf(12, "d"), false},
+		"Clusters":      {clusters, specOf(12, "a", "b"), specOf(2, "a", "b", "c"), true},
+		"TheseClusters": {clusters, specOf(12, "a", "b"), specOf(1, "a", "b"), false},
+		"ObjectsAsWell": {clusters, specOf(12, "a", "b"), specOf(2, "c"), false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if held, released := hold(tc.begun, tc.stored, tc.wanted); (released != nil) != tc.released || (held == nil) != tc.released {
+				t.Errorf("held %+v, released %+v", held, released)
 			}
 		})
 	}
