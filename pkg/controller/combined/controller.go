@@ -84,11 +84,13 @@ type Controller struct {
 	waiting map[match.Pair]struct{}
 }
 
-// state is what is remembered of a pair. All but table and object is guarded by the Controller's mutex; those belong to the worker
-// that has the pair.
+// state is what is remembered of a pair. All but table, object and name is guarded by the Controller's mutex; those belong to the
+// worker that has the pair.
 type state struct {
 	table  combine.Table
 	object object
+	// name is that of its CombinedStatus.
+	name string
 
 	// collectors are those that were asked for when it was looked at last, inventory tells whether one of them looks at
 	// inventory, and clusters where the object went.

@@ -3,6 +3,7 @@ package combined
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +51,7 @@ func (c *Controller) sync(ctx context.Context, pair match.Pair) error {
 		if !asked.Known && !c.unserved(pair) {
 			return nil
 		}
-		if err := c.remove(ctx, pair, ""); err != nil {
+		if err := c.remove(ctx, pair, s, ""); err != nil {
 			return err
 		}
 		c.forget(pair)
@@ -63,9 +64,10 @@ func (c *Controller) sync(ctx context.Context, pair match.Pair) error {
 	}
 	c.settle(pair)
 	_, name := nameOf(pair.Ref, asked.UID, in.policy)
-	if err := c.remove(ctx, pair, name); err != nil {
+	if err := c.remove(ctx, pair, s, name); err != nil {
 		return err
 	}
+	s.name = name
 	current, behind := c.stored(s, pair, name)
 	if behind {
 		return nil // the event that brings the cache up to date comes here again
@@ -247,11 +249,16 @@ func seen(pair match.Pair, obj *unstructured.Unstructured) map[string]any {
 	return obj.Object
 }
 
-// remove deletes the CombinedStatuses of the pair but for that of the given name.
-func (c *Controller) remove(ctx context.Context, pair match.Pair, but string) error {
+// remove deletes the CombinedStatuses of the pair but for that of the given name: those that say that they are about the pair, and
+// the one that was made for it, which somebody may have made say something else.
+func (c *Controller) remove(ctx context.Context, pair match.Pair, s *state, but string) error {
 	items, err := c.config.CombinedStatuses.GetIndexer().ByIndex(byPair, pairKey(pair))
 	if err != nil {
 		return err
+	}
+	namespace, _ := nameOf(pair.Ref, "", "")
+	if item, ok, _ := c.config.CombinedStatuses.GetStore().GetByKey(namespace + "/" + s.name); ok && !slices.Contains(items, item) {
+		items = append(items, item)
 	}
 	for _, item := range items {
 		kept, ok := item.(*stored)
