@@ -115,7 +115,7 @@ func (d *destinations) tellOf(name string) {
 		return
 	}
 	now := transport.Destination{
-		Accepted:  cluster.Spec.HubAcceptsClient,
+		Accepted:  cluster.Spec.HubAcceptsClient && cluster.DeletionTimestamp == nil,
 		Candidate: inventory.NewCandidate(cluster, cluster.Status.Conditions),
 	}
 	if d.mapsKnown {
@@ -167,21 +167,24 @@ func (p *Plugin) clusterInformer() (cache.SharedIndexInformer, error) {
 			return client.Watch(ctx, o)
 		},
 	}, &clusterv1.ManagedCluster{}, 0, cache.Indexers{})
-	err := informer.SetTransform(func(obj any) (any, error) {
-		cluster, ok := obj.(*clusterv1.ManagedCluster)
-		if !ok {
-			return obj, nil
-		}
-		return &clusterv1.ManagedCluster{
-			ObjectMeta: metav1.ObjectMeta{
-				Name: cluster.Name, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion, CreationTimestamp: cluster.CreationTimestamp,
-				Labels: cluster.Labels, Annotations: withoutLastApplied(cluster.Annotations),
-			},
-			Spec:   clusterv1.ManagedClusterSpec{HubAcceptsClient: cluster.Spec.HubAcceptsClient},
-			Status: clusterv1.ManagedClusterStatus{Conditions: inventory.Conditions(cluster.Status.Conditions)},
-		}, nil
-	})
-	return informer, err
+	return informer, informer.SetTransform(keepCluster)
+}
+
+// keepCluster keeps of a ManagedCluster what is told of it.
+func keepCluster(obj any) (any, error) {
+	cluster, ok := obj.(*clusterv1.ManagedCluster)
+	if !ok {
+		return obj, nil
+	}
+	return &clusterv1.ManagedCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: cluster.Name, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion, CreationTimestamp: cluster.CreationTimestamp,
+			DeletionTimestamp: cluster.DeletionTimestamp,
+			Labels:            cluster.Labels, Annotations: withoutLastApplied(cluster.Annotations),
+		},
+		Spec:   clusterv1.ManagedClusterSpec{HubAcceptsClient: cluster.Spec.HubAcceptsClient},
+		Status: clusterv1.ManagedClusterStatus{Conditions: inventory.Conditions(cluster.Status.Conditions)},
+	}, nil
 }
 
 // withoutLastApplied returns annotations without the largest one, which is no property.
