@@ -11,9 +11,12 @@ import (
 
 // AddMergeComments notes in each object how upstream calls it, as kpt does: a comment "# kpt-merge: <namespace>/<name>" behind its
 // metadata, so that upgrades find it again once it is renamed. Who clones or upgrades a package calls it. Everything else stays byte for
-// byte; what has such a comment, or another one there, or cannot be read, stays whole.
+// byte; what has such a comment, or another one there, or cannot be read or merged, stays whole.
 func AddMergeComments(files kptpkg.Files) kptpkg.Files {
 	marked := maps.Clone(files)
+	if documents(files) > maxDocuments {
+		return marked
+	}
 	for name, content := range files {
 		if isYAML(name) {
 			marked[name] = markFile(content)
@@ -25,7 +28,7 @@ func AddMergeComments(files kptpkg.Files) kptpkg.Files {
 func markFile(content string) string {
 	var out strings.Builder
 	for chunk := range chunks(content) {
-		documents, err := kptpkg.Documents(chunk)
+		documents, err := parseChunk(chunk)
 		if err == nil && len(documents) == 1 {
 			chunk = mark(chunk, documents[0].YNode())
 		}

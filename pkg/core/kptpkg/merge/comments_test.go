@@ -1,6 +1,7 @@
 package merge_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,10 @@ func TestAddMergeComments(t *testing.T) {
 		if input[tc.path] != tc.content {
 			t.Errorf("%s: the input was changed", name)
 		}
+	}
+	many := files{"a.yaml": configMap("a") + strings.Repeat("---\n", 100_000)}
+	if diff := cmp.Diff(many, merge.AddMergeComments(many)); diff != "" {
+		t.Errorf("what has too much to be merged is marked (-want +got):\n%s", diff)
 	}
 	if got := merge.AddMergeComments(nil); got != nil {
 		t.Errorf("of nothing it makes %v", got)

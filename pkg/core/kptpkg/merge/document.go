@@ -63,29 +63,24 @@ func (p *parser) parse(v version, name, content string) (*file, error) {
 		return f, nil
 	}
 	f := &file{}
-	before, line := "", 0
+	start, at, line := 0, 0, 0 // of the next document with what is before it, and of this chunk
 	for chunk := range chunks(content) {
-		nodes, err := kptpkg.Documents(chunk)
-		if err == nil && len(nodes) > 1 {
-			err = errors.New("line 1: has documents that are not parted by ---")
+		nodes, err := parseChunk(chunk)
+		if err == nil && len(nodes) == 1 {
+			d := &document{path: name, before: content[start:at], text: chunk, line: line}
+			if d.root, err = p.withoutAliases(nodes[0].Document()); err == nil {
+				d.node = d.root.Content[0]
+				f.documents = append(f.documents, d)
+				start = at + len(chunk)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", v, name, moved(err, line))
 		}
-		if len(nodes) == 0 {
-			before += chunk
-		} else {
-			d := &document{path: name, before: before, text: chunk, line: line, root: nodes[0].Document()}
-			if d.root, err = p.withoutAliases(d.root); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", v, name, moved(err, line))
-			}
-			d.node = d.root.Content[0]
-			f.documents = append(f.documents, d)
-			before = ""
-		}
+		at += len(chunk)
 		line += strings.Count(chunk, "\n")
 	}
-	f.rest = before
+	f.rest = content[start:]
 	if p.known == nil {
 		p.known = map[string]*file{}
 	}
@@ -93,16 +88,45 @@ func (p *parser) parse(v version, name, content string) (*file, error) {
 	return f, nil
 }
 
+// parseChunk parses what holds one document at most.
+func parseChunk(chunk string) ([]*yaml.RNode, error) {
+	if strings.Trim(strings.TrimPrefix(chunk, "---"), " \r\n") == "" {
+		return nil, nil
+	}
+	nodes, err := kptpkg.Documents(chunk)
+	if err == nil && len(nodes) > 1 {
+		err = errors.New("line 1: has documents that are not parted by ---")
+	}
+	return nodes, err
+}
+
+// maxDocuments bounds the documents of a package: each costs something, even if it is empty.
+const maxDocuments = 50_000
+
+// documents is the number of documents of a package, or a little more.
+func documents(files kptpkg.Files) int {
+	n := 0
+	for name, content := range files {
+		if isYAML(name) {
+			n += 1 + strings.Count(content, "\n---")
+		}
+	}
+	return n
+}
+
 // chunks yields the parts of a file that begin with "---", and what is before the first.
 func chunks(content string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
-		start := 0
+		start, directive := 0, false // %YAML belongs to the document that follows
 		for at := 0; at < len(content); {
 			end := strings.IndexByte(content[at:], '\n') + at + 1
 			if end == at {
 				end = len(content)
 			}
-			if at > start && parts(content[at:end]) {
+			directive = directive || content[at] == '%'
+			if at > start && parts(content[at:end]) && directive {
+				directive = false
+			} else if at > start && parts(content[at:end]) {
 				if !yield(content[start:at]) {
 					return
 				}

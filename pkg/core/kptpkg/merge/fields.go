@@ -25,36 +25,60 @@ type failure struct {
 	text    string
 }
 
-// place is where a node is.
+// place is where a node is. Its path is written only if it is asked for.
 type place struct {
-	path   string
 	schema schema
+	parent *place
+	// step from the parent: the name of a field, or what tells an element from the others.
+	step    string
+	element bool
 }
 
-func (p place) field(name string) place {
-	step := name
-	if name == "" || strings.ContainsAny(name, `.[]"' `) {
-		step = fmt.Sprintf("[%q]", clip(name))
-	} else if p.path != "" {
-		step = "." + clip(name)
-	}
-	child := place{path: p.path + step}
+func (p *place) field(name string) *place {
+	child := &place{parent: p, step: name}
 	if p.schema != nil {
 		child.schema = p.schema.field(name)
 	}
 	return child
 }
 
-func (p place) element(shown string) place {
-	child := place{path: p.path + "[" + clip(shown) + "]"}
+func (p *place) elementAt(shown string) *place {
+	child := &place{parent: p, step: shown, element: true}
 	if p.schema != nil {
 		child.schema = p.schema.elements()
 	}
 	return child
 }
 
+// String is the path as a user reads it, at most 300 bytes or so.
+func (p *place) String() string {
+	const limit = 300
+	var steps []*place
+	for ; p.parent != nil; p = p.parent {
+		steps = append(steps, p)
+	}
+	var out strings.Builder
+	for _, step := range slices.Backward(steps) {
+		name := clip(step.step)
+		switch {
+		case step.element:
+			out.WriteString("[" + name + "]")
+		case name == "" || strings.ContainsAny(name, `.[]"' `):
+			fmt.Fprintf(&out, "[%q]", name)
+		case out.Len() > 0:
+			out.WriteString("." + name)
+		default:
+			out.WriteString(name)
+		}
+		if out.Len() > limit {
+			return out.String() + "…"
+		}
+	}
+	return out.String()
+}
+
 // merge returns what a field is to be: nil if it is not to be. Any of the three may be nil, which says that that side does not have it.
-func (m *fields) merge(at place, original, updated, local *yaml.Node) *yaml.Node {
+func (m *fields) merge(at *place, original, updated, local *yaml.Node) *yaml.Node {
 	switch {
 	case updated == nil && local == nil:
 		return nil
@@ -80,7 +104,7 @@ func (m *fields) merge(at place, original, updated, local *yaml.Node) *yaml.Node
 		m.mergeComments(original, updated, local)
 		return local
 	case !equal(original, local):
-		m.conflict(at.path, Upstream, deleted(updated, local))
+		m.conflict(at.String(), Upstream, deleted(updated, local))
 	}
 	m.changed = true
 	if updated != nil && local != nil && updated.Kind == yaml.ScalarNode && local.Kind == yaml.ScalarNode {
@@ -136,7 +160,7 @@ func deleted(updated, local *yaml.Node) Side {
 }
 
 // mergeMappings merges field by field. New fields stand where upstream has them.
-func (m *fields) mergeMappings(at place, original, updated, local *yaml.Node) *yaml.Node {
+func (m *fields) mergeMappings(at *place, original, updated, local *yaml.Node) *yaml.Node {
 	o, u, l := m.keys(originalVersion, original), m.keys(updatedVersion, updated), m.keys(localVersion, local)
 	if m.failed != nil {
 		return local
@@ -225,7 +249,7 @@ type elementList struct {
 }
 
 // index identifies the elements of lists; ok is false if they are not merged one by one.
-func index(at place, original, updated, local *yaml.Node) (lists elementLists, ok bool) {
+func index(at *place, original, updated, local *yaml.Node) (lists elementLists, ok bool) {
 	if at.schema == nil {
 		return lists, false
 	}
@@ -252,7 +276,7 @@ func index(at place, original, updated, local *yaml.Node) (lists elementLists, o
 
 // mergeLists merges element by element. An element is treated as an object is: it goes only if the other side did not change it, since a part
 // of one is of no use.
-func (m *fields) mergeLists(at place, lists elementLists) *yaml.Node {
+func (m *fields) mergeLists(at *place, lists elementLists) *yaml.Node {
 	original, updated, local := lists.original, lists.updated, lists.local
 	m.mergeComments(original.list, updated.list, local.list)
 	merged := make(map[string]*yaml.Node, len(local.order))
@@ -260,11 +284,11 @@ func (m *fields) mergeLists(at place, lists elementLists) *yaml.Node {
 		o, u, l := original.at[key], updated.at[key], local.at[key]
 		switch {
 		case u != nil:
-			merged[key] = m.merge(at.element(local.shown[key]), o, u, l)
+			merged[key] = m.merge(at.elementAt(local.shown[key]), o, u, l)
 		case o == nil:
 			merged[key] = l
 		case !equal(o, l):
-			m.conflict(at.element(local.shown[key]).path, Local, Upstream)
+			m.conflict(at.elementAt(local.shown[key]).String(), Local, Upstream)
 			merged[key] = l
 		}
 	}
@@ -275,7 +299,7 @@ func (m *fields) mergeLists(at place, lists elementLists) *yaml.Node {
 		case o == nil:
 			merged[key] = u
 		case !equal(o, u):
-			m.conflict(at.element(updated.shown[key]).path, Local, Local)
+			m.conflict(at.elementAt(updated.shown[key]).String(), Local, Local)
 		}
 	}
 	present := func(key string) bool { return merged[key] != nil }

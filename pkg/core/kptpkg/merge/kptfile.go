@@ -28,7 +28,7 @@ func (m *merger) kptfile(name string) error {
 		return nil
 	case !inL:
 		if inU && u != o {
-			m.conflicts = append(m.conflicts, Conflict{Path: name, Kept: Local, Deleted: Local})
+			m.report(Conflict{Path: name, Kept: Local, Deleted: Local})
 		}
 		return nil
 	case !inU:
@@ -36,7 +36,7 @@ func (m *merger) kptfile(name string) error {
 			return nil
 		}
 		if inO {
-			m.conflicts = append(m.conflicts, Conflict{Path: name, Kept: Local, Deleted: Upstream})
+			m.report(Conflict{Path: name, Kept: Local, Deleted: Upstream})
 		}
 		m.result[name] = l
 		return nil

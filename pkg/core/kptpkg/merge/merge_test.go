@@ -343,6 +343,10 @@ func TestResourceMerge(t *testing.T) {
 		"WindowsLines": {
 			original: one("a: 1\r\nb: 1\r\n"), updated: one("a: 2\r\nb: 1\r\n"), local: one("a: 1\r\nb: 2\r\n"), want: one("a: 2\r\nb: 2\r\n"),
 		},
+		"Directive": {
+			original: one("%YAML 1.1\n---\na: 1\n---\nb: 1\n"), updated: one("%YAML 1.1\n---\na: 1\n---\nb: 2\n"),
+			local: one("%YAML 1.1\n---\na:  2\n---\nb: 1\n"), want: one("%YAML 1.1\n---\na:  2\n---\nb: 2\n"),
+		},
 		"Aliases": {
 			reason:   "aliases are expanded where a document is merged, as their anchors may go",
 			original: one("a: &x {k: v}\nb: *x\nc: 1\n"), updated: one("a: &x {k: w}\nb: *x\nc: 1\n"), local: one("a: &x {k: v}\nb: *x\nc: 2\n"),
@@ -390,6 +394,14 @@ func TestResourceMerge(t *testing.T) {
 			local:     files{"a.yaml": "# 1\n", "b.yaml": "# mine\n", "c.yaml": named(configMap("c"), "c")},
 			want:      files{"a.yaml": "# 2\n", "b.yaml": "# mine\n", "c.yaml": "# gone\n", "d.yaml": "# new\n"},
 			conflicts: []merge.Conflict{{Path: "b.yaml", Kept: merge.Local, Deleted: merge.Upstream}},
+		},
+
+		"NotYAML": {
+			reason:   "what cannot be read is text as long as it is clear what becomes of it",
+			original: files{"a.yaml": "{{ 1", "b.yaml": "{{ 1", "d.yaml": configMap("a")},
+			updated:  files{"a.yaml": "{{ 2", "b.yaml": "{{ 1", "d.yaml": "{{"},
+			local:    files{"a.yaml": "{{ 1", "b.yaml": "{{ 3", "c.yaml": "{{ mine", "d.yaml": configMap("a")},
+			want:     files{"a.yaml": "{{ 2", "b.yaml": "{{ 3", "c.yaml": "{{ mine", "d.yaml": "{{"},
 		},
 
 		// Subpackages.
@@ -470,11 +482,11 @@ func TestErrors(t *testing.T) {
 	}{
 		"Strategy": {strategy: "theirs", want: `strategy "theirs" is not known; it can be resource-merge, fast-forward, force-delete-replace or copy-merge`},
 		"YAML": {
-			original: good, updated: good, local: files{"a.yaml": configMap("a") + "---\na: b\nc: [\n"},
+			original: good, updated: files{}, local: files{"a.yaml": configMap("a") + "---\na: b\nc: [\n"},
 			want: "local package: a.yaml: line 7: did not find expected node content",
 		},
-		"YAMLUpstream": {original: good, updated: files{"a.yaml": "a:\n\tb"}, local: files{}, want: "new upstream: a.yaml: line 2: found character that cannot start any token"},
-		"YAMLOld":      {original: files{"a.yaml": "{"}, updated: good, local: good, want: "old upstream: a.yaml: line 1: did not find expected node content"},
+		"YAMLUpstream": {original: good, updated: files{"a.yaml": "a:\n\tb"}, local: files{"a.yaml": "x: 1"}, want: "new upstream: a.yaml: line 2: found character that cannot start any token"},
+		"YAMLOld":      {original: files{"a.yaml": "{"}, updated: good, local: files{"a.yaml": "x: 1"}, want: "old upstream: a.yaml: line 1: did not find expected node content"},
 		"Twice": {
 			original: good, updated: good, local: files{"a.yaml": docs(configMap("a"), configMap("b"), configMap("a"))},
 			want: "local package: a.yaml: lines 1 and 11: ConfigMap a stands there twice",
@@ -492,15 +504,19 @@ func TestErrors(t *testing.T) {
 			want: `new upstream: a.yaml: line 6: has no plain name`,
 		},
 		"NotParted": {
-			original: good, updated: files{}, local: files{"a.yaml": "a: b\n...\nc: d\n"},
+			original: good, updated: files{"a.yaml": "x: 1"}, local: files{"a.yaml": "a: b\n...\nc: d\n"},
 			want: "local package: a.yaml: line 2: did not find expected <document start>",
 		},
 		"Bomb": {
-			original: good, updated: good, local: files{"a.yaml": bomb()},
+			original: good, updated: files{}, local: files{"a.yaml": bomb()},
 			want: "local package: a.yaml: line 1: is more than 1000000 nodes with its aliases expanded",
 		},
+		"ManyDocuments": {
+			original: good, updated: good, local: files{"a.yaml": strings.Repeat("---\n", 100_000)},
+			want: "local package: has 100000 YAML documents; at most 50000 can be merged",
+		},
 		"ManySmallBombs": {
-			original: files{}, updated: files{}, local: files{"a.yaml": smallBomb(), "b.yaml": smallBomb()},
+			original: good, updated: files{"b.yaml": ""}, local: files{"a.yaml": smallBomb(), "b.yaml": smallBomb()},
 			want: "the aliases of the package stand for more than 200000 nodes",
 		},
 		"Kptfile": {

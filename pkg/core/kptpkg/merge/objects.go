@@ -83,8 +83,9 @@ func objectsOf(v version, files kptpkg.Files, name string, documents []*document
 	objects := make([]*object, 0, len(documents))
 	claims := map[identity]int{} // how many say that they are this
 	unnamed := map[identity]int{}
+	dir := files.PackageOf(name)
 	for _, d := range documents {
-		o := &object{document: d, version: v, dir: files.PackageOf(name)}
+		o := &object{document: d, version: v, dir: dir}
 		metadata := get(d.node, "metadata")
 		group, _, hasGroup := strings.Cut(textOf(get(d.node, "apiVersion")), "/")
 		if !hasGroup {

@@ -56,7 +56,7 @@ func (m *merger) subpackages() ([]string, error) {
 		default:
 			continue
 		}
-		m.conflicts = append(m.conflicts, c)
+		m.report(c)
 	}
 	left := make([]string, 0, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {

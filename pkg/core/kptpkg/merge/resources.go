@@ -16,9 +16,16 @@ type merger struct {
 	parser    parser
 	result    kptpkg.Files
 	conflicts []Conflict
+	// dropped counts the conflicts that are left out.
+	dropped int
 }
 
 func resourceMerge(original, updated, local kptpkg.Files) (Result, error) {
+	for v, files := range []kptpkg.Files{original, updated, local} {
+		if n := documents(files); n > maxDocuments {
+			return Result{}, fmt.Errorf("%s: has %d YAML documents; at most %d can be merged", version(v), n, maxDocuments)
+		}
+	}
 	m := &merger{versions: [3]kptpkg.Files{original, updated, local}, result: kptpkg.Files{}}
 	left, err := m.subpackages()
 	if err != nil {
@@ -45,9 +52,22 @@ func resourceMerge(original, updated, local kptpkg.Files) (Result, error) {
 	if err := m.fitting(); err != nil {
 		return Result{}, err
 	}
+	m.sortConflicts()
+	return Result{Files: m.result, Conflicts: m.conflicts, MoreConflicts: m.dropped}, nil
+}
+
+func (m *merger) report(c Conflict) {
+	if m.conflicts = append(m.conflicts, c); len(m.conflicts) >= 10*MaxConflicts {
+		m.sortConflicts()
+	}
+}
+
+// sortConflicts leaves the first ones in order.
+func (m *merger) sortConflicts() {
 	slices.SortStableFunc(m.conflicts, func(a, b Conflict) int { return strings.Compare(a.Path, b.Path) })
-	shown := min(len(m.conflicts), MaxConflicts)
-	return Result{Files: m.result, Conflicts: m.conflicts[:shown:shown], MoreConflicts: len(m.conflicts) - shown}, nil
+	kept := min(len(m.conflicts), MaxConflicts)
+	m.dropped += len(m.conflicts) - kept
+	m.conflicts = m.conflicts[:kept:kept]
 }
 
 // isYAML tells which files hold objects for a merge. JSON is merged as text, as kpt does.
@@ -66,26 +86,33 @@ func (m *merger) same(name string) bool {
 	return inO && inU && inL && o == l && u == l
 }
 
+// decided tells whether a file was changed on one side at most, or the same on both.
+func (m *merger) decided(name string) bool {
+	o, inO := m.get(originalVersion, name)
+	u, inU := m.get(updatedVersion, name)
+	l, inL := m.get(localVersion, name)
+	return inO == inL && o == l || inO == inU && o == u || inU == inL && u == l
+}
+
 // text merges a file that holds no objects: it is replaced only if it was not changed locally.
 func (m *merger) text(name string) {
 	o, inO := m.get(originalVersion, name)
 	u, inU := m.get(updatedVersion, name)
 	l, inL := m.get(localVersion, name)
-	switch {
-	case inL == inO && l == o:
+	if inL == inO && l == o {
 		if inU {
 			m.result[name] = u
 		}
 		return
-	case inU == inO && u == o, inU == inL && u == l:
-	default:
+	}
+	if !m.decided(name) {
 		c := Conflict{Path: name, Kept: Local}
 		if !inL {
 			c.Deleted = Local
 		} else if !inU {
 			c.Deleted = Upstream
 		}
-		m.conflicts = append(m.conflicts, c)
+		m.report(c)
 	}
 	if inL {
 		m.result[name] = l
@@ -99,25 +126,28 @@ type outcome struct{ path, before, text string }
 func (m *merger) resources(names []string) error {
 	var objects []*object
 	rests := map[string][3]*file{}
+	var merged []string
 	for _, name := range names {
-		var parsed [3]*file
+		parsed, err := m.parse(name)
+		if err != nil {
+			if !m.decided(name) {
+				return err
+			}
+			m.text(name) // nothing of it has to be understood
+			continue
+		}
 		for v, files := range m.versions {
-			content, ok := files[name]
-			if !ok {
+			if parsed[v] == nil {
 				continue
 			}
-			f, err := m.parser.parse(version(v), name, content)
+			of, err := objectsOf(version(v), files, name, parsed[v].documents)
 			if err != nil {
 				return err
 			}
-			of, err := objectsOf(version(v), files, name, f.documents)
-			if err != nil {
-				return err
-			}
-			parsed[v] = f
 			objects = append(objects, of...)
 		}
 		rests[name] = parsed
+		merged = append(merged, name)
 	}
 	triples := match(objects)
 	outcomes := make(map[*triple]outcome, len(triples))
@@ -149,10 +179,24 @@ func (m *merger) resources(names []string) error {
 			outcomes[t] = result
 		}
 	}
-	for _, name := range names {
+	for _, name := range merged {
 		m.compose(name, at(name), outcomes, rests[name])
 	}
 	return nil
+}
+
+// parse parses a file in the versions that have it.
+func (m *merger) parse(name string) (parsed [3]*file, err error) {
+	for v, files := range m.versions {
+		content, ok := files[name]
+		if !ok {
+			continue
+		}
+		if parsed[v], err = m.parser.parse(version(v), name, content); err != nil {
+			return parsed, err
+		}
+	}
+	return parsed, nil
 }
 
 // object decides what becomes of an object.
@@ -167,14 +211,14 @@ func (m *merger) object(t *triple) (result outcome, stays bool, err error) {
 		return u.as(u.path), true, nil
 	case l == nil:
 		if !equal(o.node, u.node) {
-			m.conflict(u, "", Local, Local)
+			m.conflict(u, Local, Local)
 		}
 		return outcome{}, false, nil
 	case u == nil:
 		if equal(o.node, l.node) {
 			return outcome{}, false, nil
 		}
-		m.conflict(l, "", Local, Upstream)
+		m.conflict(l, Local, Upstream)
 		return l.as(l.path), true, nil
 	}
 	where := l.path
@@ -219,10 +263,10 @@ func (m *merger) mergeObject(o, u, l *object, where string) (outcome, bool, erro
 // mergeDocument merges into the nodes of the local one.
 func (m *merger) mergeDocument(kinds schema, o, u, l *document, object string) (changed bool, err error) {
 	merging := &fields{conflict: func(field string, kept, deleted Side) {
-		m.conflicts = append(m.conflicts, Conflict{Path: l.path, Object: object, Field: field, Kept: kept, Deleted: deleted})
+		m.report(Conflict{Path: l.path, Object: object, Field: field, Kept: kept, Deleted: deleted})
 	}}
 	merging.mergeComments(o.root, u.root, l.root)
-	l.root.Content[0] = merging.merge(place{schema: kinds}, o.node, u.node, l.node)
+	l.root.Content[0] = merging.merge(&place{schema: kinds}, o.node, u.node, l.node)
 	l.node = l.root.Content[0]
 	if f := merging.failed; f != nil {
 		d := [3]*document{o, u, l}[f.version]
@@ -231,8 +275,8 @@ func (m *merger) mergeDocument(kinds schema, o, u, l *document, object string) (
 	return merging.changed, nil
 }
 
-func (m *merger) conflict(o *object, field string, kept, deleted Side) {
-	m.conflicts = append(m.conflicts, Conflict{Path: o.path, Object: o.own.String(), Field: field, Kept: kept, Deleted: deleted})
+func (m *merger) conflict(o *object, kept, deleted Side) {
+	m.report(Conflict{Path: o.path, Object: o.own.String(), Kept: kept, Deleted: deleted})
 }
 
 // compose writes a file of what stands in it now. Order is the local one, and upstream's if the local one was not changed; what is new
@@ -252,22 +296,6 @@ func (m *merger) compose(name string, standing *[3][]*triple, outcomes map[*trip
 		m.composeEmpty(name, u != nil && len(u.documents) == 0, l != nil && len(l.documents) == 0)
 		return
 	}
-	var out strings.Builder
-	end := func() {
-		if text := out.String(); text != "" && !strings.HasSuffix(text, "\n") {
-			out.WriteByte('\n')
-		}
-	}
-	for i, t := range order {
-		end()
-		result := outcomes[t]
-		out.WriteString(result.before)
-		if line, _, _ := strings.Cut(result.text, "\n"); i > 0 && !parts(line) {
-			end()
-			out.WriteString("---\n")
-		}
-		out.WriteString(result.text)
-	}
 	rest := ""
 	switch {
 	case l == nil || u != nil && o != nil && l.rest == o.rest:
@@ -277,10 +305,22 @@ func (m *merger) compose(name string, standing *[3][]*triple, outcomes map[*trip
 	default:
 		rest = l.rest
 	}
-	if rest != "" {
-		end()
-		out.WriteString(rest)
+	var out strings.Builder
+	add := func(text string) {
+		if out.Len() > 0 && text != "" {
+			if written := out.String(); written[len(written)-1] != '\n' {
+				out.WriteByte('\n')
+			}
+			if line, _, _ := strings.Cut(text, "\n"); !parts(line) {
+				out.WriteString("---\n")
+			}
+		}
+		out.WriteString(text)
 	}
+	for _, t := range order {
+		add(outcomes[t].before + outcomes[t].text)
+	}
+	add(rest)
 	m.result[name] = out.String()
 }
 
