@@ -203,7 +203,7 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 		texts, _, err := s.do(ctx, key, p, built.Actions)
 		leaving, failures := leavingTexts(built.Leaving)
 		s.record(key, outcome{errors: slices.Concat(texts, failures), heldBack: built.HeldBack, leaving: leaving, removed: p})
-		return result{}, err
+		return again(site), err
 	}
 	if owner, _ := s.owner(key.Mailbox); owner != s {
 		// Not ours, or not any more. What is in the mailbox stays: the Binding still lists the cluster.
@@ -232,9 +232,21 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 		return result{}, err
 	}
 	if len(actions) > 0 {
-		return result{}, nil // what comes of them is told by an event
+		return again(site), nil // what comes of them is told by an event
 	}
-	return s.retry(ctx, key, p, works)
+	r, err := s.retry(ctx, key, p, works)
+	if after := again(site).after; after > 0 && (r.after == 0 || after < r.after) {
+		r.after = after
+	}
+	return r, err
+}
+
+// again says when to look at a site again whose objects wait for another Binding: what comes of that is told to the other.
+func again(site *plan.Site) result {
+	if len(site.Awaited) == 0 {
+		return result{}
+	}
+	return result{after: time.Second}
 }
 
 // timeout bounds a write. A space that takes longer is in trouble; the write is tried again.

@@ -200,3 +200,60 @@ func TestOnForeign(t *testing.T) {
 		})
 	}
 }
+
+// TestAwaited: whom an object waits for that leaves a Binding.
+func TestAwaited(t *testing.T) {
+	known := func(refs ...objref.Ref) map[objref.Ref]plan.Object {
+		objects := map[objref.Ref]plan.Object{}
+		for _, ref := range refs {
+			objects[ref] = plan.Object{Known: true}
+		}
+		return objects
+	}
+	edge := map[string]struct{}{"edge": {}}
+	item := func(state plan.State) *plan.Work {
+		return &plan.Work{Mailbox: "edge", Name: "theirs", BindingUID: "other", Items: []plan.Item{{Ref: settings, State: state}}}
+	}
+	cases := map[string]struct {
+		ours, other *placement
+		delivered   *plan.Work
+		want        map[objref.Ref]string
+	}{
+		"Deleted":      {&placement{deleting: true}, &placement{destinations: edge, objects: known(settings)}, nil, map[objref.Ref]string{settings: "other"}},
+		"Unlisted":     {&placement{destinations: edge, objects: known(web)}, &placement{destinations: edge, objects: known(settings)}, nil, map[objref.Ref]string{settings: "other"}},
+		"NotHere":      {&placement{objects: known(settings, web)}, &placement{destinations: edge, objects: known(settings)}, nil, map[objref.Ref]string{settings: "other"}},
+		"Wanted":       {&placement{destinations: edge, objects: known(settings, web)}, &placement{destinations: edge, objects: known(settings)}, nil, nil},
+		"Pending":      {&placement{deleting: true}, &placement{destinations: edge, objects: known(settings)}, item(plan.Pending), map[objref.Ref]string{settings: "other"}},
+		"Applied":      {&placement{deleting: true}, &placement{destinations: edge, objects: known(settings)}, item(plan.Applied), nil},
+		"Failed":       {&placement{deleting: true}, &placement{destinations: edge, objects: known(settings)}, item(plan.Failed), nil},
+		"Silent":       {&placement{deleting: true}, &placement{destinations: edge, objects: known(settings)}, item(plan.Silent), nil},
+		"BothGo":       {&placement{deleting: true}, &placement{deleting: true}, item(plan.Pending), nil},
+		"Elsewhere":    {&placement{deleting: true}, &placement{objects: known(settings)}, nil, nil},
+		"CannotBeRead": {&placement{deleting: true}, &placement{destinations: edge, objects: map[objref.Ref]plan.Object{settings: {}}}, nil, nil},
+		"Held":         {&placement{deleting: true}, &placement{destinations: edge, objects: known(settings), orders: orders{hold: plan.HoldAll()}}, nil, nil},
+		"BeingRead":    {&placement{deleting: true}, nil, nil, map[objref.Ref]string{settings: "other"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := newWDS(t).controller(t)
+			s := c.spaces[0]
+			s.OnDestination("edge", &Destination{Accepted: true})
+			c.list("other", []entry{{ref: settings}})
+			if tc.other != nil {
+				tc.other.name, tc.other.uid = "other", "other"
+				if tc.other.objects == nil {
+					tc.other.objects = map[objref.Ref]plan.Object{}
+				}
+				c.publish("other", tc.other)
+			}
+			if tc.delivered != nil {
+				s.store.setWork(nil, tc.delivered)
+			}
+			tc.ours.name, tc.ours.uid = "b", "uid"
+			works := []*plan.Work{{Mailbox: "edge", Items: []plan.Item{{Ref: settings}, {Ref: web}}}}
+			if got := s.awaited(tc.ours, "edge", works); len(got)+len(tc.want) > 0 && !maps.Equal(tc.want, got) {
+				t.Errorf("awaited %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -110,7 +110,13 @@ func (b *builder) isHeld(work *Work, item *Item) bool {
 
 // stays tells whether an item that nobody wants any more stays nevertheless, for the time being.
 func (b *builder) stays(work *Work, item *Item) bool {
-	return b.isHeld(work, item) || !released(item) && b.heir(item.Ref) != nil
+	return b.isHeld(work, item) || !released(item) && (b.heir(item.Ref) != nil || b.awaits(item.Ref))
+}
+
+// awaits tells whether somebody of our own is about to deliver an object that is to leave.
+func (b *builder) awaits(ref objref.Ref) bool {
+	_, awaited := b.site.Awaited[ref]
+	return awaited
 }
 
 func remove(work *Work, reason string) Action {
@@ -251,11 +257,20 @@ func (c *changes) letGo(item *Item) {
 	c.stay(item, letGo())
 }
 
-// leave takes out an item that nobody wants any more. If somebody else is to have the object, it is let go first.
+// leave takes out an item that nobody wants any more. If somebody else is to have the object, it is let go first; if another Binding
+// of ours is, that comes first.
 func (c *changes) leave(j int) {
 	item := &c.work.Items[j]
 	heir := c.heir(item.Ref)
-	if heir == nil || released(item) {
+	switch {
+	case released(item):
+		c.drop(j)
+		return
+	case heir == nil && c.awaits(item.Ref):
+		c.stay(item, item.Options)
+		c.plan.Leaving = append(c.plan.Leaving, HandOver{Ref: item.Ref, To: Stake{Binding: c.site.Awaited[item.Ref]}})
+		return
+	case heir == nil:
 		c.drop(j)
 		return
 	}

@@ -44,6 +44,9 @@ type Site struct {
 	// Stakes are those of others in objects that the Binding lists or the works hold. An object in which no other WDS has one
 	// may be left out.
 	Stakes map[objref.Ref][]Stake
+	// Awaited are objects that another Binding of ours is about to deliver, with its name. What leaves the works of this one stays
+	// until it has: the cluster would delete the object in between.
+	Awaited map[objref.Ref]string
 }
 
 // Remove plans to take everything out of the works of a site.

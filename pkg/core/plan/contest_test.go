@@ -107,6 +107,46 @@ func words(o plan.Options) string {
 	return strings.Join(all, " ")
 }
 
+// TestLeavingAfterOthersOfOurs takes out an object that another Binding of ours is about to deliver, and one that none is.
+func TestLeavingAfterOthersOfOurs(t *testing.T) {
+	for name, build := range map[string]func(*plan.Site) plan.Plan{
+		"Removed": plan.Remove,
+		"Unlisted": func(s *plan.Site) plan.Plan {
+			return plan.Build(plan.NewDesired(nil, packing.Limits{Count: 1, Bytes: 100}), s)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &mailbox{works: map[string]*plan.Work{}}
+			run(t, m, plan.NewDesired([]plan.Object{object(settings, "1"), object(role, "1")}, packing.Limits{Count: 9, Bytes: 100}), name)
+			m.report(every, plan.Applied)
+			site := m.site()
+			site.Awaited = map[objref.Ref]string{settings: "other"}
+			p := build(site)
+			for i := range p.Actions {
+				m.do(t, &p.Actions[i])
+			}
+			if diff := cmp.Diff(map[objref.Ref]bool{settings: true}, placed(m)); diff != "" {
+				t.Errorf("while the other has not delivered it (-want +got):\n%s", diff)
+			}
+			if want := []plan.HandOver{{Ref: settings, To: plan.Stake{Binding: "other"}}}; !cmp.Equal(want, p.Leaving) {
+				t.Errorf("leaving %+v, want %+v", p.Leaving, want)
+			}
+			site = m.site()
+			site.Awaited = map[objref.Ref]string{settings: "other"}
+			if again := build(site); len(again.Actions) > 0 {
+				t.Errorf("planned again: %s", trace(again.Actions))
+			}
+			p = build(m.site())
+			for i := range p.Actions {
+				m.do(t, &p.Actions[i])
+			}
+			if len(placed(m)) > 0 {
+				t.Errorf("when it has: %v", placed(m))
+			}
+		})
+	}
+}
+
 // TestLeaving takes out an object in which others have a stake.
 func TestLeaving(t *testing.T) {
 	other := func(change func(*plan.Stake)) []plan.Stake {

@@ -286,3 +286,35 @@ func TestANameThatIsTaken(t *testing.T) {
 		})
 	}
 }
+
+// TestAnObjectPassesToAnotherBinding deletes a Binding before the cluster has seen that another one delivers an object of it: it
+// would delete the object, and make another.
+func TestAnObjectPassesToAnotherBinding(t *testing.T) {
+	e := newEnvironment(t)
+	sites := e.clusters(1)
+	e.start(roomy)
+	one, two := e.configMap("one", "1"), e.configMap("two", "1")
+	e.bind(sites, one, two)
+	e.applied()
+	mine := e.works(sites[0])[0].UID
+	e.agent.set(func(a *agent) { a.offline[sites[0]] = true })
+	other := e.name + "-other"
+	e.create(bindings, "", other, map[string]any{"spec": spec(sites, one)})
+	testenv.Eventually(t, patience, func() (bool, string) { return len(e.works(sites[0])) == 2, "the other delivers nothing" })
+	e.delete(bindings, "", e.name)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		var held int
+		for _, work := range e.works(sites[0]) {
+			if work.UID == mine && work.DeletionTimestamp == nil {
+				held = len(work.Spec.Workload.Manifests)
+			}
+		}
+		status := fmt.Sprintf("%+v", statusOf(e.binding()))
+		return held == 1 && strings.Contains(status, fmt.Sprintf("is handed over to this WDS (Binding %q)", other)), fmt.Sprintf("%d objects are held; %s", held, status)
+	})
+	e.agent.set(func(a *agent) { delete(a.offline, sites[0]) })
+	testenv.Eventually(t, patience, func() (bool, string) {
+		works := e.works(sites[0])
+		return e.binding() == nil && len(works) == 1 && works[0].UID != mine, fmt.Sprintf("%d works", len(works))
+	})
+}
