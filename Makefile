@@ -76,8 +76,9 @@ bench-placement: build ## Measure placement on a thousand simulated clusters bes
 
 ##@ Develop
 
-generate: $(BIN)/tools/controller-gen ## Write deep copies, CRDs and what the charts copy of them.
+generate: $(BIN)/tools/controller-gen ## Write deep copies, CRDs, what the charts copy of them, and the schemas of built-in kinds.
 	$(BIN)/tools/controller-gen object crd paths=./api/... output:crd:dir=config/crd
+	go run ./hack/schemas pkg/core/kptpkg/schema/kubernetes.json.gz
 	hack/sync-charts.sh
 
 fmt: $(BIN)/tools/golangci-lint ## Format the code.

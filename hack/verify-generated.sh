@@ -6,9 +6,9 @@ cd "$(dirname "$0")/.."
 
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
-generated=(api charts config)
+generated=(api charts config pkg/core/kptpkg/schema)
 for dir in "${generated[@]}"; do
-	if [[ -d $dir ]]; then cp -R "$dir" "$before/"; fi
+	if [[ -d $dir ]]; then mkdir -p "$before/$dir" && cp -R "$dir/." "$before/$dir/"; fi
 done
 
 make generate

@@ -1,0 +1,119 @@
+// Command schemas writes the schemas of Kubernetes' own kinds that packages are validated with: what Kubernetes publishes as OpenAPI,
+// without descriptions, and which kinds live in namespaces. It reads Kubernetes' source from the module cache.
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: schemas <file>")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "schemas:", err)
+		os.Exit(1)
+	}
+}
+
+func run(target string) error {
+	dir, err := exec.CommandContext(context.Background(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		return fmt.Errorf("find Kubernetes' source: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "api", "openapi-spec", "swagger.json"))
+	if err != nil {
+		return err
+	}
+	var swagger struct {
+		Definitions map[string]any                        `json:"definitions"`
+		Paths       map[string]map[string]json.RawMessage `json:"paths"`
+	}
+	if err := json.Unmarshal(text, &swagger); err != nil {
+		return err
+	}
+	for name, definition := range swagger.Definitions {
+		strip(definition)
+		if strings.HasSuffix(name, ".api.resource.Quantity") { // published as a string; numbers are as good
+			definition.(map[string]any)["format"] = "quantity"
+		}
+	}
+	namespaced, err := scopes(swagger.Paths)
+	if err != nil {
+		return err
+	}
+	out, err := json.Marshal(map[string]any{"definitions": swagger.Definitions, "namespaced": namespaced})
+	if err != nil {
+		return err
+	}
+	var file bytes.Buffer
+	w, err := gzip.NewWriterLevel(&file, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(out); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(target, file.Bytes(), 0o644) //nolint:gosec // a source file
+}
+
+// strip removes descriptions: texts, not properties that are called description.
+func strip(node any) {
+	switch n := node.(type) {
+	case map[string]any:
+		if _, text := n["description"].(string); text {
+			delete(n, "description")
+		}
+		for _, child := range n {
+			strip(child)
+		}
+	case []any:
+		for _, child := range n {
+			strip(child)
+		}
+	}
+}
+
+// scopes tells of each kind that can be created whether it is created in a namespace. Keys are "apps/v1/Deployment", "v1/Pod".
+func scopes(paths map[string]map[string]json.RawMessage) (map[string]bool, error) {
+	namespaced := map[string]bool{}
+	for path, verbs := range paths {
+		post, ok := verbs["post"]
+		if !ok || strings.HasSuffix(path, "}") || strings.Count(path[strings.LastIndex(path, "/"):], "{") > 0 {
+			continue
+		}
+		if strings.Contains(strings.Replace(path, "{namespace}", "", 1), "{") { // a subresource
+			continue
+		}
+		var operation struct {
+			Kind *struct {
+				Group   string `json:"group"`
+				Kind    string `json:"kind"`
+				Version string `json:"version"`
+			} `json:"x-kubernetes-group-version-kind"`
+		}
+		if err := json.Unmarshal(post, &operation); err != nil {
+			return nil, err
+		}
+		if k := operation.Kind; k != nil {
+			version := k.Version
+			if k.Group != "" {
+				version = k.Group + "/" + version
+			}
+			namespaced[version+"/"+k.Kind] = strings.Contains(path, "{namespace}")
+		}
+	}
+	return namespaced, nil
+}

@@ -1,0 +1,122 @@
+package functions
+
+import (
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// Item is an object and where it is written.
+type Item struct {
+	// Path is the file, and Index the document in it. An object that a function makes has none; a function may give it a Path by the
+	// annotation PathAnnotation.
+	Path  string
+	Index int
+	Node  *yaml.RNode
+}
+
+// Annotations by which functions in other processes know where an object is written. Ours have Item for that; Starlark programs see
+// them, and may set them.
+const (
+	PathAnnotation        = "internal.config.kubernetes.io/path"
+	IndexAnnotation       = "internal.config.kubernetes.io/index"
+	LegacyPathAnnotation  = "config.kubernetes.io/path"
+	LegacyIndexAnnotation = "config.kubernetes.io/index"
+
+	// LocalConfigAnnotation marks what is never applied to a cluster.
+	LocalConfigAnnotation = "config.kubernetes.io/local-config"
+	dependsOnAnnotation   = "config.kubernetes.io/depends-on"
+)
+
+// Severity says how bad a Result is.
+type Severity string
+
+// Severities of results.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Info    Severity = "info"
+)
+
+// Result is one thing that a function says, in the form that kpt gives it.
+type Result struct {
+	Message     string       `json:"message"`
+	Severity    Severity     `json:"severity,omitempty"`
+	ResourceRef *ResourceRef `json:"resourceRef,omitempty"`
+	Field       *Field       `json:"field,omitempty"`
+	File        *File        `json:"file,omitempty"`
+}
+
+// ResourceRef is the object that a Result is about.
+type ResourceRef struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Name       string `json:"name,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`
+}
+
+// Field is the field that a Result is about.
+type Field struct {
+	Path          string `json:"path"`
+	CurrentValue  any    `json:"currentValue,omitempty"`
+	ProposedValue any    `json:"proposedValue,omitempty"`
+}
+
+// File is the file that a Result is about.
+type File struct {
+	Path  string `json:"path"`
+	Index int    `json:"index,omitempty"`
+}
+
+func (i Item) ref() *ResourceRef {
+	return &ResourceRef{APIVersion: i.apiVersion(), Kind: i.kind(), Name: i.name(), Namespace: i.namespace()}
+}
+
+func (i Item) root() *yaml.Node { return content(i.Node.YNode()) }
+
+func (i Item) apiVersion() string { return text(get(i.root(), "apiVersion")) }
+func (i Item) kind() string       { return text(get(i.root(), "kind")) }
+func (i Item) name() string       { return text(get(i.root(), "metadata", "name")) }
+func (i Item) namespace() string  { return text(get(i.root(), "metadata", "namespace")) }
+
+func (i Item) group() string {
+	group, _, ok := strings.Cut(i.apiVersion(), "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+func (i Item) version() string {
+	version := i.apiVersion()
+	return version[strings.LastIndex(version, "/")+1:]
+}
+
+func (i Item) annotation(key string) string {
+	return text(get(i.root(), "metadata", "annotations", key))
+}
+
+// local tells whether an object is never applied to a cluster.
+func (i Item) local() bool { return i.annotation(LocalConfigAnnotation) == "true" }
+
+// isKptfile tells whether an object describes the package. What changes all objects leaves it alone.
+func (i Item) isKptfile() bool { return i.kind() == "Kptfile" && i.group() == "kpt.dev" }
+
+// matches tells whether group, version, kind, name and namespace are those given; an empty one matches all.
+func (i Item) matches(group, version, kind, name, namespace string) bool {
+	return (group == "" || group == i.group()) && (version == "" || version == i.version()) && (kind == "" || kind == i.kind()) &&
+		(name == "" || name == i.name()) && (namespace == "" || namespace == i.namespace())
+}
+
+// String names an object in messages.
+func (i Item) String() string {
+	name := i.name()
+	if namespace := i.namespace(); namespace != "" {
+		name = namespace + "/" + name
+	}
+	where := i.kind() + " " + name
+	if i.Path != "" {
+		where = i.Path + ": " + where
+	}
+	return where
+}

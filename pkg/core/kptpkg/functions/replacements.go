@@ -1,0 +1,345 @@
+package functions
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+type replacement struct {
+	Source      *replacementSource  `yaml:"source"`
+	SourceValue *string             `yaml:"sourceValue"`
+	Targets     []replacementTarget `yaml:"targets"`
+}
+
+type identity struct {
+	Group     string `yaml:"group"`
+	Version   string `yaml:"version"`
+	Kind      string `yaml:"kind"`
+	Name      string `yaml:"name"`
+	Namespace string `yaml:"namespace"`
+}
+
+func (i identity) matches(item Item) bool {
+	return item.matches(i.Group, i.Version, i.Kind, i.Name, i.Namespace)
+}
+
+func (i identity) String() string {
+	var parts []string
+	for _, part := range [][2]string{{"group", i.Group}, {"version", i.Version}, {"kind", i.Kind}, {"name", i.Name}, {"namespace", i.Namespace}} {
+		if part[1] != "" {
+			parts = append(parts, part[0]+"="+part[1])
+		}
+	}
+	return "{" + strings.Join(parts, " ") + "}"
+}
+
+type replacementSource struct {
+	identity  `yaml:",inline"`
+	FieldPath string              `yaml:"fieldPath"`
+	Options   *replacementOptions `yaml:"options"`
+}
+
+type replacementTarget struct {
+	Select     *identity           `yaml:"select"`
+	Reject     []identity          `yaml:"reject"`
+	FieldPaths []string            `yaml:"fieldPaths"`
+	Options    *replacementOptions `yaml:"options"`
+}
+
+type replacementOptions struct {
+	Delimiter string `yaml:"delimiter"`
+	Index     int    `yaml:"index"`
+	Create    bool   `yaml:"create"`
+}
+
+const defaultFieldPath = "metadata.name"
+
+// applyReplacements copies values from one object to others, as kustomize's replacements do.
+func applyReplacements(c *call) error {
+	var config struct {
+		Replacements []replacement `yaml:"replacements"`
+	}
+	if c.config == nil || c.configKind() != "ApplyReplacements" {
+		_, err := c.configRoot("ApplyReplacements")
+		return err
+	}
+	if err := c.decode("ApplyReplacements", &config); err != nil {
+		return err
+	}
+	if len(config.Replacements) == 0 {
+		return errors.New("functionConfig: at least one replacement is required")
+	}
+	for i, r := range config.Replacements {
+		if err := c.replace(r); err != nil {
+			return fmt.Errorf("replacements[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (c *call) replace(r replacement) error {
+	if len(r.Targets) == 0 {
+		return errors.New("targets are required")
+	}
+	value, err := c.source(r)
+	if err != nil {
+		return err
+	}
+	for i, target := range r.Targets {
+		if target.Select == nil {
+			return fmt.Errorf("targets[%d]: select is required", i)
+		}
+		if len(target.FieldPaths) == 0 {
+			target.FieldPaths = []string{defaultFieldPath}
+		}
+		for _, item := range c.items {
+			rejected := slices.ContainsFunc(target.Reject, func(reject identity) bool { return reject.matches(item) })
+			if rejected || !target.Select.matches(item) {
+				continue
+			}
+			for _, path := range target.FieldPaths {
+				if err := c.replaceIn(item, path, value, target.Options); err != nil {
+					return fmt.Errorf("targets[%d]: %s: %w", i, item, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// source returns the value that is copied.
+func (c *call) source(r replacement) (*yaml.Node, error) {
+	switch {
+	case r.Source != nil && r.SourceValue != nil:
+		return nil, errors.New("source and sourceValue exclude each other")
+	case r.SourceValue != nil:
+		return stringNode(*r.SourceValue), nil
+	case r.Source == nil:
+		return nil, errors.New("one of source and sourceValue is required")
+	}
+	var found []Item
+	for _, item := range c.items {
+		if r.Source.matches(item) {
+			found = append(found, item)
+		}
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("source %s matches %d objects, want exactly one", r.Source.identity, len(found))
+	}
+	path := r.Source.FieldPath
+	if path == "" {
+		path = defaultFieldPath
+	}
+	fields, err := splitFieldPath(path)
+	if err != nil {
+		return nil, err
+	}
+	values, err := find(found[0].root(), fields, false)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", found[0], err)
+	}
+	if len(values) != 1 {
+		return nil, fmt.Errorf("source %s: field %q is there %d times, want exactly once", found[0], path, len(values))
+	}
+	value := yaml.CopyYNode(values[0])
+	if o := r.Source.Options; o != nil && o.Delimiter != "" {
+		if value.Kind != yaml.ScalarNode {
+			return nil, fmt.Errorf("source %s: delimiter needs a scalar in field %q", found[0], path)
+		}
+		parts := strings.Split(value.Value, o.Delimiter)
+		if o.Index < 0 || o.Index >= len(parts) {
+			return nil, fmt.Errorf("source %s: index %d is not in field %q, which has %d parts", found[0], o.Index, path, len(parts))
+		}
+		value = stringNode(parts[o.Index])
+	} else if o != nil && o.Index != 0 {
+		return nil, errors.New("source: index needs a delimiter")
+	}
+	value.HeadComment, value.LineComment, value.FootComment = "", "", ""
+	return value, nil
+}
+
+func (c *call) replaceIn(item Item, path string, value *yaml.Node, options *replacementOptions) error {
+	fields, err := splitFieldPath(path)
+	if err != nil {
+		return err
+	}
+	if options == nil {
+		options = &replacementOptions{}
+	}
+	found, err := find(item.root(), fields, options.Create)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("field %q is not there; options.create makes it", path)
+	}
+	w := walker{item: item}
+	for _, n := range found {
+		switch {
+		case options.Delimiter != "":
+			if n.Kind != yaml.ScalarNode || value.Kind != yaml.ScalarNode {
+				return fmt.Errorf("field %q: delimiter needs scalars", path)
+			}
+			w.copied(n, fields, splice(n.Value, value.Value, *options))
+		case options.Index != 0:
+			return errors.New("options: index needs a delimiter")
+		case value.Kind == yaml.ScalarNode && n.Kind == yaml.ScalarNode && !isNull(n):
+			w.copied(n, fields, value.Value)
+		default:
+			patch(n, value)
+		}
+	}
+	return nil
+}
+
+// copied sets a scalar to a copied value, which becomes what the target is: number or text.
+func (w *walker) copied(n *yaml.Node, path []string, value string) {
+	if n.Value == value {
+		return
+	}
+	if n.ShortTag() == "!!str" {
+		setString(n, value)
+		return
+	}
+	w.typed(n, path)(value)
+}
+
+// splice replaces one part of a value; an index before the first puts it in front, one after the last behind.
+func splice(before, value string, o replacementOptions) string {
+	parts := strings.Split(before, o.Delimiter)
+	switch {
+	case o.Index < 0:
+		parts = slices.Insert(parts, 0, value)
+	case o.Index >= len(parts):
+		parts = append(parts, value)
+	default:
+		parts[o.Index] = value
+	}
+	return strings.Join(parts, o.Delimiter)
+}
+
+// splitFieldPath splits a path at its dots: not at those behind a backslash, nor at those in brackets.
+func splitFieldPath(path string) ([]string, error) {
+	var out []string
+	var part strings.Builder
+	open := false
+	for i := 0; i < len(path); i++ {
+		switch c := path[i]; {
+		case c == '\\' && i+1 < len(path) && path[i+1] == '.':
+			part.WriteByte('.')
+			i++
+		case c == '.' && !open:
+			out = append(out, part.String())
+			part.Reset()
+		default:
+			if c == '[' {
+				open = true
+			} else if c == ']' {
+				open = false
+			}
+			part.WriteByte(c)
+		}
+	}
+	out = append(out, part.String())
+	if open || slices.Contains(out, "") {
+		return nil, fmt.Errorf("field path %q is not well formed", path)
+	}
+	return out, nil
+}
+
+// find returns the values at a path. Names in brackets are names in mappings; in lists, brackets select elements by a value, numbers
+// by place, and * selects all.
+func find(n *yaml.Node, path []string, create bool) ([]*yaml.Node, error) {
+	n = content(n)
+	if len(path) == 0 {
+		return []*yaml.Node{n}, nil
+	}
+	part := path[0]
+	inner, bracketed := strings.CutPrefix(part, "[")
+	if bracketed {
+		inner = strings.TrimSuffix(inner, "]")
+	}
+	switch {
+	case n.Kind == yaml.SequenceNode:
+		return findInList(n, inner, bracketed, path, create)
+	case n.Kind == yaml.MappingNode:
+		if part == "*" {
+			return findInEach(values(n), path[1:], create)
+		}
+		child := get(n, inner)
+		if child == nil || isNull(child) && len(path) > 1 {
+			if !create {
+				return nil, nil
+			}
+			child = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+			if len(path) == 1 {
+				child = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+			} else if next := path[1]; strings.HasPrefix(next, "[") && strings.Contains(next, "=") {
+				child = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+			}
+			put(n, inner, child)
+		}
+		return find(child, path[1:], create)
+	}
+	if create {
+		return nil, fmt.Errorf("field %q is below a scalar", part)
+	}
+	return nil, nil
+}
+
+func values(n *yaml.Node) []*yaml.Node {
+	var out []*yaml.Node
+	for i := 1; i < len(n.Content); i += 2 {
+		out = append(out, n.Content[i])
+	}
+	return out
+}
+
+func findInEach(nodes []*yaml.Node, path []string, create bool) ([]*yaml.Node, error) {
+	var out []*yaml.Node
+	for _, n := range nodes {
+		found, err := find(n, path, create)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+func findInList(n *yaml.Node, inner string, bracketed bool, path []string, create bool) ([]*yaml.Node, error) {
+	if key, value, selects := strings.Cut(inner, "="); bracketed && selects {
+		var found []*yaml.Node
+		for _, element := range n.Content {
+			if e := content(element); key == "" && text(e) == value || key != "" && text(get(e, key)) == value {
+				found = append(found, e)
+			}
+		}
+		if len(found) == 0 && create {
+			made := stringNode(value)
+			if key != "" {
+				made = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: []*yaml.Node{stringNode(key), stringNode(value)}}
+			}
+			n.Content = append(n.Content, made)
+			n.Style &^= yaml.FlowStyle
+			found = append(found, made)
+		}
+		return findInEach(found, path[1:], create)
+	}
+	if inner == "*" {
+		return findInEach(n.Content, path[1:], create)
+	}
+	index, err := strconv.Atoi(inner)
+	if err != nil {
+		return nil, fmt.Errorf("field path: %q is no element of a list: want a number, * or [key=value]", path[0])
+	}
+	if index < 0 || index >= len(n.Content) {
+		return nil, nil
+	}
+	return find(n.Content[index], path[1:], create)
+}
