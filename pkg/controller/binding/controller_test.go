@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,6 +42,7 @@ type wds struct {
 	policy *controlv1alpha1.BindingPolicy
 	bound  *controlv1alpha1.Binding
 	log    []string
+	refuse error // what is answered to a finalizer
 }
 
 func newWDS(policy *controlv1alpha1.BindingPolicy) *wds {
@@ -108,6 +110,8 @@ func (s *wds) Patch(_ context.Context, t write.Target, _ types.PatchType, patch 
 	}
 	if t.Subresource == "status" {
 		s.policy.Status = change.Status
+	} else if s.refuse != nil {
+		return nil, s.refuse
 	} else {
 		s.policy.Finalizers = change.Finalizers
 	}
@@ -307,5 +311,25 @@ func TestFromPolicyToBindingAndBack(t *testing.T) {
 		pass(time.Second)
 		expectWrites(t, "after the deletion", s, "delete bindings.control.kubestellar.io p policy-deleted",
 			"patch bindingpolicies.control.kubestellar.io p (status) status", "patch bindingpolicies.control.kubestellar.io p finalizer")
+	})
+}
+
+// TestRefusedFinalizer: without it no Binding is made, and the status says so.
+func TestRefusedFinalizer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWDS(newPolicy())
+		s.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "bindingpolicies"}, "p", nil)
+		c, stop := run(t, s)
+		defer stop()
+		for _, r := range []dynwatch.Resource{namespaceResource, configMapResource} {
+			c.OnSynced(r)
+		}
+		pass(2 * time.Second)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		synced := meta.FindStatusCondition(s.policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionSynced)
+		if s.bound != nil || synced == nil || synced.Reason != controlv1alpha1.ReasonFailed {
+			t.Errorf("Binding %v, condition %+v", s.bound, synced)
+		}
 	})
 }

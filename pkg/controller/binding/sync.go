@@ -258,6 +258,7 @@ func (c *Controller) act(ctx context.Context, in *input, p *plan) (done, error) 
 		finalizers := append(slices.Clone(in.policy.Finalizers), controlv1alpha1.BindingPolicyFinalizer)
 		meta, err := c.patchFinalizers(ctx, in.policy, finalizers)
 		if err != nil {
+			d.err = err
 			return d, err
 		}
 		d.policyVersion = meta.ResourceVersion
