@@ -83,6 +83,8 @@ type Controller struct {
 	waiting map[objref.Ref]struct{}
 	// since tells when the oldest report came in that was not returned yet.
 	since map[objref.Ref]arrival
+	// due tells when the status of an object in several clusters is made anew at the earliest.
+	due map[objref.Ref]time.Time
 	// troubles are what was told of objects.
 	troubles map[objref.Ref]string
 	// barred are objects that may not be patched, and until when that is believed.
@@ -110,6 +112,7 @@ func New(config Config) (*Controller, error) {
 		waiting: map[objref.Ref]struct{}{},
 		since:   map[objref.Ref]arrival{},
 
+		due:      map[objref.Ref]time.Time{},
 		troubles: map[objref.Ref]string{},
 		barred:   map[barred]time.Time{},
 	}, nil
@@ -153,9 +156,17 @@ func (c *Controller) OnChange(resource dynwatch.Resource, before, after metav1.O
 		obj = before
 	}
 	ref := objref.New(resource.GroupResource(), obj.GetNamespace(), obj.GetName())
-	if labelled(before) || labelled(after) || c.holds(ref) {
+	if (labelled(before) || labelled(after) || c.holds(ref)) && !c.isOwn(ref, after) {
 		c.queue.Add(ref)
 	}
+}
+
+// isOwn tells whether the object is as we left it.
+func (c *Controller) isOwn(ref objref.Ref, obj metav1.Object) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, ok := c.held[ref]
+	return ok && obj != nil && last.uid == obj.GetUID() && last.resourceVersion == obj.GetResourceVersion()
 }
 
 // OnSynced implements dynwatch.Handler.
@@ -168,6 +179,7 @@ func (c *Controller) OnStopped(resource dynwatch.Resource) {
 	gone := func(ref objref.Ref) bool { return ref.GroupResource() == resource.GroupResource() }
 	maps.DeleteFunc(c.held, func(ref objref.Ref, _ held) bool { return gone(ref) })
 	maps.DeleteFunc(c.waiting, func(ref objref.Ref, _ struct{}) bool { return gone(ref) })
+	maps.DeleteFunc(c.due, func(ref objref.Ref, _ time.Time) bool { return gone(ref) })
 	maps.DeleteFunc(c.since, func(ref objref.Ref, _ arrival) bool { return gone(ref) })
 }
 
@@ -177,8 +189,9 @@ func (c *Controller) OnReport(key reports.Key) {
 	if _, ok := c.since[key.Ref]; !ok {
 		c.since[key.Ref] = arrival{at: c.config.Clock.Now(), cluster: key.Cluster}
 	}
+	wait := c.due[key.Ref].Sub(c.config.Clock.Now())
 	c.mu.Unlock()
-	c.queue.Add(key.Ref)
+	c.queue.AddAfter(key.Ref, wait) // at once, if that is over
 }
 
 // OnReportsRead implements reports.Listener.

@@ -60,8 +60,11 @@ func (s *sample) conditions(adverse func(string) bool) []any {
 func (s *sample) merge(name string, verdicts []verdict, adverse bool) map[string]any {
 	missing := slices.Clone(s.silent)
 	if !adverse {
+		said := 0 // verdicts are in the order of reports
 		for i := range s.reported {
-			if !slices.ContainsFunc(verdicts, func(v verdict) bool { return v.cluster == s.reported[i].Cluster }) {
+			if said < len(verdicts) && verdicts[said].cluster == s.reported[i].Cluster {
+				said++
+			} else {
 				missing = append(missing, s.reported[i].Cluster)
 			}
 		}

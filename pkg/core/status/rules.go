@@ -254,6 +254,9 @@ func latest(s *sample, field string) any {
 
 // before tells whether a time is earlier than another; what is no time is earlier than what is one.
 func before(a, b string) bool {
+	if a == b {
+		return false
+	}
 	x, errX := time.Parse(time.RFC3339, a)
 	y, errY := time.Parse(time.RFC3339, b)
 	if errX != nil || errY != nil {

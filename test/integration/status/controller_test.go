@@ -144,7 +144,7 @@ func (h *hub) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	relay.Handler = h.controller
+	relay.Controller = h.controller
 	h.reports.AddListener(h.controller)
 	h.stop = run(h.t, func(ctx context.Context) error {
 		var running sync.WaitGroup
@@ -166,7 +166,16 @@ func (h *hub) start() {
 	h.controller.OnRequests(h.asked())
 }
 
-type relay struct{ dynwatch.Handler }
+// relay hands changes on to the controller, and does what the index of policies does for an object that is added.
+type relay struct{ *status.Controller }
+
+// OnChange implements dynwatch.Handler.
+func (r *relay) OnChange(resource dynwatch.Resource, before, after metav1.Object) {
+	r.Controller.OnChange(resource, before, after)
+	if before == nil {
+		r.Controller.OnRequests([]objref.Ref{objref.New(resource.GroupResource(), after.GetNamespace(), after.GetName())})
+	}
+}
 
 func (h *hub) asked() []objref.Ref {
 	h.policies.mu.Lock()
@@ -373,7 +382,6 @@ func TestStatusComesBack(t *testing.T) {
 		h.becomes(widgets, ref, `{"count":7}`, true)
 		h.wds.delete(t, widgets, h.ns, "one")
 		h.widget("one")
-		h.wants(ref, 1) // the index of policies says so for an object that is added
 		h.becomes(widgets, ref, `{"count":7}`, true)
 	})
 }
