@@ -108,11 +108,12 @@ func (s *wds) Patch(_ context.Context, t write.Target, _ types.PatchType, patch 
 	if err := json.Unmarshal(patch, &change); err != nil {
 		return nil, err
 	}
-	if t.Subresource == "status" {
+	switch {
+	case t.Subresource == "status":
 		s.policy.Status = change.Status
-	} else if s.refuse != nil {
+	case s.refuse != nil:
 		return nil, s.refuse
-	} else {
+	default:
 		s.policy.Finalizers = change.Finalizers
 	}
 	s.note("patch", t, reason)

@@ -288,6 +288,19 @@ func (e *environment) rebind(destinations []string, entries ...entry) {
 	}
 }
 
+// settled waits until the Binding has not been written for longer than the controller gathers what clusters answer.
+func (e *environment) settled() {
+	e.t.Helper()
+	var version string
+	var since time.Time
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		if now := e.binding().ResourceVersion; now != version {
+			version, since = now, time.Now()
+		}
+		return time.Since(since) > 1500*time.Millisecond, "the Binding is written time and again"
+	})
+}
+
 func (e *environment) binding() *controlv1alpha1.Binding {
 	e.t.Helper()
 	o, err := e.wds.Resource(bindings).Get(e.t.Context(), e.name, metav1.GetOptions{})

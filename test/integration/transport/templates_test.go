@@ -133,6 +133,7 @@ func TestTemplates(t *testing.T) {
 	step("an edit that fails somewhere", map[string]int{"its1 patch manifestworks": 2})
 
 	// A restart changes nothing of that, and says the same.
+	e.settled()
 	before := e.binding().Status
 	c.stop()
 	c = e.start(roomy)
