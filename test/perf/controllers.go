@@ -32,10 +32,10 @@ func (c *controller) own() bool { return c.args != nil }
 
 // ownControllers starts Starling's controllers over the spaces of a fleet. There is no leader election: a replica that
 // stands by is ready too, so readiness would say nothing.
-func ownControllers(ctx context.Context, dir, wds, its string) ([]*controller, error) {
+func ownControllers(ctx context.Context, dir, wds, its string, names ...string) ([]*controller, error) {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	var all []*controller
-	for _, name := range []string{"binding-controller", "transport-controller"} {
+	for _, name := range names {
 		address, err := freeAddress(ctx)
 		if err != nil {
 			return all, err

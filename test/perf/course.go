@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,8 @@ type course struct {
 	wds, its, wec *dynamic.DynamicClient
 
 	works, placed, bare, reports, returned *observer
+	// generation is that of the object in the WEC after the last edit.
+	generation int64
 }
 
 func newCourse(_ context.Context, o *options) (*course, error) {
@@ -126,17 +129,25 @@ func (c *course) prepare(ctx context.Context) error {
 	if _, err := c.bare.wait(ctx, state{object: carriedBare(objects - 1), spec: 1}); err != nil {
 		return fmt.Errorf("wait for OCM to deliver: %w", err)
 	}
+	if err := waitForAll(ctx, c.returned); err != nil {
+		return fmt.Errorf("wait for the status in the WDS: %w", err)
+	}
+	return nil
+}
+
+// waitForAll waits until the status of each object was seen once.
+func waitForAll(ctx context.Context, o *observer) error {
 	waiting := map[string]bool{}
 	for i := range objects {
 		waiting[measured(i)] = true
 	}
 	for len(waiting) > 0 {
-		returned, err := c.returned.wait(ctx, state{status: 1})
+		came, err := o.wait(ctx, state{status: 1})
 		if err != nil {
-			return fmt.Errorf("wait for the status of %d objects in the WDS: %w", len(waiting), err)
+			return fmt.Errorf("of %d objects: %w", len(waiting), err)
 		}
-		c.returned.passed = nil
-		delete(waiting, returned.state.object)
+		o.passed = nil
+		delete(waiting, came.state.object)
 	}
 	return nil
 }
@@ -145,7 +156,7 @@ func (c *course) prepare(ctx context.Context) error {
 // stage. The value is another one in each call.
 func (c *course) editObject(ctx context.Context, value int64) ([]time.Time, error) {
 	edited := measured(int(value % objects))
-	_, err := c.wds.Resource(deployments).Namespace(name).Patch(ctx, nameOf(int(value%objects)), types.MergePatchType,
+	accepted, err := c.wds.Resource(deployments).Namespace(name).Patch(ctx, nameOf(int(value%objects)), types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"minReadySeconds":%d}}`, value), metav1.PatchOptions{})
 	times := []time.Time{time.Now()}
 	if err != nil {
@@ -160,17 +171,19 @@ func (c *course) editObject(ctx context.Context, value int64) ([]time.Time, erro
 		return nil, fmt.Errorf("wait for the object in the WEC: %w", err)
 	}
 	times = append(times, work.at, placed.at)
-	// The cluster counts generations of its own.
-	answered := state{object: edited, status: placed.generation}
+	// The cluster counts generations of its own; in the WDS a status speaks of those there, or of the cluster's.
+	c.generation = placed.generation
+	inCluster := state{object: edited, status: placed.generation}
 	for _, place := range []struct {
 		what     string
 		observer *observer
+		answered []state
 	}{
-		{"the status in the WEC", c.placed},
-		{"the WorkStatus", c.reports},
-		{"the status in the WDS", c.returned},
+		{"the status in the WEC", c.placed, []state{inCluster}},
+		{"the WorkStatus", c.reports, []state{inCluster}},
+		{"the status in the WDS", c.returned, []state{inCluster, {object: edited, status: accepted.GetGeneration()}}},
 	} {
-		answer, err := place.observer.wait(ctx, answered)
+		answer, err := place.observer.wait(ctx, place.answered...)
 		if err != nil {
 			return nil, fmt.Errorf("wait for %s: %w", place.what, err)
 		}
@@ -322,10 +335,12 @@ func observe(ctx context.Context, resource dynamic.ResourceInterface, read func(
 	return o
 }
 
-// wait returns the first sight of a state; what was seen before it is forgotten.
-func (o *observer) wait(ctx context.Context, want state) (seen, error) {
+// wait returns the first sight of one of some states; what was seen before it is forgotten.
+func (o *observer) wait(ctx context.Context, wanted ...state) (seen, error) {
 	matches := func(s seen) bool {
-		return (want.object == "" || s.state.object == want.object) && (want.spec == 0 || s.state.spec == want.spec) && (want.status == 0 || s.state.status == want.status)
+		return slices.ContainsFunc(wanted, func(want state) bool {
+			return (want.object == "" || s.state.object == want.object) && (want.spec == 0 || s.state.spec == want.spec) && (want.status == 0 || s.state.status == want.status)
+		})
 	}
 	for i, s := range o.passed {
 		if matches(s) {
@@ -339,7 +354,7 @@ func (o *observer) wait(ctx context.Context, want state) (seen, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return seen{}, fmt.Errorf("state %+v was not seen: %w", want, ctx.Err())
+			return seen{}, fmt.Errorf("state %+v was not seen: %w", wanted, ctx.Err())
 		case s, open := <-o.events:
 			if !open {
 				return seen{}, fmt.Errorf("watch ended: %w", o.err)

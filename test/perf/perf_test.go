@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const workLine = `{"type":"%s","object":{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork","metadata":{"annotations":{"spec":"x"},` +
@@ -158,5 +159,51 @@ func TestUsage(t *testing.T) {
 	}
 	if u.rss < 1<<20 || u.peak < u.rss {
 		t.Errorf("usage %+v", u)
+	}
+}
+
+// TestCombinedVersion reads the generation out of a table, and nothing out of one that does not have it.
+func TestCombinedVersion(t *testing.T) {
+	table := func(columns ...any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"status.kubestellar.io/namespace": "ns", "status.kubestellar.io/name": "n"}},
+			"results":  []any{map[string]any{"rows": []any{map[string]any{"columns": columns}}}},
+		}}
+	}
+	for name, tc := range map[string]struct {
+		table *unstructured.Unstructured
+		want  []state
+	}{
+		"Number":  {table: table(map[string]any{"type": "Number", "float": "7"}), want: []state{{object: "ns/n", status: 7}}},
+		"Null":    {table: table(map[string]any{"type": "Null"})},
+		"NoRows":  {table: &unstructured.Unstructured{Object: map[string]any{"results": []any{map[string]any{}}}}},
+		"NoTable": {table: &unstructured.Unstructured{Object: map[string]any{}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, combinedVersion(tc.table), cmp.AllowUnexported(state{})); diff != "" {
+				t.Errorf("states (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestStatusReport: what has no goal is neither met nor missed; samples are lines for benchstat.
+func TestStatusReport(t *testing.T) {
+	results := []result{{
+		scenario: "absorb",
+		figures:  []figure{{what: "a", value: "1"}, {what: "b", value: "2", goal: "3", missed: true}},
+		samples:  []sample{{name: "first reports, x", took: time.Second, bare: time.Millisecond}, {name: "y", took: 1}},
+	}}
+	var table, bench strings.Builder
+	printResults(&table, "markdown", "BenchmarkStatus", "noted", results)
+	if want := "noted\n\n|  | measured | goal |  |\n|---|---|---|---|\n| a | 1 |  |  |\n| b | 2 | 3 | MISSED |\n"; !strings.Contains(table.String(), want) {
+		t.Errorf("table:\n%s\nwant:\n%s", table.String(), want)
+	}
+	printResults(&bench, "bench", "BenchmarkStatus", "", results)
+	if want := "BenchmarkStatus/first_reports_x 1 1000000000 ns/op 1000000 bare-ns/op\nBenchmarkStatus/y 1 1 ns/op\n"; !strings.HasSuffix(bench.String(), want) {
+		t.Errorf("lines:\n%s\nwant:\n%s", bench.String(), want)
+	}
+	if errs := results[0].missed(); len(errs) != 1 {
+		t.Errorf("missed: %v, want one", errs)
 	}
 }

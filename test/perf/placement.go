@@ -18,6 +18,9 @@ type placementOptions struct {
 	output               string
 	check                bool
 	note                 string
+	// wecs and controllers are what an own fleet consists of beside a WDS and an ITS.
+	wecs        int
+	controllers []string
 
 	qps         float32
 	burst       int
@@ -50,7 +53,7 @@ func scenarios() []scenario {
 }
 
 func newPlacementCommand() *cobra.Command {
-	o := &placementOptions{}
+	o := &placementOptions{controllers: []string{"binding-controller", "transport-controller"}}
 	var help strings.Builder
 	var names []string
 	for _, s := range scenarios() {

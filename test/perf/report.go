@@ -18,8 +18,16 @@ type result struct {
 	scenario string
 	races    []race
 	figures  []figure
+	// samples are single measurements, for benchstat.
+	samples []sample
 	// memory is what the controllers occupied at the end.
 	memory map[string]usage
+}
+
+// sample is one measurement, with that of its bare counterpart if it has one.
+type sample struct {
+	name       string
+	took, bare time.Duration
 }
 
 // figure is a single thing that was measured.
@@ -105,14 +113,22 @@ func mib(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
 func (o *placementOptions) print(w io.Writer, results []result) {
-	if o.output == "bench" {
-		printBench(w, results)
+	note := fmt.Sprintf("objects of %d bytes; bare: %g writes a second, %d at once", o.objectSize, o.qps, o.concurrency)
+	if o.note != "" {
+		note += "\n" + o.note
+	}
+	printResults(w, o.output, "BenchmarkPlacement", note, results)
+}
+
+// printResults prints what came of scenarios. The benchmark is the first part of the names in lines for benchstat.
+func printResults(w io.Writer, output, benchmark, note string, results []result) {
+	if output == "bench" {
+		printBench(w, benchmark, results)
 		return
 	}
-	fmt.Fprintf(w, "%d CPUs, %s/%s, %s; %s; objects of %d bytes; bare: %g writes a second, %d at once\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
-		runtime.Version(), time.Now().Format(time.DateOnly), o.objectSize, o.qps, o.concurrency)
-	if o.note != "" {
-		fmt.Fprintln(w, o.note)
+	fmt.Fprintf(w, "%d CPUs, %s/%s, %s; %s\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), time.Now().Format(time.DateOnly))
+	if note != "" {
+		fmt.Fprintln(w, note)
 	}
 	fmt.Fprintln(w)
 	races := [][]string{{"", "first mailbox s", "last mailbox s", "bare s", "ratio", "goal", "requests in the ITS", "CPU s"}}
@@ -122,7 +138,7 @@ func (o *placementOptions) print(w io.Writer, results []result) {
 			races = append(races, r.races[i].row())
 		}
 		for _, f := range r.figures {
-			figures = append(figures, []string{f.what, f.value, f.goal, verdict(!f.missed)})
+			figures = append(figures, f.row())
 		}
 	}
 	memory := [][]string{{"resident memory at the end of", "process", "now", "at most"}}
@@ -133,9 +149,16 @@ func (o *placementOptions) print(w io.Writer, results []result) {
 	}
 	for _, table := range [][][]string{races, figures, memory} {
 		if len(table) > 1 {
-			printTable(w, o.output, table)
+			printTable(w, output, table)
 		}
 	}
+}
+
+func (f *figure) row() []string {
+	if f.goal == "" {
+		return []string{f.what, f.value, "", ""}
+	}
+	return []string{f.what, f.value, f.goal, verdict(!f.missed)}
 }
 
 func verdict(ok bool) string {
@@ -188,18 +211,26 @@ func printTable(out io.Writer, output string, rows [][]string) {
 	fmt.Fprintln(out)
 }
 
-func printBench(w io.Writer, results []result) {
+func printBench(w io.Writer, benchmark string, results []result) {
 	fmt.Fprintf(w, "goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
+	plain := strings.NewReplacer(" ", "_", ",", "")
 	for _, r := range results {
+		for _, s := range r.samples {
+			fmt.Fprintf(w, "%s/%s 1 %d ns/op", benchmark, plain.Replace(s.name), s.took.Nanoseconds())
+			if s.bare > 0 {
+				fmt.Fprintf(w, " %d bare-ns/op", s.bare.Nanoseconds())
+			}
+			fmt.Fprintln(w)
+		}
 		for _, race := range r.races {
-			name := strings.NewReplacer(" ", "_", ",", "").Replace(race.name)
+			name := plain.Replace(race.name)
 			for i := range race.rounds {
 				round := &race.rounds[i]
 				var cpu time.Duration
 				for _, used := range round.cpu {
 					cpu += used
 				}
-				fmt.Fprintf(w, "BenchmarkPlacement/%s 1 %d ns/op %d bare-ns/op %.3f ratio %d cpu-ns/op\n", name,
+				fmt.Fprintf(w, "%s/%s 1 %d ns/op %d bare-ns/op %.3f ratio %d cpu-ns/op\n", benchmark, name,
 					round.real.last.Nanoseconds(), round.bare.last.Nanoseconds(), round.ratio(), cpu.Nanoseconds())
 			}
 		}

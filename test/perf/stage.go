@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func newStage(ctx context.Context, o *placementOptions) (s *stage, closeStage fu
 	}
 	kubeconfig := o.kubeconfig
 	if kubeconfig == "" {
-		if s.dir, remove, err = ownFleet(ctx, "--wecs", "0", "--no-ocm", "--no-controllers", "--ephemeral", "--large"); err != nil {
+		if s.dir, remove, err = ownFleet(ctx, "--wecs", strconv.Itoa(o.wecs), "--no-ocm", "--no-controllers", "--ephemeral", "--large"); err != nil {
 			return s, closeStage, err
 		}
 		kubeconfig = filepath.Join(s.dir, "kubeconfig")
@@ -108,13 +109,8 @@ func newStage(ctx context.Context, o *placementOptions) (s *stage, closeStage fu
 		if err := s.install(ctx); err != nil {
 			return s, closeStage, err
 		}
-		if s.controllers, err = ownControllers(ctx, s.dir, o.wds, o.its); err != nil {
+		if err = s.run(ctx, o.controllers...); err != nil {
 			return s, closeStage, err
-		}
-		for _, c := range s.controllers {
-			if err := c.waitReady(ctx); err != nil {
-				return s, closeStage, err
-			}
 		}
 	} else {
 		for name, pid := range o.pids {
@@ -125,13 +121,29 @@ func newStage(ctx context.Context, o *placementOptions) (s *stage, closeStage fu
 	return s, closeStage, nil
 }
 
+// run starts controllers and waits until they are ready.
+func (s *stage) run(ctx context.Context, names ...string) (err error) {
+	if s.controllers, err = ownControllers(ctx, s.dir, s.o.wds, s.o.its, names...); err != nil {
+		return err
+	}
+	for _, c := range s.controllers {
+		if err := c.waitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // install makes the spaces of an own fleet know our kinds and OCM's.
 func (s *stage) install(ctx context.Context) error {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/starlinghq/starling", "open-cluster-management.io/api").Output()
+	root, err := moduleDir(ctx, "github.com/starlinghq/starling")
 	if err != nil {
-		return fmt.Errorf("find the CRDs: go list: %w", err)
+		return err
 	}
-	root, ocm, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	ocm, err := moduleDir(ctx, "open-cluster-management.io/api")
+	if err != nil {
+		return err
+	}
 	ours, err := filepath.Glob(filepath.Join(root, "config/crd/*.yaml"))
 	if err != nil {
 		return err
@@ -153,6 +165,15 @@ func (s *stage) install(ctx context.Context) error {
 	return nil
 }
 
+// moduleDir returns where the source of a module is.
+func moduleDir(ctx context.Context, module string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("find the CRDs of %s: go list: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
 // apply creates the CRD in the file and waits until it is served.
 func (s *space) apply(ctx context.Context, file string) error {
 	text, err := os.ReadFile(file)
@@ -163,8 +184,13 @@ func (s *space) apply(ctx context.Context, file string) error {
 	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	return s.define(ctx, crd)
+}
+
+// define creates the CRD and waits until it is served.
+func (s *space) define(ctx context.Context, crd *unstructured.Unstructured) error {
 	if _, err := s.dynamic.Resource(crds).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return fmt.Errorf("%s: %w", crd.GetName(), err)
 	}
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+)
+
+type statusOptions struct {
+	scenarios []string
+	output    string
+	check     bool
+	note      string
+
+	changes                   int
+	clusters, objects, rounds int
+	concurrency               int
+	wecObjects, wecOurs       int
+}
+
+// statusScenario is one thing to measure.
+type statusScenario struct {
+	name, what string
+	run        func(ctx context.Context, o *statusOptions) (result, error)
+}
+
+func statusScenarios() []statusScenario {
+	return []statusScenario{
+		{"return", "a change of a status in a cluster, back to the object in the WDS and into a CombinedStatus", returnStatus},
+		{"absorb", "reports of many simulated clusters at once, beside bare writes of them; and one further report", absorb},
+		{"agent", "an agent in a cluster with many objects of which a few are delivered", agentMemory},
+	}
+}
+
+func newStatusCommand() *cobra.Command {
+	o := &statusOptions{}
+	var help strings.Builder
+	var names []string
+	for _, s := range statusScenarios() {
+		fmt.Fprintf(&help, "  %-11s %s\n", s.name, s.what)
+		names = append(names, s.name)
+	}
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Measure how status comes back",
+		Long: `Measure how status comes back.
+
+Each scenario starts a fleet of its own and removes it.
+
+Scenarios:
+` + help.String(),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.scenarios, "scenario", names, "What to measure.")
+	f.StringVarP(&o.output, "output", "o", "table", "table, markdown, or bench for lines that benchstat reads.")
+	f.StringVar(&o.note, "note", "", "A remark to print with the table: what else the machine did, say.")
+	f.BoolVar(&o.check, "check", false, "Fail if a goal is missed.")
+	f.IntVar(&o.changes, "changes", 100, "Changes of return, one after the other.")
+	f.IntVar(&o.clusters, "clusters", 1000, "Simulated clusters of absorb.")
+	f.IntVar(&o.objects, "objects", 20, "Objects of absorb, each on every cluster.")
+	f.IntVar(&o.rounds, "rounds", 3, "How often absorb is repeated, after the first reports.")
+	f.IntVar(&o.concurrency, "concurrency", 32, "Reports under way at once.")
+	f.IntVar(&o.wecObjects, "wec-objects", 10000, "Objects in the cluster of agent.")
+	f.IntVar(&o.wecOurs, "wec-delivered", 100, "Objects of these that are delivered.")
+	return cmd
+}
+
+func (o *statusOptions) validate() error {
+	if !slices.Contains([]string{"table", "markdown", "bench"}, o.output) {
+		return fmt.Errorf("--output %q: table, markdown or bench", o.output)
+	}
+	for _, name := range o.scenarios {
+		if !slices.ContainsFunc(statusScenarios(), func(s statusScenario) bool { return s.name == name }) {
+			return fmt.Errorf("--scenario: there is no %q", name)
+		}
+	}
+	for name, n := range map[string]int{
+		"changes": o.changes, "clusters": o.clusters, "objects": o.objects, "rounds": o.rounds, "concurrency": o.concurrency,
+		"wec-objects": o.wecObjects, "wec-delivered": o.wecOurs,
+	} {
+		if n < 1 {
+			return fmt.Errorf("--%s %d: at least 1", name, n)
+		}
+	}
+	if o.wecOurs > o.wecObjects {
+		return fmt.Errorf("--wec-delivered %d: --wec-objects at most", o.wecOurs)
+	}
+	return nil
+}
+
+func (o *statusOptions) run(ctx context.Context) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	var results []result
+	var errs []error
+	for _, s := range statusScenarios() {
+		if !slices.Contains(o.scenarios, s.name) || ctx.Err() != nil {
+			continue
+		}
+		done := step("%s: %s", s.name, s.what)
+		r, err := s.run(ctx, o)
+		done()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		}
+		r.scenario = s.name
+		results = append(results, r)
+	}
+	printResults(os.Stdout, o.output, "BenchmarkStatus", o.note, results)
+	if o.check {
+		for _, r := range results {
+			errs = append(errs, r.missed()...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stage starts what a scenario plays on: spaces without OCM, a number of clusters, and these controllers.
+func (o *statusOptions) stage(ctx context.Context, wecs int, controllers ...string) (*stage, func() error, error) {
+	return newStage(ctx, &placementOptions{
+		wds: "wds1", its: "its1", qps: 10000, burst: 20000, concurrency: o.concurrency, wecs: wecs, controllers: controllers,
+	})
+}
+
+// collector gives each cluster a row with the generation that its status is about.
+const collector = `
+apiVersion: control.kubestellar.io/v1alpha1
+kind: StatusCollector
+metadata: {name: starling-perf}
+spec:
+  select: [{name: observed, def: "returned.status.observedGeneration"}]
+  limit: 1`
+
+// returnStatus measures, through real OCM, the way of a status from the WEC: from the change, seen there, to the status of the object
+// in the WDS, and to its CombinedStatus. What changes the status is the object's controller there.
+func returnStatus(ctx context.Context, o *statusOptions) (r result, err error) {
+	dir, remove, err := ownFleet(ctx, "--wecs", "1")
+	if err != nil {
+		return result{}, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	c, err := newCourse(ctx, &options{kubeconfig: filepath.Join(dir, "kubeconfig"), wds: "wds1", its: "its1", wec: "cluster1"})
+	if err != nil {
+		return result{}, err
+	}
+	if err := c.prepare(ctx); err != nil {
+		return result{}, err
+	}
+	combined := observe(ctx, c.wds.Resource(controlv1alpha1.CombinedStatuses).Namespace(name), combinedVersion)
+	if _, err := c.wds.Resource(controlv1alpha1.StatusCollectors).Create(ctx, parse(collector, name, ""), metav1.CreateOptions{}); err != nil {
+		return result{}, err
+	}
+	_, err = c.wds.Resource(controlv1alpha1.BindingPolicies).Patch(ctx, name, types.JSONPatchType,
+		[]byte(`[{"op":"add","path":"/spec/downsync/0/statusCollectors","value":["starling-perf"]}]`), metav1.PatchOptions{})
+	if err != nil {
+		return result{}, err
+	}
+	if err := waitForAll(ctx, combined); err != nil {
+		return result{}, fmt.Errorf("wait for the CombinedStatus: %w", err)
+	}
+	var toObject, toTable []time.Duration
+	for i := range o.changes {
+		if err := quiet(ctx); err != nil {
+			return result{}, err
+		}
+		value := int64(i + 2)
+		times, err := c.editObject(ctx, value)
+		if err != nil {
+			return result{}, fmt.Errorf("change %d: %w", i, err)
+		}
+		table, err := combined.wait(ctx, state{object: measured(int(value % objects)), status: c.generation})
+		if err != nil {
+			return result{}, fmt.Errorf("change %d: wait for the CombinedStatus: %w", i, err)
+		}
+		const changed, returned = 3, 5
+		toObject = append(toObject, max(0, times[returned].Sub(times[changed])))
+		toTable = append(toTable, max(0, table.at.Sub(times[changed])))
+	}
+	for _, way := range []struct {
+		what     string
+		times    []time.Duration
+		p50, p99 time.Duration
+	}{
+		{"WEC status to .status in the WDS", toObject, 40 * time.Millisecond, 250 * time.Millisecond},
+		{"WEC status to CombinedStatus", toTable, 100 * time.Millisecond, 0},
+	} {
+		sorted := slices.Sorted(slices.Values(way.times))
+		for _, q := range []struct {
+			p    int
+			goal time.Duration
+		}{{50, way.p50}, {99, way.p99}} {
+			got := quantile(sorted, q.p)
+			f := figure{what: fmt.Sprintf("%s, p%d of %d, ms", way.what, q.p, len(sorted)), value: ms(got)}
+			if q.goal > 0 {
+				f.goal, f.missed = fmt.Sprintf("under %d", q.goal.Milliseconds()), got >= q.goal
+			}
+			r.figures = append(r.figures, f)
+		}
+		for _, t := range way.times {
+			r.samples = append(r.samples, sample{name: way.what, took: t})
+		}
+	}
+	return r, nil
+}
+
+// combinedVersion is what the table of an object holds of it.
+func combinedVersion(obj *unstructured.Unstructured) []state {
+	results, _, err := unstructured.NestedSlice(obj.Object, "results")
+	if err != nil || len(results) == 0 {
+		return nil
+	}
+	first, _ := results[0].(map[string]any)
+	rows, _, err := unstructured.NestedSlice(first, "rows")
+	if err != nil || len(rows) == 0 {
+		return nil
+	}
+	row, _ := rows[0].(map[string]any)
+	columns, _, err := unstructured.NestedSlice(row, "columns")
+	if err != nil || len(columns) == 0 {
+		return nil
+	}
+	column, _ := columns[0].(map[string]any)
+	text, _ := column["float"].(string)
+	var observed int64
+	if _, err := fmt.Sscan(text, &observed); err != nil {
+		return nil
+	}
+	labels := obj.GetLabels()
+	return []state{{object: labels["status.kubestellar.io/namespace"] + "/" + labels["status.kubestellar.io/name"], status: observed}}
+}
