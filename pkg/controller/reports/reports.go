@@ -132,6 +132,16 @@ func (r *Reader) Ready() error {
 	return nil
 }
 
+// complete tells whether all inventories were read whole. It is asked for each report, and makes nothing.
+func (r *Reader) complete() bool {
+	for _, its := range r.inventories {
+		if !its.registered.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
 // unsynced returns the names of the inventories that were not read whole yet, sorted.
 func (r *Reader) unsynced() []string {
 	var names []string
@@ -177,7 +187,7 @@ func versionOf(ws *controlv1alpha1.WorkStatus) string {
 
 func (r *Reader) find(ref objref.Ref, cluster string) (ws *controlv1alpha1.WorkStatus, known bool) {
 	// Asked before the index is: what has synced by now is in the index below.
-	complete := len(r.unsynced()) == 0
+	complete := r.complete()
 	var found []*controlv1alpha1.WorkStatus
 	for _, its := range r.inventories {
 		items, err := its.informer.GetIndexer().ByIndex(byKey, Key{ref, cluster}.String())

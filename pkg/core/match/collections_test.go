@@ -56,7 +56,7 @@ func sameCollection(a, b Collection) bool {
 // TestCollectionsAreTold: whatever happens, exactly what changed is told, and the answers are those of an Index that was told of the
 // outcome alone.
 func TestCollectionsAreTold(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(10) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		w, index, observer := newWorld(), NewIndex(), &collecting{}
 		index.ObserveCollections(observer)

@@ -1,0 +1,38 @@
+package reports
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// Run with: go test -run '^$' -bench . -count 6 ./pkg/controller/reports | bin/tools/benchstat /dev/stdin
+
+// BenchmarkVersion is what a CombinedStatus of an object in many clusters asks for each of them, whichever reported.
+func BenchmarkVersion(b *testing.B) {
+	for _, n := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("clusters=%d", n), func(b *testing.B) {
+			ref := objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "nginx"}
+			informer := cache.NewSharedIndexInformer(&cache.ListWatch{}, &controlv1alpha1.WorkStatus{}, 0, cache.Indexers{byKey: keyIndex})
+			for i := range n {
+				ws := &controlv1alpha1.WorkStatus{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint(i), Name: "x", UID: "u", ResourceVersion: "1"}}
+				ws.Spec.SourceRef = controlv1alpha1.SourceRef{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name}
+				if err := informer.GetIndexer().Add(ws); err != nil {
+					b.Fatal(err)
+				}
+			}
+			r := &Reader{inventories: map[string]inventory{"its1": {informer: informer, registered: synced(true)}}}
+			cluster := fmt.Sprint(n / 2)
+			for b.Loop() {
+				if version, _ := r.Version(ref, cluster); version == "" {
+					b.Fatal("not reported")
+				}
+			}
+		})
+	}
+}
