@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -80,6 +81,9 @@ func syncedOf(in *input, d done) metav1.Condition {
 		c.Message = "waiting until the objects have left the clusters"
 		if delivered := condition(d.binding, controlv1alpha1.BindingConditionDelivered); delivered != nil && delivered.Reason == controlv1alpha1.ReasonDeleting {
 			c.Message += ": " + delivered.Message
+		}
+		if d.err != nil && !apierrors.IsConflict(d.err) {
+			c.Message += "; cannot delete a Binding: " + d.err.Error()
 		}
 	case len(in.invalid) > 0:
 		c.Reason = controlv1alpha1.ReasonInvalidSpec

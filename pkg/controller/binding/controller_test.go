@@ -128,6 +128,9 @@ func (s *wds) Patch(_ context.Context, t write.Target, _ types.PatchType, patch 
 func (s *wds) Delete(_ context.Context, t write.Target, _ types.UID, reason string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.refuse != nil {
+		return s.refuse
+	}
 	s.note("delete", t, reason)
 	s.bindings.Delete(s.bound.DeepCopy())
 	s.bound = nil
@@ -330,6 +333,31 @@ func TestRefusedFinalizer(t *testing.T) {
 		defer s.mu.Unlock()
 		synced := meta.FindStatusCondition(s.policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionSynced)
 		if s.bound != nil || synced == nil || synced.Reason != controlv1alpha1.ReasonFailed {
+			t.Errorf("Binding %v, condition %+v", s.bound, synced)
+		}
+	})
+}
+
+// TestRefusedDeletion: a Binding that cannot be deleted keeps its policy, whose status says why.
+func TestRefusedDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWDS(newPolicy())
+		c, stop := run(t, s)
+		defer stop()
+		for _, r := range []dynwatch.Resource{namespaceResource, configMapResource} {
+			c.OnSynced(r)
+		}
+		pass(2 * time.Second)
+		s.mu.Lock()
+		s.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "bindings"}, "p", nil)
+		s.policy.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		s.publish(s.policies.Modify, s.policy)
+		s.mu.Unlock()
+		pass(2 * time.Second)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		synced := meta.FindStatusCondition(s.policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionSynced)
+		if s.bound == nil || synced.Reason != controlv1alpha1.ReasonDeleting || !strings.Contains(synced.Message, "forbidden") {
 			t.Errorf("Binding %v, condition %+v", s.bound, synced)
 		}
 	})

@@ -387,30 +387,34 @@ func (c *Controller) deletePolicy(ctx context.Context, in *input) (time.Duration
 		}
 		return 0, ignoreNotFound(err)
 	}
+	var errs []error
 	for _, b := range bindings {
-		target := write.Target{Resource: controlv1alpha1.Bindings, Name: b.Name}
-		if annotations, changed := corebinding.Annotate(b.Annotations, in.policy.Annotations); changed {
-			// How it leaves may be said while it does.
-			annotated := b.DeepCopy()
-			annotated.TypeMeta, annotated.Annotations = bindingType, annotations
-			meta, err := c.config.Writer.Update(ctx, target, annotated, reasonAnnotations)
-			if ignoreNotFound(err) != nil {
-				return 0, err
-			}
-			if err == nil {
-				c.writes.wrote(bindingWrite(b.Name), meta.ResourceVersion)
-			}
-		}
-		if err := c.deleteBinding(ctx, target, b, reasonDeleted); err != nil {
-			return 0, err
-		}
+		errs = append(errs, c.takeAway(ctx, in.policy, b))
 	}
 	var after soonest
-	d := done{policyVersion: in.policy.ResourceVersion, binding: merge(bindings)}
-	err := c.writeStatus(ctx, in, d, statusOf(in, d), &after)
+	d := done{policyVersion: in.policy.ResourceVersion, binding: merge(bindings), err: errors.Join(errs...)}
+	err := ignoreNotFound(c.writeStatus(ctx, in, d, statusOf(in, d), &after))
 	// Their end is an event; looking again now and then heals a lost one.
 	after.at(30 * time.Second)
-	return after.duration(), ignoreNotFound(err)
+	return after.duration(), errors.Join(d.err, err)
+}
+
+// takeAway deletes a Binding of a policy that is being deleted.
+func (c *Controller) takeAway(ctx context.Context, policy *controlv1alpha1.BindingPolicy, b *controlv1alpha1.Binding) error {
+	target := write.Target{Resource: controlv1alpha1.Bindings, Name: b.Name}
+	if annotations, changed := corebinding.Annotate(b.Annotations, policy.Annotations); changed {
+		// How it leaves may be said while it does.
+		annotated := b.DeepCopy()
+		annotated.TypeMeta, annotated.Annotations = bindingType, annotations
+		meta, err := c.config.Writer.Update(ctx, target, annotated, reasonAnnotations)
+		if ignoreNotFound(err) != nil {
+			return err
+		}
+		if err == nil {
+			c.writes.wrote(bindingWrite(b.Name), meta.ResourceVersion)
+		}
+	}
+	return c.deleteBinding(ctx, target, b, reasonDeleted)
 }
 
 func (c *Controller) wasDeleted(b *controlv1alpha1.Binding) bool {
