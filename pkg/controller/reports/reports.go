@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,7 +51,8 @@ type Report struct {
 	// Updated is when its status last changed; for an object without one, when it was first reported. The API server of the
 	// ITS keeps it, in whole seconds. Zero if it does not tell.
 	Updated time.Time
-	// Version changes with each write of the WorkStatus that it is from.
+	// Version changes with Status and Updated, and not with what else the WorkStatus says: an agent writes the generations of an
+	// edit before the status that observed it, and the first is no news to whoever reads statuses.
 	Version string
 }
 
@@ -172,7 +175,7 @@ func (r *Reader) Get(ref objref.Ref, cluster string) (report *Report, known bool
 	return report, true
 }
 
-// Version returns the Version of the report that Get would return, "" for none. It costs a look at an index.
+// Version returns the Version of the report that Get would return, "" for none. It costs a look at an index, and a hash.
 func (r *Reader) Version(ref objref.Ref, cluster string) (version string, known bool) {
 	ws, known := r.find(ref, cluster)
 	if ws == nil {
@@ -182,7 +185,11 @@ func (r *Reader) Version(ref objref.Ref, cluster string) (version string, known 
 }
 
 func versionOf(ws *controlv1alpha1.WorkStatus) string {
-	return string(ws.UID) + "/" + ws.ResourceVersion
+	sum := fnv.New64a()
+	if ws.Status != nil {
+		_, _ = sum.Write(ws.Status.Raw) // a hash takes everything
+	}
+	return string(ws.UID) + "/" + strconv.FormatInt(updated(ws).Unix(), 36) + "/" + strconv.FormatUint(sum.Sum64(), 36)
 }
 
 func (r *Reader) find(ref objref.Ref, cluster string) (ws *controlv1alpha1.WorkStatus, known bool) {
