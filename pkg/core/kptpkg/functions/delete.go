@@ -21,7 +21,7 @@ type Selector struct {
 
 // Matches tells whether a selector selects an object.
 func (s Selector) Matches(item Item) bool {
-	return (s.APIVersion == "" || s.APIVersion == item.apiVersion()) && item.matches("", "", s.Kind, s.Name, s.Namespace) &&
+	return (s.APIVersion == "" || s.APIVersion == item.APIVersion()) && item.matches("", "", s.Kind, s.Name, s.Namespace) &&
 		holds(get(item.root(), "metadata", "labels"), s.Labels) && holds(get(item.root(), "metadata", "annotations"), s.Annotations)
 }
 
@@ -76,7 +76,7 @@ func removeLocalConfig(c *call) error {
 			return fmt.Errorf("remove-local-config-resources takes no functionConfig: %w", err)
 		}
 	}
-	c.deleteWhere(Item.local)
+	c.deleteWhere(Item.Local)
 	return nil
 }
 

@@ -69,18 +69,26 @@ type File struct {
 }
 
 func (i Item) ref() *ResourceRef {
-	return &ResourceRef{APIVersion: i.apiVersion(), Kind: i.kind(), Name: i.name(), Namespace: i.namespace()}
+	return &ResourceRef{APIVersion: i.APIVersion(), Kind: i.Kind(), Name: i.Name(), Namespace: i.Namespace()}
 }
 
 func (i Item) root() *yaml.Node { return content(i.Node.YNode()) }
 
-func (i Item) apiVersion() string { return text(get(i.root(), "apiVersion")) }
-func (i Item) kind() string       { return text(get(i.root(), "kind")) }
-func (i Item) name() string       { return text(get(i.root(), "metadata", "name")) }
-func (i Item) namespace() string  { return text(get(i.root(), "metadata", "namespace")) }
+// APIVersion is the object's; "" if it has none that is text, as with all that follow.
+func (i Item) APIVersion() string { return text(get(i.root(), "apiVersion")) }
 
-func (i Item) group() string {
-	group, _, ok := strings.Cut(i.apiVersion(), "/")
+// Kind is the object's.
+func (i Item) Kind() string { return text(get(i.root(), "kind")) }
+
+// Name is metadata.name.
+func (i Item) Name() string { return text(get(i.root(), "metadata", "name")) }
+
+// Namespace is metadata.namespace.
+func (i Item) Namespace() string { return text(get(i.root(), "metadata", "namespace")) }
+
+// Group is the API group, "" for the core.
+func (i Item) Group() string {
+	group, _, ok := strings.Cut(i.APIVersion(), "/")
 	if !ok {
 		return ""
 	}
@@ -88,7 +96,7 @@ func (i Item) group() string {
 }
 
 func (i Item) version() string {
-	version := i.apiVersion()
+	version := i.APIVersion()
 	return version[strings.LastIndex(version, "/")+1:]
 }
 
@@ -96,25 +104,25 @@ func (i Item) annotation(key string) string {
 	return text(get(i.root(), "metadata", "annotations", key))
 }
 
-// local tells whether an object is never applied to a cluster.
-func (i Item) local() bool { return i.annotation(LocalConfigAnnotation) == "true" }
+// Local tells whether an object is never applied to a cluster.
+func (i Item) Local() bool { return i.annotation(LocalConfigAnnotation) == "true" }
 
 // isKptfile tells whether an object describes the package. What changes all objects leaves it alone.
-func (i Item) isKptfile() bool { return i.kind() == "Kptfile" && i.group() == "kpt.dev" }
+func (i Item) isKptfile() bool { return i.Kind() == "Kptfile" && i.Group() == "kpt.dev" }
 
 // matches tells whether group, version, kind, name and namespace are those given; an empty one matches all.
 func (i Item) matches(group, version, kind, name, namespace string) bool {
-	return (group == "" || group == i.group()) && (version == "" || version == i.version()) && (kind == "" || kind == i.kind()) &&
-		(name == "" || name == i.name()) && (namespace == "" || namespace == i.namespace())
+	return (group == "" || group == i.Group()) && (version == "" || version == i.version()) && (kind == "" || kind == i.Kind()) &&
+		(name == "" || name == i.Name()) && (namespace == "" || namespace == i.Namespace())
 }
 
 // String names an object in messages.
 func (i Item) String() string {
-	name := i.name()
-	if namespace := i.namespace(); namespace != "" {
+	name := i.Name()
+	if namespace := i.Namespace(); namespace != "" {
 		name = namespace + "/" + name
 	}
-	where := i.kind() + " " + name
+	where := i.Kind() + " " + name
 	if i.Path != "" {
 		where = i.Path + ": " + where
 	}

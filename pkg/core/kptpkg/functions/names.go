@@ -125,7 +125,7 @@ func (r *renamer) run(fields []fieldSpec) error {
 		if notRenamed(item) {
 			continue
 		}
-		before, key := item.name(), dependency(item.group(), item.namespace(), item.kind(), item.name())
+		before, key := item.Name(), dependency(item.Group(), item.Namespace(), item.Kind(), item.Name())
 		n := get(item.root(), "metadata", "name")
 		if text(n) == "" {
 			return fmt.Errorf("%s: metadata.name is required", item)
@@ -160,7 +160,7 @@ func (r *renamer) run(fields []fieldSpec) error {
 }
 
 func notRenamed(item Item) bool {
-	switch item.kind() {
+	switch item.Kind() {
 	case "CustomResourceDefinition", "Namespace", "APIService":
 		return true
 	}
@@ -179,7 +179,7 @@ func (r *renamer) ensure(name string) string {
 
 // references changes the names of renamed objects where an object names them.
 func (r *renamer) references(item Item) {
-	root, kind, namespace := item.root(), item.kind(), item.namespace()
+	root, kind, namespace := item.root(), item.Kind(), item.Namespace()
 	for _, ref := range references {
 		path := ref.path
 		if ref.in == pods {
@@ -206,7 +206,7 @@ func (r *renamer) references(item Item) {
 			namespace = ""
 		}
 		r.renameNode(get(roleRef, "name"), "rbac.authorization.k8s.io", namespace, text(get(roleRef, "kind")))
-		r.subjects(get(root, "subjects"), item.namespace())
+		r.subjects(get(root, "subjects"), item.Namespace())
 	case "APIService":
 		service := get(root, "spec", "service")
 		r.renameNode(get(service, "name"), "", text(get(service, "namespace")), "Service")
@@ -263,7 +263,7 @@ func (r *renamer) rules(rules *yaml.Node, item Item) {
 				if kind == "PersistentVolume" {
 					r.renameNode(content(name), "", "", kind)
 				} else {
-					r.renameNode(content(name), "", item.namespace(), kind)
+					r.renameNode(content(name), "", item.Namespace(), kind)
 				}
 			}
 		}

@@ -92,16 +92,16 @@ func (s *namespaceSetter) learn() error {
 		if err := s.custom.Add(item.Node); err != nil {
 			return fmt.Errorf("%s: %w", item, err)
 		}
-		if item.apiVersion() == "v1" && item.kind() == "Namespace" && !slices.Contains(namespaces, item.name()) {
-			namespaces = append(namespaces, item.name())
+		if item.APIVersion() == "v1" && item.Kind() == "Namespace" && !slices.Contains(namespaces, item.Name()) {
+			namespaces = append(namespaces, item.Name())
 		}
 	}
 	if len(namespaces) > 1 {
 		return fmt.Errorf("there are Namespaces %s, which would all become %s; select objects of one", strings.Join(namespaces, ", "), s.namespace)
 	}
 	for _, item := range s.items {
-		if namespace := item.namespace(); namespace != "" && s.namespaced(item) {
-			s.moved[dependency(item.group(), namespace, item.kind(), item.name())] = true
+		if namespace := item.Namespace(); namespace != "" && s.namespaced(item) {
+			s.moved[dependency(item.Group(), namespace, item.Kind(), item.Name())] = true
 		}
 	}
 	return nil
@@ -109,21 +109,21 @@ func (s *namespaceSetter) learn() error {
 
 // namespaced tells whether an object lives in a namespace. A custom kind whose definition is not at hand does: most do.
 func (s *namespaceSetter) namespaced(item Item) bool {
-	if namespaced, known := schema.Namespaced(item.apiVersion(), item.kind()); known {
+	if namespaced, known := schema.Namespaced(item.APIVersion(), item.Kind()); known {
 		return namespaced
 	}
-	if namespaced, known := s.custom.Namespaced[item.group()+"/"+item.kind()]; known {
+	if namespaced, known := s.custom.Namespaced[item.Group()+"/"+item.Kind()]; known {
 		return namespaced
 	}
 	// What is never applied needs no namespace, but may have one.
-	return !item.local() || item.namespace() != ""
+	return !item.Local() || item.Namespace() != ""
 }
 
 func (s *namespaceSetter) object(item Item) error {
 	switch {
-	case item.apiVersion() == "v1" && item.kind() == "Namespace":
+	case item.APIVersion() == "v1" && item.Kind() == "Namespace":
 		s.set(get(item.root(), "metadata", "name"))
-	case s.namespaced(item) && (item.namespace() != "" || !item.local()):
+	case s.namespaced(item) && (item.Namespace() != "" || !item.Local()):
 		metadata := ensureMapping(item.root(), "metadata")
 		if metadata == nil {
 			return fmt.Errorf("%s: metadata is no mapping", item)
@@ -143,8 +143,8 @@ func (s *namespaceSetter) object(item Item) error {
 // references changes the fields beside metadata that name the namespace.
 func (s *namespaceSetter) references(item Item) {
 	root := item.root()
-	switch kind := item.kind(); {
-	case item.group() == "rbac.authorization.k8s.io" && (kind == "RoleBinding" || kind == "ClusterRoleBinding"):
+	switch kind := item.Kind(); {
+	case item.Group() == "rbac.authorization.k8s.io" && (kind == "RoleBinding" || kind == "ClusterRoleBinding"):
 		if subjects := get(root, "subjects"); subjects != nil && subjects.Kind == yaml.SequenceNode {
 			for _, subject := range subjects.Content {
 				if text(get(subject, "kind")) == "ServiceAccount" {
@@ -152,9 +152,9 @@ func (s *namespaceSetter) references(item Item) {
 				}
 			}
 		}
-	case item.group() == "apiextensions.k8s.io" && kind == "CustomResourceDefinition":
+	case item.Group() == "apiextensions.k8s.io" && kind == "CustomResourceDefinition":
 		s.setIfThere(get(root, "spec", "conversion", "webhook", "clientConfig", "service", "namespace"))
-	case item.group() == "apiregistration.k8s.io" && kind == "APIService":
+	case item.Group() == "apiregistration.k8s.io" && kind == "APIService":
 		s.setIfThere(get(root, "spec", "service", "namespace"))
 	}
 	changeDependencies(item, func(group, namespace, kind, name string) (string, string) {

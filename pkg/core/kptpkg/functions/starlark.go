@@ -222,7 +222,7 @@ func (c *call) collect(list *starlark.Dict, origin map[*starlark.Dict]int) error
 			return fmt.Errorf(`starlark: ctx.resource_list["items"][%d]: %w`, i, err)
 		}
 		made := Item{Node: yaml.NewRNode(n)}
-		if made.apiVersion() == "" || made.kind() == "" {
+		if made.APIVersion() == "" || made.Kind() == "" {
 			return fmt.Errorf(`starlark: ctx.resource_list["items"][%d] is no object: apiVersion and kind are required`, i)
 		}
 		index := text(get(n, "metadata", "annotations", IndexAnnotation))

@@ -17,7 +17,7 @@ func upsertResource(c *call) error {
 	if wanted.root() == nil || wanted.root().Kind != yaml.MappingNode {
 		return errors.New("functionConfig: is no object")
 	}
-	if wanted.apiVersion() == "" || wanted.kind() == "" || wanted.name() == "" {
+	if wanted.APIVersion() == "" || wanted.Kind() == "" || wanted.Name() == "" {
 		return errors.New("functionConfig: an object needs apiVersion, kind and metadata.name")
 	}
 	if wanted.isKptfile() {
@@ -26,7 +26,7 @@ func upsertResource(c *call) error {
 	path := takePath(&wanted)
 	replaced := false
 	for i, item := range c.items {
-		if item.group() != wanted.group() || !item.matches("", "", wanted.kind(), wanted.name(), "") || item.namespace() != wanted.namespace() ||
+		if item.Group() != wanted.Group() || !item.matches("", "", wanted.Kind(), wanted.Name(), "") || item.Namespace() != wanted.Namespace() ||
 			path != "" && item.Path != path {
 			continue
 		}

@@ -24,21 +24,21 @@ func validateSchemas(c *call) error {
 		}
 	}
 	for _, item := range c.items {
-		if slices.Contains(skip, item.kind()) || item.isKptfile() || item.local() {
+		if slices.Contains(skip, item.Kind()) || item.isKptfile() || item.Local() {
 			continue // what is never applied needs no schema
 		}
-		s := schema.Builtin(item.apiVersion(), item.kind())
+		s := schema.Builtin(item.APIVersion(), item.Kind())
 		if s == nil {
-			s = custom.Find(item.apiVersion(), item.kind())
+			s = custom.Find(item.APIVersion(), item.Kind())
 		}
 		if s == nil {
 			if !ignoreMissing {
 				c.of(item, Error, "", "no schema is known of kind %s in %s; a CustomResourceDefinition in the package gives one, "+
-					"skip_kinds and ignore_missing_schemas do without", item.kind(), item.apiVersion())
+					"skip_kinds and ignore_missing_schemas do without", item.Kind(), item.APIVersion())
 			}
 			continue
 		}
-		if item.name() == "" && text(get(item.root(), "metadata", "generateName")) == "" {
+		if item.Name() == "" && text(get(item.root(), "metadata", "generateName")) == "" {
 			c.of(item, Error, "metadata.name", "is required")
 		}
 		for _, violation := range s.Validate(item.Node, strict) {

@@ -50,7 +50,7 @@ func (w *walker) walk(n, key *yaml.Node, path []string, visit func(key, n *yaml.
 // value is what it looks like.
 func (w *walker) typed(n *yaml.Node, path []string) func(string) {
 	if !w.looked {
-		w.looked, w.schema = true, schema.Builtin(w.item.apiVersion(), w.item.kind())
+		w.looked, w.schema = true, schema.Builtin(w.item.APIVersion(), w.item.Kind())
 	}
 	if w.schema != nil && w.schema.TypeAt(path) == "string" {
 		return func(value string) { setString(n, value) }

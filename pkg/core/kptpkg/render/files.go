@@ -1,0 +1,266 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/functions"
+)
+
+// source is a file with objects.
+type source struct {
+	documents []*document
+	// parts are the bytes of the documents, where the file can be cut into them; each ends in a newline, and begins with the line "---"
+	// if there is one. nil if it cannot be cut.
+	parts []string
+	wide  bool
+}
+
+// document is an object as it was read: text is how it is written without what no function sees.
+type document struct {
+	index int
+	text  string
+}
+
+// read reads the objects of all files. A file with documents that are no objects is left alone.
+func (r *renderer) read() error {
+	ignored, err := ignoreRules(r.files)
+	if err != nil {
+		return err
+	}
+	r.sources, r.next = map[string]*source{}, map[string]int{}
+	for _, name := range r.files.Paths() {
+		if !kptpkg.IsKRM(name) || ignored(name) {
+			continue
+		}
+		if err := r.readFile(name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (r *renderer) readFile(name string) error {
+	content := r.files[name]
+	nodes, err := kptpkg.Documents(content)
+	if err != nil {
+		return err
+	}
+	var objects []*object
+	s := &source{wide: yaml.DeriveSeqIndentStyle(content) == string(yaml.WideSequenceStyle), parts: cut(content)}
+	for i, node := range nodes {
+		if node.YNode().Kind != yaml.MappingNode {
+			return nil // a list of values, say
+		}
+		if hasAlias(node.YNode()) {
+			if err := node.DeAnchor(); err != nil {
+				return err
+			}
+		}
+		item := functions.Item{Path: name, Index: i, Node: node}
+		version, kind := item.APIVersion(), item.Kind()
+		if version == "" && kind == "" {
+			return nil // values of something else
+		}
+		if version == "" || kind == "" {
+			return fmt.Errorf("document %d is no object: it has only one of apiVersion and kind", i+1)
+		}
+		text, err := node.String()
+		if err != nil {
+			return err
+		}
+		d := &document{index: i, text: text}
+		s.documents = append(s.documents, d)
+		objects = append(objects, &object{Item: item, pkg: r.files.PackageOf(name), origin: d})
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	if len(s.parts) != len(s.documents) {
+		s.parts = nil
+	}
+	r.sources[name], r.next[name] = s, len(objects)
+	r.objects = append(r.objects, objects...)
+	return nil
+}
+
+func hasAlias(n *yaml.Node) bool {
+	return n.Kind == yaml.AliasNode || n.Anchor != "" || slices.ContainsFunc(n.Content, hasAlias)
+}
+
+// cut cuts a file into its documents. A line that begins with --- begins one, in whatever YAML. Parts that hold nothing go with the
+// next, or the last.
+func cut(content string) []string {
+	if !strings.HasSuffix(content, "\n") {
+		content += "\n"
+	}
+	var parts []string
+	var part strings.Builder
+	something := false
+	for line := range strings.Lines(content) {
+		marker := strings.HasPrefix(line, "---") && (len(strings.TrimSpace(line)) == 3 || line[3] == ' ' || line[3] == '\t')
+		if marker && something {
+			parts = append(parts, part.String())
+			part.Reset()
+			something = false
+		}
+		part.WriteString(line)
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case marker:
+			something = something || len(trimmed) > 3 && !strings.HasPrefix(strings.TrimSpace(trimmed[3:]), "#")
+		case strings.HasPrefix(line, "...") || strings.HasPrefix(line, "%"):
+			return nil // rare: then the file is written as a whole
+		case trimmed != "" && !strings.HasPrefix(trimmed, "#"):
+			something = true
+		}
+	}
+	if rest := part.String(); something || len(parts) == 0 {
+		parts = append(parts, rest)
+	} else {
+		parts[len(parts)-1] += rest
+	}
+	return parts
+}
+
+// order sorts the objects by file and place.
+func (r *renderer) order() {
+	slices.SortStableFunc(r.objects, func(a, b *object) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Index, b.Index))
+	})
+}
+
+// duplicates refuses two objects of one package that are the same to an API server. What is never applied may be there twice.
+func (r *renderer) duplicates() error {
+	type identity struct{ pkg, group, kind, namespace, name string }
+	seen := map[identity]string{}
+	for _, o := range r.objects {
+		if path.Base(o.Path) == kptpkg.KptfileName || o.Local() || o.Name() == "" {
+			continue
+		}
+		id := identity{o.pkg, o.Group(), o.Kind(), o.Namespace(), o.Name()}
+		if first, twice := seen[id]; twice {
+			return fmt.Errorf("%s: %s %s is in %s, too", o.Path, id.kind, path.Join(id.namespace, id.name), first)
+		}
+		seen[id] = o.Path
+	}
+	return nil
+}
+
+// write returns the files with what functions changed in them.
+func (r *renderer) write() (kptpkg.Files, error) {
+	out := make(kptpkg.Files, len(r.files))
+	maps.Copy(out, r.files)
+	r.order()
+	now := map[string][]*object{}
+	for _, o := range r.objects {
+		now[o.Path] = append(now[o.Path], o)
+	}
+	for name := range r.sources {
+		if len(now[name]) == 0 {
+			delete(out, name) // nothing is left
+		}
+	}
+	for name, objects := range now {
+		content, err := r.writeFile(name, objects)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out[name] = content
+		if path.Base(name) == kptpkg.KptfileName && content != r.files[name] {
+			if _, err := kptpkg.ParseKptfile(content); err != nil {
+				return nil, fmt.Errorf("%s: a function left it broken: %w", name, err)
+			}
+		}
+	}
+	if wrong := out.Check(); len(wrong) > 0 {
+		return nil, errors.New(strings.Join(wrong, "; "))
+	}
+	return out, nil
+}
+
+func (r *renderer) writeFile(name string, objects []*object) (string, error) {
+	s := r.sources[name]
+	if s == nil {
+		s = &source{}
+	}
+	changed := len(objects) != len(s.documents)
+	parts := make([]string, 0, len(objects))
+	for i, o := range objects {
+		text, err := o.Node.String()
+		if err != nil {
+			return "", err
+		}
+		same := o.origin != nil && o.origin.text == text && slices.Contains(s.documents, o.origin)
+		if same && s.parts != nil {
+			parts = append(parts, s.parts[o.origin.index])
+		} else {
+			if text, err = s.encode(name, o.Node); err != nil {
+				return "", err
+			}
+			parts = append(parts, text)
+		}
+		changed = changed || !same || o.origin.index != i
+	}
+	if !changed {
+		return r.files[name], nil
+	}
+	if path.Ext(name) == ".json" && len(parts) > 1 {
+		return "", errors.New("a JSON file holds one object")
+	}
+	var out strings.Builder
+	for i, part := range parts {
+		switch {
+		case i > 0 && !startsDocument(part):
+			out.WriteString("---\n")
+		case i == 0 && objects[0].origin != nil && objects[0].origin.index == 0 && s.parts != nil && startsDocument(s.parts[0]) && !startsDocument(part):
+			out.WriteString("---\n") // as it was
+		}
+		out.WriteString(part)
+	}
+	return out.String(), nil
+}
+
+// startsDocument tells whether a part begins with its own marker, behind comments maybe.
+func startsDocument(part string) bool {
+	for line := range strings.Lines(part) {
+		switch trimmed := strings.TrimSpace(line); {
+		case strings.HasPrefix(line, "---"):
+			return true
+		case trimmed != "" && !strings.HasPrefix(trimmed, "#"):
+			return false
+		}
+	}
+	return false
+}
+
+// encode writes an object in the style of its file.
+func (s *source) encode(name string, node *yaml.RNode) (string, error) {
+	if path.Ext(name) == ".json" {
+		text, err := node.MarshalJSON()
+		if err != nil {
+			return "", err
+		}
+		var out bytes.Buffer
+		if err := json.Indent(&out, text, "", "  "); err != nil {
+			return "", err
+		}
+		return strings.TrimRight(out.String(), "\n") + "\n", nil
+	}
+	style := yaml.CompactSequenceStyle
+	if s.wide {
+		style = yaml.WideSequenceStyle
+	}
+	text, err := yaml.MarshalWithOptions(node.Document(), &yaml.EncoderOptions{SeqIndent: style})
+	return string(text), err
+}
