@@ -181,6 +181,12 @@ func (c *Controller) OnStopped(resource dynwatch.Resource) {
 	maps.DeleteFunc(c.waiting, func(ref objref.Ref, _ struct{}) bool { return gone(ref) })
 	maps.DeleteFunc(c.due, func(ref objref.Ref, _ time.Time) bool { return gone(ref) })
 	maps.DeleteFunc(c.since, func(ref objref.Ref, _ arrival) bool { return gone(ref) })
+	maps.DeleteFunc(c.barred, func(of barred, _ time.Time) bool { return of.resource == resource.GroupResource() })
+	for ref := range c.troubles {
+		if gone(ref) {
+			c.queue.Add(ref) // it is no trouble any more
+		}
+	}
 }
 
 // OnReport implements reports.Listener.

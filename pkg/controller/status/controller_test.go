@@ -1,0 +1,102 @@
+package status
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/utils/clock"
+
+	"github.com/starlinghq/starling/pkg/controller/reports"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/write"
+)
+
+// nothing is a WDS without objects, policies and reports, to which nothing can be written.
+type nothing struct{ told map[objref.Ref]string }
+
+func (nothing) Requests(objref.Ref) match.Requests   { return match.Requests{Known: true} }
+func (nothing) Get(objref.Ref) (metav1.Object, bool) { return nil, false }
+func (nothing) Resource(schema.GroupResource) (dynwatch.Resource, bool) {
+	return dynwatch.Resource{}, false
+}
+func (nothing) Synced(schema.GroupResource) bool                  { return false }
+func (n nothing) SetStatusTrouble(ref objref.Ref, trouble string) { n.told[ref] = trouble }
+
+func (nothing) Patch(context.Context, write.Target, types.PatchType, []byte, string) (*metav1.PartialObjectMetadata, error) {
+	panic("nothing is to be written")
+}
+
+type noReports struct{}
+
+func (noReports) Get(objref.Ref, string) (*reports.Report, bool) { return nil, true }
+
+func newController(t *testing.T) (*Controller, nothing) {
+	t.Helper()
+	n := nothing{told: map[objref.Ref]string{}}
+	c, err := New(Config{
+		Reports: noReports{}, Requests: n, Objects: n, Client: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Writer: n, Troubles: n,
+		Clock: clock.RealClock{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.queue.ShutDown)
+	return c, n
+}
+
+// TestTroublesGoWithTheKind: when the WDS does not serve a kind any more, nobody is told of its objects.
+func TestTroublesGoWithTheKind(t *testing.T) {
+	c, n := newController(t)
+	things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
+	ref, other := objref.New(things.GroupResource(), "web", "one"), objref.New(schema.GroupResource{Resource: "services"}, "web", "one")
+	for _, of := range []objref.Ref{ref, other} {
+		c.troubled(t.Context(), of, "no right")
+	}
+	c.OnStopped(dynwatch.Resource{GroupVersionResource: things})
+	for c.queue.Len() > 0 {
+		c.next(t.Context())
+	}
+	if diff := cmp.Diff(map[objref.Ref]string{ref: "", other: "no right"}, n.told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// TestOwnWritesAreNotLookedAt: only a change by somebody else puts an object into the queue.
+func TestOwnWritesAreNotLookedAt(t *testing.T) {
+	c, _ := newController(t)
+	services := dynwatch.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}}
+	version := func(rv string, labels map[string]string) metav1.Object {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "s", UID: "u", ResourceVersion: rv, Labels: labels}}
+	}
+	ours := map[string]string{"kubestellar.io/executing-count": "1"}
+	c.held[objref.New(services.GroupResource(), "web", "s")] = held{View: corestatus.View{Labels: ours}, uid: "u", resourceVersion: "7"}
+	for name, tc := range map[string]struct {
+		before, after metav1.Object
+		want          int
+	}{
+		"Own":         {version("6", nil), version("7", ours), 0},
+		"Others":      {version("7", ours), version("8", ours), 1},
+		"LabelsTaken": {version("7", ours), version("8", nil), 1},
+		"Gone":        {version("7", ours), nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.OnChange(services, tc.before, tc.after)
+			if got := c.queue.Len(); got != tc.want {
+				t.Errorf("%d in the queue, want %d", got, tc.want)
+			}
+			for c.queue.Len() > 0 {
+				ref, _ := c.queue.Get()
+				c.queue.Done(ref)
+			}
+		})
+	}
+}
