@@ -176,6 +176,9 @@ func (p *parser) expand(n *yaml.Node) (*yaml.Node, error) {
 	}
 	c := *target
 	c.Anchor, c.Alias = "", nil
+	if c.Tag == yaml.MergeTag {
+		c.Tag = "" // or it would be written as "!!merge <<"
+	}
 	c.HeadComment, c.LineComment, c.FootComment = n.HeadComment, n.LineComment, n.FootComment
 	c.Content = make([]*yaml.Node, 0, len(target.Content))
 	for _, child := range target.Content {
@@ -196,11 +199,7 @@ func hasAlias(n *yaml.Node) bool {
 func (d *document) write() (string, error) {
 	text, err := encode(d.root, d.text)
 	if err == nil && !readsAs(text, d.node) {
-		toBlocks(d.root) // comments in flow style can make it something else
-		text, err = encode(d.root, d.text)
-		if err == nil && !readsAs(text, d.node) {
-			err = errors.New("cannot be written as YAML once it is merged")
-		}
+		err = errors.New("cannot be written as YAML once it is merged")
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: line %d: %w", d.path, d.line+d.node.Line, err)
@@ -215,6 +214,7 @@ func (d *document) write() (string, error) {
 }
 
 func encode(n *yaml.Node, before string) (string, error) {
+	spellNulls(n, false)
 	var out bytes.Buffer
 	indent := yaml.SequenceIndentStyle(yaml.DeriveSeqIndentStyle(before))
 	if err := yaml.NewEncoderWithOptions(&out, &yaml.EncoderOptions{SeqIndent: indent}).Encode(n); err != nil {
@@ -228,9 +228,13 @@ func readsAs(text string, n *yaml.Node) bool {
 	return err == nil && len(documents) == 1 && equal(documents[0].YNode(), n)
 }
 
-func toBlocks(n *yaml.Node) {
-	n.Style &^= yaml.FlowStyle
-	for _, child := range n.Content {
-		toBlocks(child)
+// spellNulls spells the nulls that are written as nothing where they would be written as an empty text: in flow style and as keys.
+func spellNulls(n *yaml.Node, flow bool) {
+	if flow && n.Kind == yaml.ScalarNode && n.Value == "" && n.ShortTag() == yaml.NodeTagNull {
+		n.Value = "null"
+	}
+	for i, child := range n.Content {
+		key := n.Kind == yaml.MappingNode && i%2 == 0
+		spellNulls(child, key || flow || n.Style&yaml.FlowStyle != 0)
 	}
 }

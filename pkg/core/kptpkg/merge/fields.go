@@ -434,7 +434,16 @@ func equalMappings(a, b *yaml.Node) bool {
 }
 
 // scalar is what a scalar means: its type and its text.
-func scalar(n *yaml.Node) string { return n.ShortTag() + " " + n.Value }
+func scalar(n *yaml.Node) string {
+	switch tag := n.ShortTag(); {
+	case tag == yaml.NodeTagNull:
+		return tag // however it is spelled
+	case n.Value == "<<" && n.Style == 0:
+		return yaml.MergeTag
+	default:
+		return tag + " " + n.Value
+	}
+}
 
 // get returns the value of a field, nil if there is none.
 func get(n *yaml.Node, field string) *yaml.Node {

@@ -225,6 +225,13 @@ func TestResourceMerge(t *testing.T) {
 			reason:   "null is a value like others",
 			original: one("k: v\nl: 1\n"), updated: one("k: v\nl: 2\n"), local: one("k: null\nl: 1\n"), want: one("k: null\nl: 2\n"),
 		},
+		"NullAsKey": {
+			original: one("? \n: 1\nb: 1\n"), updated: one("? \n: 1\nb: 2\n"), local: one("? \n: 2\nb: 1\n"), want: one("null: 2\nb: 2\n"),
+		},
+		"NullInFlow": {
+			original: one("k: {a: , b: 1}\n"), updated: one("k: {a: , b: 2}\n"), local: one("k: {a: , b: 1}\nl: [x, ~]\n"),
+			want: one("k: {a: null, b: 2}\nl: [x, ~]\n"),
+		},
 		"FieldsWithDots": {
 			original: one("metadata:\n  annotations:\n    a.b/c: 1\n"), updated: one("metadata:\n  annotations:\n    a.b/c: 2\n"),
 			local: one("metadata:\n  annotations:\n    a.b/c: 3\n"), want: one("metadata:\n  annotations:\n    a.b/c: 2\n"),
@@ -337,6 +344,11 @@ func TestResourceMerge(t *testing.T) {
 			local:    one("# License\n---\na:   1\n\n\nb: 3\n---\n{c:  3}\n---\nd: 1\nl: 1\n# end\n---\n"),
 			want:     one("# License\n---\na:   1\n\n\nb: 3\n---\n{c:  3}\n---\nd: 2\nl: 1\n# end\n---\n"),
 		},
+		"CommentsBeforeADocument": {
+			reason:   "they are merged like text, and stay apart from the document",
+			original: one("# License 1\n---\na: 1\nb: 1\n"), updated: one("# License 2\n---\na: 2\nb: 1\n"),
+			local: one("# License 1\n---\na: 1\nb: 2\n"), want: one("# License 2\n---\na: 2\nb: 2\n"),
+		},
 		"NoNewlineAtTheEnd": {
 			original: one("a: 1"), updated: one("a: 1\n---\nb: 1"), local: one("a: 2"), want: one("a: 2\n---\nb: 1"),
 		},
@@ -352,8 +364,11 @@ func TestResourceMerge(t *testing.T) {
 			original: one("a: &x {k: v}\nb: *x\nc: 1\n"), updated: one("a: &x {k: w}\nb: *x\nc: 1\n"), local: one("a: &x {k: v}\nb: *x\nc: 2\n"),
 			want: one("a: {k: w}\nb: {k: w}\nc: 2\n"),
 		},
+		"AliasesOfMappings": {
+			original: one("a: &x {k: v}\nb:\n  <<: *x\nc: 1\n"), updated: one("a: &x {k: w}\nb:\n  <<: *x\nc: 1\n"), local: one("a: &x {k: v}\nb:\n  <<: *x\nc: 2\n"),
+			want: one("a: {k: w}\nb:\n  <<: {k: w}\nc: 2\n"),
+		},
 		"CommentInFlow": {
-			reason:   "what cannot be written in flow style with its comments is written as a block",
 			original: one("a: {b: 1}\n"), updated: one("a:\n  b: 1\n  # why\n  c: 2\n"), local: one("a: {b: 3}\n"), want: one("a: {b: 3,\n  # why\n  c: 2}\n"),
 		},
 
