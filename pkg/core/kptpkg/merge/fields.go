@@ -25,29 +25,35 @@ type failure struct {
 	text    string
 }
 
-// place is where a node is. Its path is written only if it is asked for.
+// place is where a node is. Its path and its schema are found only if they are asked for: most places are single values.
 type place struct {
-	schema schema
 	parent *place
 	// step from the parent: the name of a field, or what tells an element from the others.
 	step    string
 	element bool
+	// known is the schema once it was asked for; the root's from the start.
+	known schema
+	asked bool
 }
 
-func (p *place) field(name string) *place {
-	child := &place{parent: p, step: name}
-	if p.schema != nil {
-		child.schema = p.schema.field(name)
-	}
-	return child
-}
+func (p *place) field(name string) *place { return &place{parent: p, step: name} }
 
-func (p *place) elementAt(shown string) *place {
-	child := &place{parent: p, step: shown, element: true}
-	if p.schema != nil {
-		child.schema = p.schema.elements()
+func (p *place) elementAt(shown string) *place { return &place{parent: p, step: shown, element: true} }
+
+// schema of the place, nil if nothing is known of it.
+func (p *place) schema() schema {
+	if p.parent == nil || p.asked {
+		return p.known
 	}
-	return child
+	p.asked = true
+	switch above := p.parent.schema(); {
+	case above == nil:
+	case p.element:
+		p.known = above.elements()
+	default:
+		p.known = above.field(p.step)
+	}
+	return p.known
 }
 
 // String is the path as a user reads it, at most 300 bytes or so.
@@ -250,10 +256,11 @@ type elementList struct {
 
 // index identifies the elements of lists; ok is false if they are not merged one by one.
 func index(at *place, original, updated, local *yaml.Node) (lists elementLists, ok bool) {
-	if at.schema == nil {
+	known := at.schema()
+	if known == nil {
 		return lists, false
 	}
-	fields, associative := at.schema.keys()
+	fields, associative := known.keys()
 	if !associative {
 		return lists, false
 	}

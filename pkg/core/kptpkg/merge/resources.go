@@ -266,7 +266,7 @@ func (m *merger) mergeDocument(kinds schema, o, u, l *document, object string) (
 		m.report(Conflict{Path: l.path, Object: object, Field: field, Kept: kept, Deleted: deleted})
 	}}
 	merging.mergeComments(o.root, u.root, l.root)
-	l.root.Content[0] = merging.merge(&place{schema: kinds}, o.node, u.node, l.node)
+	l.root.Content[0] = merging.merge(&place{known: kinds}, o.node, u.node, l.node)
 	l.node = l.root.Content[0]
 	if f := merging.failed; f != nil {
 		d := [3]*document{o, u, l}[f.version]
