@@ -1,0 +1,143 @@
+package fnworker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/functions"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/render"
+	"github.com/starlinghq/starling/pkg/fnworker"
+)
+
+func TestMain(m *testing.M) {
+	if worker, err := fnworker.Main(); worker { // the tests' binary is the workers', too
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func pool(t testing.TB, config fnworker.Config) *fnworker.Pool {
+	t.Helper()
+	p, err := fnworker.NewPool(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func program(source string) *yaml.RNode {
+	return yaml.MustParse("apiVersion: fn.kpt.dev/v1alpha1\nkind: StarlarkRun\nmetadata:\n  name: s\nsource: |\n  " + strings.ReplaceAll(source, "\n", "\n  ") + "\n")
+}
+
+// A rendering through workers is the same as one without.
+func TestRender(t *testing.T) {
+	p := pool(t, fnworker.Config{})
+	files := kptpkg.Files{
+		"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n  - image: set-labels:v0.2\n    configMap: {a: b}\n    selectors: [{name: a}]\n" +
+			"  - image: starlark:v0.5\n    configMap:\n      source: |\n        print('hi')\n        ctx.resource_list['items'].append({'apiVersion': 'v1', 'kind': 'Secret', 'metadata': {'name': 's'}})\n",
+		"a.yaml": "apiVersion: v1 # one\nkind: ConfigMap\nmetadata:\n  name: a # ours\n---\napiVersion:   v1\nkind: ConfigMap\nmetadata: {name:   b}\n",
+	}
+	want, err := render.Render(files, functions.Run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := render.Render(files, func(image string, in functions.Input) (functions.Output, error) {
+		return p.Evaluate(t.Context(), image, in)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+}
+
+// What runs away is killed and reported, and the pool goes on.
+func TestRunaways(t *testing.T) {
+	p := pool(t, fnworker.Config{Workers: 1, Timeout: 2 * time.Second, Memory: 200 << 20, Message: 1 << 20})
+	for name, tc := range map[string]struct {
+		source, want string
+		alive        bool
+	}{
+		"Endless":   {"x = 0\nwhile True:\n  x = len(str(list(range(1000)) * 100))", "was killed: it took longer than 2s", false},
+		"Memory":    {"x = []\nfor i in range(10000000): x.append('x' * 1000000 + str(i))", "was killed: it held more than 200 MiB of memory", false},
+		"AtOnce":    {"x = [0] * 100000000", "was killed: it", false}, // between two looks at it, or at one
+		"Recursion": {"def f(n): return f(n + 1)\nf(0)", "was killed: its process ended: runtime: goroutine stack exceeds", false},
+		"Output":    {"ctx.resource_list['items'].append({'apiVersion': 'v1', 'kind': 'X', 'metadata': {'name': 'x'}, 'data': 'x' * 2000000})", "is larger than is allowed", true},
+		"Fails":     {"fail('no')", "starlark: fail: no (line 1)", true},
+		"NoFiles":   {"load('/etc/passwd', 'x')", "cannot be loaded", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			_, err := p.Evaluate(t.Context(), "starlark:v0.5", functions.Input{Config: program(tc.source)})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+			var killed *fnworker.KilledError
+			if errors.As(err, &killed) == tc.alive {
+				t.Errorf("error %v is of type %T", err, err)
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("it took %s", took)
+			}
+			out, err := p.Evaluate(t.Context(), "starlark:v0.5", functions.Input{Config: program("print(len(ctx.environment))")})
+			if err != nil || out.Stderr != "0\n" {
+				t.Errorf("afterwards: %q, %v", out.Stderr, err)
+			}
+		})
+	}
+	_, err := p.Evaluate(t.Context(), "starlark:v0.5", functions.Input{Config: program("x = '" + strings.Repeat("x", 2<<20) + "'")})
+	if err == nil || !strings.Contains(err.Error(), "is larger than is allowed") {
+		t.Errorf("a large input: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Evaluate(ctx, "starlark:v0.5", functions.Input{Config: program("while True: pass")}); err == nil {
+		t.Error("a caller that went away gets an answer")
+	}
+}
+
+// Calls at the same time share the processes, and get their own answers.
+func TestManyCallers(t *testing.T) {
+	p := pool(t, fnworker.Config{Workers: 2, Calls: 7})
+	var wg sync.WaitGroup
+	for i := range 40 {
+		wg.Go(func() {
+			out, err := p.Evaluate(t.Context(), "starlark:v0.5", functions.Input{Config: program(fmt.Sprintf("print(%d)", i))})
+			if want := fmt.Sprintf("%d\n", i); err != nil || out.Stderr != want {
+				t.Errorf("%q, %v, want %q", out.Stderr, err, want)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkEvaluate(b *testing.B) {
+	p := pool(b, fnworker.Config{})
+	node := yaml.MustParse("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n")
+	for b.Loop() {
+		in := functions.Input{Items: []functions.Item{{Path: "a.yaml", Node: node}}, Config: yaml.MustParse("apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n")}
+		if _, err := p.Evaluate(b.Context(), "set-labels:v0.2", in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

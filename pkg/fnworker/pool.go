@@ -1,0 +1,295 @@
+package fnworker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/starlinghq/starling/pkg/core/kptpkg/functions"
+)
+
+// Config bounds what functions may cost. Zero means the default.
+type Config struct {
+	// Workers is how many processes run at the same time; 2 by default.
+	Workers int
+	// Timeout bounds a call; 10 s by default.
+	Timeout time.Duration
+	// Memory bounds what a process holds in bytes; 512 MiB by default.
+	Memory int64
+	// Message bounds what goes in and comes out of a call in bytes; 32 MiB by default.
+	Message int
+	// Calls is how many calls a process takes before another takes its place; 1000 by default.
+	Calls int
+}
+
+// watchEvery is how often the memory of a process is looked at while it works.
+const watchEvery = 20 * time.Millisecond
+
+// A KilledError says that a function was killed, and why.
+type KilledError struct{ Image, Reason string }
+
+func (e *KilledError) Error() string {
+	return fmt.Sprintf("function %s was killed: %s", e.Image, e.Reason)
+}
+
+// Pool runs functions in processes. Those that are idle wait for the next call.
+type Pool struct {
+	config Config
+	binary string
+	dir    string
+	places chan struct{}
+
+	mu     sync.Mutex
+	idle   []*process
+	closed bool
+}
+
+// NewPool returns a Pool of processes of this binary, whose main must call Main. Close ends them.
+func NewPool(config Config) (*Pool, error) {
+	if config.Workers <= 0 {
+		config.Workers = 2
+	}
+	if config.Timeout <= 0 {
+		config.Timeout = 10 * time.Second
+	}
+	if config.Memory <= 0 {
+		config.Memory = 512 << 20
+	}
+	if config.Message <= 0 {
+		config.Message = 32 << 20
+	}
+	if config.Calls <= 0 {
+		config.Calls = 1000
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "function-worker-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o500); err != nil { //nolint:gosec // a directory that nothing is written to
+		return nil, err
+	}
+	return &Pool{config: config, binary: binary, dir: dir, places: make(chan struct{}, config.Workers)}, nil
+}
+
+// Close ends the processes that are idle; those that work end with their calls.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle, p.closed = nil, true
+	p.mu.Unlock()
+	for _, w := range idle {
+		w.end()
+	}
+	return os.Remove(p.dir)
+}
+
+// Evaluate runs a function. It waits for a free process as long as ctx allows.
+func (p *Pool) Evaluate(ctx context.Context, image string, in functions.Input) (functions.Output, error) {
+	items, err := encode(in.Items)
+	if err != nil {
+		return functions.Output{}, err
+	}
+	call := request{Image: image, Items: items}
+	if in.Config != nil {
+		if call.Config, err = in.Config.String(); err != nil {
+			return functions.Output{}, err
+		}
+	}
+	select {
+	case p.places <- struct{}{}:
+		defer func() { <-p.places }()
+	case <-ctx.Done():
+		return functions.Output{}, ctx.Err()
+	}
+	w, err := p.take()
+	if err != nil {
+		return functions.Output{}, fmt.Errorf("start function worker: %w", err)
+	}
+	answer, err := p.call(ctx, w, call)
+	if err != nil {
+		w.end()
+		return functions.Output{}, err
+	}
+	p.give(w)
+	return output(answer, in)
+}
+
+func output(answer response, in functions.Input) (functions.Output, error) {
+	out := functions.Output{Results: answer.Results, Stderr: answer.Stderr}
+	if answer.Error != "" {
+		return out, errors.New(answer.Error)
+	}
+	for _, made := range answer.Items {
+		result := functions.Item{Path: made.Path, Index: made.Index}
+		if made.Same > 0 && made.Same <= len(in.Items) {
+			result.Node = in.Items[made.Same-1].Node
+		} else {
+			node, err := decode(made.Text)
+			if err != nil {
+				return out, fmt.Errorf("read what the function made: %w", err)
+			}
+			result.Node = node
+		}
+		out.Items = append(out.Items, result)
+	}
+	return out, nil
+}
+
+// call sends a call to a process and waits for the answer, the deadline, or too much memory.
+func (p *Pool) call(ctx context.Context, w *process, call request) (response, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.config.Timeout)
+	defer cancel()
+	type outcome struct {
+		answer response
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		if o.err = send(w.stdin, call, p.config.Message); o.err == nil {
+			o.err = receive(w.stdout, &o.answer, p.config.Message)
+		}
+		done <- o
+	}()
+	ticker := time.NewTicker(watchEvery)
+	defer ticker.Stop()
+	killed := ""
+	for {
+		select {
+		case o := <-done:
+			switch {
+			case o.err == nil:
+				return o.answer, nil
+			case killed != "":
+				return response{}, &KilledError{call.Image, killed}
+			case errors.Is(o.err, errSize):
+				return response{}, fmt.Errorf("function %s: what goes in or comes out: %w", call.Image, o.err)
+			}
+			w.end()
+			return response{}, &KilledError{call.Image, "its process ended: " + w.lastWords()}
+		case <-ctx.Done():
+			if killed == "" {
+				killed = fmt.Sprintf("it took longer than %s", p.config.Timeout)
+				if errors.Is(ctx.Err(), context.Canceled) {
+					killed = "its caller went away"
+				}
+				w.kill()
+			}
+		case <-ticker.C:
+			if held := resident(w.command.Process.Pid); held > p.config.Memory && killed == "" {
+				killed = fmt.Sprintf("it held more than %d MiB of memory", p.config.Memory>>20)
+				w.kill()
+			}
+		}
+		if killed != "" { // the streams break; then there is an outcome
+			o := <-done
+			if o.err == nil {
+				return o.answer, nil
+			}
+			return response{}, &KilledError{call.Image, killed}
+		}
+	}
+}
+
+// process is a worker.
+type process struct {
+	command *exec.Cmd
+	stdin   io.WriteCloser
+	stdout  io.Reader
+	stderr  *tail
+	calls   int
+	waited  sync.Once
+}
+
+func (p *Pool) take() (*process, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errors.New("the pool is closed")
+	}
+	if last := len(p.idle) - 1; last >= 0 {
+		w := p.idle[last]
+		p.idle = p.idle[:last]
+		return w, nil
+	}
+	//nolint:noctx // our own binary; it outlives the call
+	command := exec.Command(p.binary, argument, strconv.FormatInt(p.config.Memory, 10), strconv.Itoa(p.config.Message))
+	command.Dir, command.Env = p.dir, []string{}
+	w := &process{command: command, stderr: &tail{}}
+	command.Stderr = w.stderr
+	command.SysProcAttr = attributes()
+	var err error
+	if w.stdin, err = command.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if w.stdout, err = command.StdoutPipe(); err != nil {
+		return nil, err
+	}
+	return w, command.Start()
+}
+
+func (p *Pool) give(w *process) {
+	w.calls++
+	p.mu.Lock()
+	if !p.closed && w.calls < p.config.Calls {
+		p.idle = append(p.idle, w)
+		w = nil
+	}
+	p.mu.Unlock()
+	if w != nil {
+		w.end()
+	}
+}
+
+func (w *process) kill() {
+	_ = w.command.Process.Kill()
+}
+
+// end kills the process and waits for it.
+func (w *process) end() {
+	w.waited.Do(func() {
+		w.kill()
+		_ = w.command.Wait()
+	})
+}
+
+// lastWords is what the process said in the end, in one line.
+func (w *process) lastWords() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(w.stderr.String()), "\n")
+	if line == "" {
+		return "it said nothing"
+	}
+	return line
+}
+
+// tail keeps the beginning of what a process says: a crash begins with its reason.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (t *tail) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	const most = 4 << 10
+	t.buf.Write(text[:min(len(text), max(0, most-t.buf.Len()))])
+	return len(text), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.String()
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package fnworker
+
+import "syscall"
+
+// attributes have nothing to say where nothing ends a process with its parent; a worker ends when its input does.
+func attributes() *syscall.SysProcAttr { return nil }
+
+// resident cannot be told here: the deadline and the runtime's own limit remain.
+func resident(int) int64 { return 0 }
+
+// limitMemory does nothing here.
+func limitMemory(int64) error { return nil }

@@ -1,0 +1,95 @@
+package fnworker
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/functions"
+)
+
+// request is a call. Objects go as YAML, so that comments go along.
+type request struct {
+	Image  string `json:"image"`
+	Config string `json:"config,omitempty"`
+	Items  []item `json:"items"`
+}
+
+type item struct {
+	Path  string `json:"path,omitempty"`
+	Index int    `json:"index,omitempty"`
+	Text  string `json:"text,omitempty"`
+	// Same is one more than the place of the object in the request that this one is, unchanged.
+	Same int `json:"same,omitempty"`
+}
+
+type response struct {
+	Items   []item             `json:"items"`
+	Results []functions.Result `json:"results,omitempty"`
+	Stderr  string             `json:"stderr,omitempty"`
+	Error   string             `json:"error,omitempty"`
+}
+
+// errSize is for messages that are larger than is allowed.
+var errSize = errors.New("is larger than is allowed")
+
+// send writes a message: its length in four bytes, and JSON.
+func send(w io.Writer, message any, limit int) error {
+	text, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	if len(text) > limit {
+		return fmt.Errorf("%d bytes, at most %d: %w", len(text), limit, errSize)
+	}
+	var size [4]byte
+	binary.BigEndian.PutUint32(size[:], uint32(len(text)))
+	if _, err := w.Write(append(size[:], text...)); err != nil {
+		return err
+	}
+	return nil
+}
+
+func receive(r io.Reader, message any, limit int) error {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return err
+	}
+	length := binary.BigEndian.Uint32(size[:])
+	if int64(length) > int64(limit) {
+		return fmt.Errorf("%d bytes, at most %d: %w", length, limit, errSize)
+	}
+	text := make([]byte, length)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, message)
+}
+
+func encode(in []functions.Item) ([]item, error) {
+	out := make([]item, 0, len(in))
+	for _, i := range in {
+		text, err := i.Node.String()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, item{Path: i.Path, Index: i.Index, Text: text})
+	}
+	return out, nil
+}
+
+func decode(text string) (*yaml.RNode, error) {
+	documents, err := kptpkg.Documents(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(documents) != 1 {
+		return nil, fmt.Errorf("%d documents, want one", len(documents))
+	}
+	return documents[0], nil
+}
