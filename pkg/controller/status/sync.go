@@ -131,8 +131,9 @@ func (c *Controller) act(ctx context.Context, resource dynwatch.Resource, ref ob
 // carry makes the steps that are to be made. It returns what the object holds afterwards, also if a step fails.
 func (c *Controller) carry(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, now held, read bool, decision corestatus.Decision, left refusals) (_ held, wrote bool, err error) {
 	steps, after := corestatus.Plan(ref.GroupResource(), now.View, decision, left.fields)
+	returned := now.Returned() // not only since the step before
 	for _, step := range steps {
-		if step.Status && read && now.Returned() && decision.Action != corestatus.Clear {
+		if step.Status && read && returned && decision.Action != corestatus.Clear {
 			settled, err := c.settled(ctx, resource, ref, now, step)
 			if err != nil {
 				return now, wrote, err

@@ -270,7 +270,7 @@ func (h *hub) becomes(gvr schema.GroupVersionResource, ref objref.Ref, want stri
 			got = asJSON(s)
 		}
 		_, has := obj.GetLabels()[singletonLabel]
-		return got == want && has == labelled, fmt.Sprintf("status %s, labelled %v", got, has)
+		return got == want && has == labelled, fmt.Sprintf("status %s, labelled %v; labels %v", got, has, obj.GetLabels())
 	})
 }
 
