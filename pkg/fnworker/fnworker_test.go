@@ -80,8 +80,8 @@ func TestRunaways(t *testing.T) {
 	}{
 		"Endless":   {"x = 0\nwhile True:\n  x = len(str(list(range(1000)) * 100))", "was killed: it took longer than 2s", false},
 		"Memory":    {"x = []\nfor i in range(10000000): x.append('x' * 1000000 + str(i))", "was killed: it held more than 200 MiB of memory", false},
-		"AtOnce":    {"x = [0] * 100000000", "was killed: it", false}, // between two looks at it, or at one
-		"Recursion": {"def f(n): return f(n + 1)\nf(0)", "was killed: its process ended: runtime: goroutine stack exceeds", false},
+		"AtOnce":    {"x = [0] * 100000000", "was killed: it", false},             // between two looks at it, or at one
+		"Recursion": {"def f(n): return f(n + 1)\nf(0)", "was killed: it", false}, // of its stack, or of its memory,
 		"Output":    {"ctx.resource_list['items'].append({'apiVersion': 'v1', 'kind': 'X', 'metadata': {'name': 'x'}, 'data': 'x' * 2000000})", "is larger than is allowed", true},
 		"Fails":     {"fail('no')", "starlark: fail: no (line 1)", true},
 		"NoFiles":   {"load('/etc/passwd', 'x')", "cannot be loaded", true},
