@@ -288,14 +288,19 @@ func (c *Controller) isOwnWrite(pair match.Pair, version string) bool {
 // enqueue has pairs looked at: at once after quiet, otherwise when it is time.
 func (c *Controller) enqueue(pairs ...match.Pair) {
 	for _, pair := range pairs {
-		c.mu.Lock()
-		var wait time.Duration
-		if s := c.states[pair]; s != nil && !s.worked.IsZero() {
-			wait = between - c.config.Clock.Since(s.worked)
-		}
-		c.mu.Unlock()
-		c.queue.AddAfter(pair, max(0, wait))
+		c.queue.AddAfter(pair, c.wait(pair))
 	}
+}
+
+// wait returns for how long a pair is not to be looked at.
+func (c *Controller) wait(pair match.Pair) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.states[pair]
+	if s == nil || s.worked.IsZero() {
+		return 0
+	}
+	return max(0, between-c.config.Clock.Since(s.worked))
 }
 
 func (c *Controller) find(matches func(*state) bool) []match.Pair {
@@ -328,6 +333,11 @@ func (c *Controller) next(ctx context.Context) bool {
 		return false
 	}
 	defer c.queue.Done(pair)
+	// What was enqueued while a worker was about to note that it had worked knew of the time before.
+	if wait := c.wait(pair); wait > 0 {
+		c.queue.AddAfter(pair, wait)
+		return true
+	}
 	logger := klog.FromContext(ctx).WithValues(logging.Object, pair.Ref.String(), logging.BindingPolicy, pair.Policy)
 	err := c.sync(klog.NewContext(ctx, logger), pair)
 	switch {
