@@ -71,6 +71,7 @@ type hub struct {
 func newHub(t *testing.T, ns string) *hub {
 	t.Helper()
 	wds, its, _ := fleet(t)
+	stopManager(t, its) // no add-on is installed in these mailboxes: one that starts takes the reports out of them
 	wds.namespace(t, ns)
 	its.namespace(t, ns+"-1")
 	its.namespace(t, ns+"-2")
