@@ -1,0 +1,86 @@
+// Package repositories tests against a real API server where packages lie: the API, and how revisions come and go.
+package repositories
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}}) }
+
+// environment is a space with our APIs, and a namespace of the test's own in it.
+type environment struct {
+	config    *rest.Config
+	client    dynamic.Interface
+	namespace string
+}
+
+func newEnvironment(t *testing.T) *environment {
+	t.Helper()
+	config := testenv.Shared(t).Config(t, "wds1")
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	for _, pattern := range []string{"config.porch.kpt.dev_*.yaml", "store.starling.io_*.yaml"} {
+		files, err := filepath.Glob("../../../config/crd/" + pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal("no CRDs ", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			crd := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(text, &crd.Object); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := client.Resource(crds).Apply(t.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	err = clusters.WaitForResources(t.Context(), &clusters.Space{Name: "wds1", Config: config}, configv1alpha1.Repositories, storev1alpha1.ContentChunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &environment{config: config, client: client}
+	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "test-"}}}
+	namespace, err = client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), namespace, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.namespace = namespace.GetName()
+	return e
+}
+
+func (e *environment) repositories() dynamic.ResourceInterface {
+	return e.client.Resource(configv1alpha1.Repositories).Namespace(e.namespace)
+}
+
+// parse reads a Repository whose spec is given as YAML.
+func parse(t *testing.T, name, spec string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	text := fmt.Sprintf("{apiVersion: %s, kind: Repository, metadata: {name: %q}, spec: %s}", configv1alpha1.GroupVersion, name, spec)
+	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}
