@@ -21,6 +21,8 @@ BIN := $(CURDIR)/bin
 MODULES := . hack/tools hack/tools/kwok
 CONTROLLERS := ./cmd/binding-controller ./cmd/transport-controller ./cmd/status-agent
 STARLING := $(BIN)/starling
+# The kinds of porch.kpt.dev are served by package-server.
+CUSTOM := $(filter-out api/porch,$(wildcard api/*))
 
 ##@ Use
 
@@ -80,7 +82,8 @@ bench-status: build ## Measure how status comes back (ARGS: flags of test/perf s
 ##@ Develop
 
 generate: $(BIN)/tools/controller-gen ## Write deep copies, CRDs, what the charts copy of them, and the schemas of built-in kinds.
-	$(BIN)/tools/controller-gen object crd paths=./api/... output:crd:dir=config/crd
+	$(BIN)/tools/controller-gen object paths=./api/...
+	$(BIN)/tools/controller-gen crd $(patsubst %,paths=./%/...,$(CUSTOM)) output:crd:dir=config/crd
 	go run ./hack/schemas pkg/core/kptpkg/schema/kubernetes.json.gz
 	hack/sync-charts.sh
 

@@ -13,8 +13,6 @@ for crd in config/crd/*.yaml; do
   case "$crd" in
     # Reports of the clusters lie in the mailboxes.
     *_workstatuses.yaml) space=its ;;
-    # Kept by nobody yet: it comes with the program that serves packages.
-    */store.starling.io_*.yaml) continue ;;
     *) space=wds ;;
   esac
   cp "$crd" "charts/$space/manifests/crd/"

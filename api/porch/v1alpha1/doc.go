@@ -4,5 +4,4 @@
 //
 // +kubebuilder:object:generate=true
 // +groupName=porch.kpt.dev
-// +kubebuilder:skip
 package v1alpha1

@@ -58,8 +58,13 @@ type PackageRevisionSpec struct {
 	// Lifecycle is where the revision is; Draft if empty.
 	Lifecycle PackageRevisionLifecycle `json:"lifecycle,omitempty"`
 	// Tasks say how the content came about: at a creation at most one, which is carried out; the server adds to it.
+	// +optional
+	// +listType=atomic
 	Tasks []Task `json:"tasks,omitempty"`
 	// ReadinessGates name conditions that must be True before the revision is proposed or approved.
+	// +optional
+	// +listType=map
+	// +listMapKey=conditionType
 	ReadinessGates []ReadinessGate `json:"readinessGates,omitempty"`
 	// PackageMetadata is that of the Kptfile.
 	PackageMetadata *PackageMetadata `json:"packageMetadata,omitempty"`
@@ -72,7 +77,7 @@ type ParentReference struct {
 
 // ReadinessGate names a condition.
 type ReadinessGate struct {
-	ConditionType string `json:"conditionType,omitempty"`
+	ConditionType string `json:"conditionType"`
 }
 
 // PackageMetadata is the metadata of a Kptfile.
@@ -187,11 +192,14 @@ type PackageRevisionStatus struct {
 	// SelfLock is where the revision is stored.
 	SelfLock *Locator `json:"selfLock,omitempty"`
 	// PublishedBy is the user who approved it, PublishedAt when.
-	PublishedBy string      `json:"publishedBy,omitempty"`
-	PublishedAt metav1.Time `json:"publishTimestamp,omitempty"`
+	PublishedBy string       `json:"publishedBy,omitempty"`
+	PublishedAt *metav1.Time `json:"publishTimestamp,omitempty"`
 	// Deployment tells that the repository is one that is deployed from.
 	Deployment bool `json:"deployment,omitempty"`
 	// Conditions are those of the Kptfile, and of whoever keeps a gate.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 

@@ -425,7 +425,10 @@ func (in *PackageRevisionStatus) DeepCopyInto(out *PackageRevisionStatus) {
 		*out = new(Locator)
 		(*in).DeepCopyInto(*out)
 	}
-	in.PublishedAt.DeepCopyInto(&out.PublishedAt)
+	if in.PublishedAt != nil {
+		in, out := &in.PublishedAt, &out.PublishedAt
+		*out = (*in).DeepCopy()
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]Condition, len(*in))

@@ -12,8 +12,12 @@ const GroupName = "store.starling.io"
 // GroupVersion is the group and version of all kinds of this package.
 var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
-// ContentChunks is the resource of ContentChunk.
-var ContentChunks = GroupVersion.WithResource("contentchunks")
+// Resources of this package.
+var (
+	ContentChunks    = GroupVersion.WithResource("contentchunks")
+	PackageRevisions = GroupVersion.WithResource("packagerevisions")
+	PackageNumbers   = GroupVersion.WithResource("packagenumbers")
+)
 
 // SchemeBuilder collects the functions that add this package's types to a scheme.
 var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
@@ -22,7 +26,11 @@ var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 var AddToScheme = SchemeBuilder.AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &ContentChunk{}, &ContentChunkList{})
+	scheme.AddKnownTypes(GroupVersion,
+		&ContentChunk{}, &ContentChunkList{},
+		&PackageRevision{}, &PackageRevisionList{},
+		&PackageNumber{}, &PackageNumberList{},
+	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
