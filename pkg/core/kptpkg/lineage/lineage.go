@@ -1,0 +1,178 @@
+// Package lineage tells what a revision of a package was made from, and what it can be upgraded to. It is pure.
+package lineage
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+)
+
+// Revisions are all revisions of a namespace.
+type Revisions []porchv1alpha1.PackageRevision
+
+// Latest is the word for the newest published revision of a package.
+const Latest = "latest"
+
+// Get returns the revision of that name, nil if there is none.
+func (all Revisions) Get(name string) *porchv1alpha1.PackageRevision {
+	i := slices.IndexFunc(all, func(r porchv1alpha1.PackageRevision) bool { return r.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// Base returns the revision that another one was made from, nil if it was made from nothing.
+func (all Revisions) Base(r *porchv1alpha1.PackageRevision) (*porchv1alpha1.PackageRevision, error) {
+	if len(r.Spec.Tasks) == 0 {
+		return nil, nil //nolint:nilnil // made from nothing is an answer
+	}
+	switch task := r.Spec.Tasks[0]; {
+	case task.Init != nil:
+		return nil, nil //nolint:nilnil // made from nothing is an answer
+	case task.Edit != nil && task.Edit.Source != nil:
+		return all.made(r, task.Edit.Source.Name)
+	case task.Upgrade != nil:
+		return all.made(r, task.Upgrade.LocalPackageRevisionRef.Name)
+	case task.Clone != nil:
+		return all.cloned(r, &task.Clone.Upstream)
+	default:
+		return nil, fmt.Errorf("%s does not say what it was made from: its first task is of type %q", r.Name, task.Type)
+	}
+}
+
+func (all Revisions) made(r *porchv1alpha1.PackageRevision, from string) (*porchv1alpha1.PackageRevision, error) {
+	if source := all.Get(from); source != nil {
+		return source, nil
+	}
+	return nil, fmt.Errorf("%s was made from %s, which is not there any more", r.Name, from)
+}
+
+// cloned returns the revision that a clone is of. What was cloned from git is one if a repository holds the same commit.
+func (all Revisions) cloned(r *porchv1alpha1.PackageRevision, from *porchv1alpha1.UpstreamPackage) (*porchv1alpha1.PackageRevision, error) {
+	if from.UpstreamRef != nil {
+		return all.made(r, from.UpstreamRef.Name)
+	}
+	where := "elsewhere"
+	switch {
+	case from.Git != nil:
+		where = strings.TrimSuffix(from.Git.Repo+"/"+from.Git.Directory, "/") + "@" + from.Git.Ref
+	case from.OCI != nil:
+		where = from.OCI.Image
+	}
+	if lock := gitLock(r.Status.UpstreamLock); lock != nil {
+		for i := range all {
+			if self := gitLock(all[i].Status.SelfLock); self != nil && self.Repo == lock.Repo && self.Commit == lock.Commit &&
+				strings.Trim(self.Directory, "/") == strings.Trim(lock.Directory, "/") {
+				return &all[i], nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s was cloned from %s, which no repository of its namespace holds", r.Name, where)
+}
+
+func gitLock(l *porchv1alpha1.Locator) *porchv1alpha1.GitLock {
+	if l == nil || l.Git == nil || l.Git.Commit == "" {
+		return nil
+	}
+	return l.Git
+}
+
+// Upstream returns the revision of the upstream package that a revision was cloned from, or upgraded to, last.
+func (all Revisions) Upstream(r *porchv1alpha1.PackageRevision) (*porchv1alpha1.PackageRevision, error) {
+	for range len(all) + 1 { // no further than all of them, should they be made in a circle
+		var source *porchv1alpha1.PackageRevision
+		for _, task := range slices.Backward(r.Spec.Tasks) {
+			var err error
+			switch {
+			case task.Upgrade != nil:
+				return all.made(r, task.Upgrade.NewUpstream.Name)
+			case task.Clone != nil:
+				return all.cloned(r, &task.Clone.Upstream)
+			case task.Edit != nil && task.Edit.Source != nil:
+				if source, err = all.made(r, task.Edit.Source.Name); err != nil {
+					return nil, err
+				}
+			}
+			if source != nil {
+				break
+			}
+		}
+		if source == nil {
+			return nil, fmt.Errorf("%s has no upstream: it was not cloned", r.Name)
+		}
+		r = source
+	}
+	return nil, errors.New("the revisions were made from one another in a circle")
+}
+
+// Published returns the published revisions of a package, the newest first. What is proposed for deletion is left out, and so is the
+// content of a main branch.
+func (all Revisions) Published(repository, packageName string) []*porchv1alpha1.PackageRevision {
+	var found []*porchv1alpha1.PackageRevision
+	for i := range all {
+		if s := &all[i].Spec; s.RepositoryName == repository && s.PackageName == packageName &&
+			s.Lifecycle == porchv1alpha1.LifecyclePublished && s.Revision > 0 {
+			found = append(found, &all[i])
+		}
+	}
+	slices.SortFunc(found, func(a, b *porchv1alpha1.PackageRevision) int {
+		return cmp.Or(-cmp.Compare(a.Spec.Revision, b.Spec.Revision), cmp.Compare(a.Name, b.Name))
+	})
+	return found
+}
+
+// Find returns the published revision of a package that a user names: "latest" (or nothing), a number with or without a "v", or a
+// workspace.
+func (all Revisions) Find(repository, packageName, named string) (*porchv1alpha1.PackageRevision, error) {
+	published := all.Published(repository, packageName)
+	if len(published) == 0 {
+		return nil, fmt.Errorf("package %s of repository %s has no published revision", packageName, repository)
+	}
+	if named == "" || named == Latest {
+		return published[0], nil
+	}
+	if n, err := strconv.Atoi(strings.TrimPrefix(named, "v")); err == nil {
+		for _, r := range published {
+			if r.Spec.Revision == n {
+				return r, nil
+			}
+		}
+	}
+	for _, r := range published {
+		if r.Spec.WorkspaceName == named {
+			return r, nil
+		}
+	}
+	const many = 10
+	var known []string
+	for _, r := range published[:min(many, len(published))] {
+		known = append(known, "v"+strconv.Itoa(r.Spec.Revision))
+	}
+	if len(published) > many {
+		known = append(known, fmt.Sprintf("and %d older ones", len(published)-many))
+	}
+	return nil, fmt.Errorf("package %s of repository %s has no published revision %q; there are %s", packageName, repository, named, strings.Join(known, ", "))
+}
+
+// Workspace returns a name for a workspace of a package that is free: the one wanted, or that with a number.
+func (all Revisions) Workspace(repository, packageName, wanted string) string {
+	taken := map[string]bool{}
+	for i := range all {
+		if s := &all[i].Spec; s.RepositoryName == repository && s.PackageName == packageName {
+			taken[s.WorkspaceName] = true
+		}
+	}
+	const longest = 63 // a label
+	name := wanted[:min(len(wanted), longest)]
+	for n := 2; taken[strings.TrimRight(name, "-")]; n++ {
+		suffix := "-" + strconv.Itoa(n)
+		name = wanted[:min(len(wanted), longest-len(suffix))] + suffix
+	}
+	return strings.TrimRight(name, "-")
+}

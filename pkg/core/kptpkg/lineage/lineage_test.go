@@ -1,0 +1,157 @@
+package lineage
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+)
+
+func revision(name string, n int, tasks ...porchv1alpha1.Task) porchv1alpha1.PackageRevision {
+	parts := strings.Split(name, ".")
+	var r porchv1alpha1.PackageRevision
+	r.Name = name
+	r.Spec = porchv1alpha1.PackageRevisionSpec{RepositoryName: parts[0], PackageName: parts[1], WorkspaceName: parts[2], Revision: n, Tasks: tasks}
+	if n != 0 {
+		r.Spec.Lifecycle = porchv1alpha1.LifecyclePublished
+	}
+	return r
+}
+
+func initialised() porchv1alpha1.Task {
+	return porchv1alpha1.Task{Type: porchv1alpha1.TaskTypeInit, Init: &porchv1alpha1.PackageInitTaskSpec{}}
+}
+
+func cloned(from string) porchv1alpha1.Task {
+	upstream := porchv1alpha1.UpstreamPackage{UpstreamRef: &porchv1alpha1.PackageRevisionRef{Name: from}}
+	return porchv1alpha1.Task{Type: porchv1alpha1.TaskTypeClone, Clone: &porchv1alpha1.PackageCloneTaskSpec{Upstream: upstream}}
+}
+
+func clonedFromGit(ref string) porchv1alpha1.Task {
+	upstream := porchv1alpha1.UpstreamPackage{Git: &porchv1alpha1.GitPackage{Repo: "https://example.com/up", Directory: "web", Ref: ref}}
+	return porchv1alpha1.Task{Type: porchv1alpha1.TaskTypeClone, Clone: &porchv1alpha1.PackageCloneTaskSpec{Upstream: upstream}}
+}
+
+func edited(from string) porchv1alpha1.Task {
+	return porchv1alpha1.Task{Type: porchv1alpha1.TaskTypeEdit, Edit: &porchv1alpha1.PackageEditTaskSpec{Source: &porchv1alpha1.PackageRevisionRef{Name: from}}}
+}
+
+func upgraded(before, after, local string) porchv1alpha1.Task {
+	return porchv1alpha1.Task{Type: porchv1alpha1.TaskTypeUpgrade, Upgrade: &porchv1alpha1.PackageUpgradeTaskSpec{
+		OldUpstream: porchv1alpha1.PackageRevisionRef{Name: before}, NewUpstream: porchv1alpha1.PackageRevisionRef{Name: after},
+		LocalPackageRevisionRef: porchv1alpha1.PackageRevisionRef{Name: local},
+	}}
+}
+
+func locked(r porchv1alpha1.PackageRevision, self, upstream string) porchv1alpha1.PackageRevision {
+	lock := func(commit string) *porchv1alpha1.Locator {
+		if commit == "" {
+			return nil
+		}
+		return &porchv1alpha1.Locator{Type: porchv1alpha1.RepositoryTypeGit, Git: &porchv1alpha1.GitLock{Repo: "https://example.com/up", Directory: "/web", Commit: commit}}
+	}
+	r.Status.SelfLock, r.Status.UpstreamLock = lock(self), lock(upstream)
+	return r
+}
+
+func fleet() Revisions {
+	push := porchv1alpha1.Task{Type: porchv1alpha1.TaskTypePush}
+	circle := []porchv1alpha1.PackageRevision{revision("edge.circle.v1", 1, edited("edge.circle.v2")), revision("edge.circle.v2", 2, edited("edge.circle.v1"))}
+	deletion := revision("up.web.v4", 4, edited("up.web.v3"))
+	deletion.Spec.Lifecycle = porchv1alpha1.LifecycleDeletionProposed
+	return append(Revisions{
+		locked(revision("up.web.v1", 1, initialised(), push), "c1", ""),
+		locked(revision("up.web.v2", 2, edited("up.web.v1"), push), "c2", ""),
+		revision("up.web.v3", 3, edited("up.web.v2")),
+		deletion,
+		revision("up.web.main", -1),
+		revision("up.web.v5", 0, edited("up.web.v3")),
+		revision("edge.web.v1", 1, cloned("up.web.v1"), push),
+		revision("edge.web.v2", 2, upgraded("up.web.v1", "up.web.v2", "edge.web.v1"), push),
+		revision("edge.web.v3", 0, edited("edge.web.v2"), push),
+		revision("edge.lost.v1", 1, cloned("up.gone.v1")),
+		locked(revision("edge.git.v1", 1, clonedFromGit("v2")), "", "c2"),
+		locked(revision("edge.foreign.v1", 1, clonedFromGit("v9")), "", "c9"),
+		revision("edge.own.v1", 1, initialised()),
+		revision("edge.none.v1", 1),
+		revision("edge.odd.v1", 1, push),
+	}, circle...)
+}
+
+func TestBaseAndUpstream(t *testing.T) {
+	all := fleet()
+	tests := map[string]struct{ base, baseErr, upstream, upstreamErr string }{
+		"edge.web.v1":     {base: "up.web.v1", upstream: "up.web.v1"},
+		"edge.web.v2":     {base: "edge.web.v1", upstream: "up.web.v2"},
+		"edge.web.v3":     {base: "edge.web.v2", upstream: "up.web.v2"},
+		"edge.git.v1":     {base: "up.web.v2", upstream: "up.web.v2"},
+		"edge.own.v1":     {upstreamErr: "edge.own.v1 has no upstream: it was not cloned"},
+		"edge.none.v1":    {upstreamErr: "edge.none.v1 has no upstream: it was not cloned"},
+		"edge.lost.v1":    {baseErr: "edge.lost.v1 was made from up.gone.v1, which is not there any more", upstreamErr: "edge.lost.v1 was made from up.gone.v1, which is not there any more"},
+		"edge.foreign.v1": {baseErr: "edge.foreign.v1 was cloned from https://example.com/up/web@v9, which no repository of its namespace holds", upstreamErr: "edge.foreign.v1 was cloned from https://example.com/up/web@v9, which no repository of its namespace holds"},
+		"edge.odd.v1":     {baseErr: `edge.odd.v1 does not say what it was made from: its first task is of type "push"`, upstreamErr: "edge.odd.v1 has no upstream: it was not cloned"},
+		"edge.circle.v1":  {base: "edge.circle.v2", upstreamErr: "the revisions were made from one another in a circle"},
+	}
+	for name, want := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := want
+			got.base, got.baseErr = said(all.Base(all.Get(name)))
+			got.upstream, got.upstreamErr = said(all.Upstream(all.Get(name)))
+			if diff := cmp.Diff(want, got, cmp.AllowUnexported(want)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func said(r *porchv1alpha1.PackageRevision, err error) (name, text string) {
+	if err != nil {
+		return "", err.Error()
+	}
+	if r == nil {
+		return "", ""
+	}
+	return r.Name, ""
+}
+
+func TestFind(t *testing.T) {
+	tests := map[string]struct{ repository, named, want, wantErr string }{
+		"nothing":              {"up", "", "up.web.v3", ""},
+		"the newest":           {"up", "latest", "up.web.v3", ""},
+		"a number":             {"up", "2", "up.web.v2", ""},
+		"with a v":             {"up", "v1", "up.web.v1", ""},
+		"what goes":            {"up", "v4", "", `package web of repository up has no published revision "v4"; there are v3, v2, v1`},
+		"a workspace":          {"edge", "v2", "edge.web.v2", ""},
+		"a main branch":        {"up", "main", "", `package web of repository up has no published revision "main"; there are v3, v2, v1`},
+		"an unknown package":   {"nowhere", "v2", "", "package web of repository nowhere has no published revision"},
+		"a number too large":   {"up", "v99999999999999999999", "", `package web of repository up has no published revision "v99999999999999999999"; there are v3, v2, v1`},
+		"the workspace of one": {"up", "v05", "", `package web of repository up has no published revision "v05"; there are v3, v2, v1`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, gotErr := said(fleet().Find(test.repository, "web", test.named))
+			if got != test.want || gotErr != test.wantErr {
+				t.Errorf("got %q, %q", got, gotErr)
+			}
+		})
+	}
+}
+
+func TestWorkspace(t *testing.T) {
+	long := strings.Repeat("a", 62) + "-b"
+	all := append(fleet(), revision("edge.web.upgrade-v3", 0), revision("edge.web.upgrade-v3-2", 0))
+	tests := map[string]string{
+		"free":       "free",
+		"v1":         "v1-4", // v1, and then v1-2 and v1-3 below
+		"upgrade-v3": "upgrade-v3-3",
+		long:         strings.Repeat("a", 62),
+	}
+	all = append(all, revision("edge.web.v1-2", 0), revision("edge.web.v1-3", 0))
+	for wanted, want := range tests {
+		if got := all.Workspace("edge", "web", wanted); got != want {
+			t.Errorf("%s: got %s, want %s", wanted, got, want)
+		}
+	}
+}
