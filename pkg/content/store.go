@@ -33,6 +33,9 @@ const Grace = time.Hour
 // refreshed is the annotation that says when content was last put again. It keeps the collector away.
 const refreshed = "store.starling.io/refreshed"
 
+// partsLabel says how many parts there are, to whoever reads metadata only.
+const partsLabel = "store.starling.io/parts"
+
 // Store keeps content in ContentChunks of one space. It is safe for concurrent use, also by several processes; each call blocks until
 // the API server has answered.
 type Store struct {
@@ -80,7 +83,10 @@ func (s *Store) Put(ctx context.Context, files kptpkg.Files) (string, error) {
 		chunk := &storev1alpha1.ContentChunk{
 			TypeMeta: metav1.TypeMeta{APIVersion: storev1alpha1.GroupVersion.String(), Kind: "ContentChunk"},
 			// Our clock, not the API server's, so that ages are told by one.
-			ObjectMeta: metav1.ObjectMeta{Name: chunkName(digest, i), Annotations: map[string]string{refreshed: s.now()}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: chunkName(digest, i), Annotations: map[string]string{refreshed: s.now()},
+				Labels: map[string]string{partsLabel: strconv.Itoa(len(parts))},
+			},
 			Digest:     digest, Part: int32(i), Parts: int32(len(parts)),
 			Data: base64.StdEncoding.EncodeToString(part),
 		}
@@ -99,27 +105,45 @@ func (s *Store) putChunk(ctx context.Context, chunk *storev1alpha1.ContentChunk)
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-		if err = s.refresh(ctx, chunk.Name); !apierrors.IsNotFound(err) {
+		if _, err = s.refresh(ctx, chunk.Name); !apierrors.IsNotFound(err) {
 			return err
 		}
 	}
 	return err
 }
 
-func (s *Store) refresh(ctx context.Context, name string) error {
+func (s *Store) refresh(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	chunks := s.metadata.Resource(storev1alpha1.ContentChunks)
 	there, err := chunks.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.clock.Since(since(there)) > Grace/2 {
 		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, there.UID, refreshed, s.now())
 		_, err = chunks.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if apierrors.IsConflict(err) { // it was collected and made anew meanwhile
-			return nil
+			err = nil
 		}
 	}
-	return err
+	return there, err
+}
+
+// Keep does for content that is there what Put does: it stays for at least half of Grace. An error that is ErrNotFound says that it is
+// not there, or is incomplete.
+func (s *Store) Keep(ctx context.Context, digest string) error {
+	for i, n := 0, 1; i < n; i++ {
+		chunk, err := s.refresh(ctx, chunkName(digest, i))
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s, part %d: %w", digest, i+1, ErrNotFound)
+		}
+		if err != nil {
+			return fmt.Errorf("keep part %d of %s: %w", i+1, digest, err)
+		}
+		if n, err = strconv.Atoi(chunk.Labels[partsLabel]); err != nil {
+			return fmt.Errorf("%s, part %d: %w", digest, i+1, ErrCorrupt)
+		}
+	}
+	return nil
 }
 
 func (s *Store) now() string { return s.clock.Now().UTC().Format(time.RFC3339) }

@@ -77,8 +77,9 @@ type kptfile struct {
 	Info struct {
 		ReadinessGates []ReadinessGate `yaml:"readinessGates"`
 	} `yaml:"info"`
-	Pipeline Pipeline `yaml:"pipeline"`
-	Status   struct {
+	UpstreamLock *Upstream `yaml:"upstreamLock"`
+	Pipeline     Pipeline  `yaml:"pipeline"`
+	Status       struct {
 		Conditions []Condition `yaml:"conditions"`
 	} `yaml:"status"`
 }

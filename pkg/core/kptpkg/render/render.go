@@ -39,7 +39,16 @@ type FunctionResult struct {
 	Results  []functions.Result `json:"results,omitempty"`
 }
 
-// Render runs all pipelines. The error names package and function; then nothing is changed.
+// PackageError says that the package itself cannot be rendered, whatever its functions do: no function was run.
+type PackageError struct{ Err error }
+
+func (e *PackageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong with the package.
+func (e *PackageError) Unwrap() error { return e.Err }
+
+// Render runs all pipelines. The error names package and function; then nothing is changed. An error that is a PackageError is about
+// the files that were given.
 func Render(files kptpkg.Files, evaluate Evaluate) (Result, error) {
 	r := &renderer{files: files, evaluate: evaluate}
 	if err := r.run(); err != nil {
@@ -81,16 +90,19 @@ func (r *renderer) run() error {
 	for i, dir := range dirs {
 		pipeline, err := readPipeline(r.files[path.Join(dir, kptpkg.KptfileName)])
 		if err != nil {
-			return fmt.Errorf("%s: %w", path.Join(dir, kptpkg.KptfileName), err)
+			return &PackageError{fmt.Errorf("%s: %w", path.Join(dir, kptpkg.KptfileName), err)}
 		}
 		pipelines[i] = pipeline
 		none = none && len(pipeline.Mutators) == 0 && len(pipeline.Validators) == 0
 	}
 	if err := r.read(); err != nil {
-		return err
+		return &PackageError{err}
 	}
-	if err := r.duplicates(); err != nil || none {
-		return err
+	if err := r.duplicates(); err != nil {
+		return &PackageError{err}
+	}
+	if none {
+		return nil
 	}
 	for i, dir := range dirs {
 		for j, f := range pipelines[i].Mutators {
