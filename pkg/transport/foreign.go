@@ -174,7 +174,7 @@ func (s *space) isToDeliver(name string, ref objref.Ref, mailbox string) bool {
 	}
 	for _, work := range s.store.of(p.uid, mailbox) {
 		for i := range work.Items {
-			if item := &work.Items[i]; item.Ref == ref && !work.Deleting && item.State != plan.Pending {
+			if item := &work.Items[i]; item.Ref == ref && !work.Deleting && item.State != plan.Pending && !item.Withdrawn {
 				return false
 			}
 		}
@@ -187,7 +187,7 @@ func stakesIn(ref objref.Ref, works []*plan.Work) []plan.Stake {
 	var stakes []plan.Stake
 	for _, work := range works {
 		for i := range work.Items {
-			if item := &work.Items[i]; item.Ref == ref && !work.Deleting {
+			if item := &work.Items[i]; item.Ref == ref && !work.Deleting && !item.Withdrawn {
 				stakes = append(stakes, plan.StakeOf(work, item))
 			}
 		}

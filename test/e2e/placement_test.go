@@ -1,10 +1,15 @@
 package e2e
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/test/testenv"
@@ -58,6 +63,51 @@ func TestPropagate(t *testing.T) {
 		s.leaves(cluster, configMaps, s.name, "other")
 		s.leaves(cluster, namespaces, "", s.name)
 	}
+}
+
+// TestNothingIsLeftBehind deletes objects the moment they arrive, while the agent is still writing down that they have, and some before: in
+// the end neither cluster holds any of them.
+func TestNothingIsLeftBehind(t *testing.T) {
+	s := tell(t, testenv.Shared(t))
+	s.namespace()
+	s.configMap("stays", "here")
+	s.policy("{}")
+	s.arrives("cluster1", "stays", "here")
+	s.arrives("cluster2", "stays", "here")
+
+	hub := s.space("wds1", configMaps).Namespace(s.name)
+	far := s.space("cluster1", configMaps).Namespace(s.name)
+	const rounds = 60
+	for i := range rounds {
+		// Names come again: an object that comes back may still be listed from before.
+		name := fmt.Sprint("brief-", i%7)
+		obj := &unstructured.Unstructured{}
+		obj.SetAPIVersion("v1")
+		obj.SetKind("ConfigMap")
+		obj.SetName(name)
+		obj.SetLabels(map[string]string{"story": s.name})
+		if _, err := hub.Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if i%3 > 0 {
+			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, arrival, true, func(ctx context.Context) (bool, error) {
+				_, err := far.Get(ctx, name, metav1.GetOptions{})
+				return err == nil, nil
+			})
+			if err != nil {
+				t.Fatalf("%s does not arrive: %v", name, err)
+			}
+		}
+		if err := hub.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 7 {
+		s.leaves("cluster1", configMaps, s.name, fmt.Sprint("brief-", i))
+		s.leaves("cluster2", configMaps, s.name, fmt.Sprint("brief-", i))
+	}
+	s.arrives("cluster1", "stays", "here")
+	s.isReady()
 }
 
 func TestClusterLabels(t *testing.T) {

@@ -108,6 +108,13 @@ const (
 	// lets a restarted transport know the identity of manifests whose API the WDS does not serve at the moment.
 	AnnotationKinds = "starling.io/kinds"
 
+	// AnnotationWithdrawn marks what stands in works for an object that is on its way out while its cluster has not said yet
+	// whether it has it: nothing is applied, and no content is left of it.
+	AnnotationWithdrawn = "starling.io/withdrawn"
+	// AnnotationReportsFrom is put on works when an object is withdrawn, or comes back while its cluster still lists it: the
+	// generation from which on a report proves that the cluster keeps account of an object.
+	AnnotationReportsFrom = "starling.io/reports-from"
+
 	// AnnotationTruncated is put on WorkStatuses whose status was shortened because it is too large: how large it is, how much
 	// is reported, and where something is missing. Owner: status-agent.
 	AnnotationTruncated = "starling.io/truncated"

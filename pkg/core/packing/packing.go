@@ -40,6 +40,8 @@ type Work struct {
 	Name  string
 	Wave  int
 	Slots []Slot
+	// Count and Bytes are what else is in the work, and stays whatever is packed.
+	Count, Bytes int
 }
 
 // Placement is where the objects go.
@@ -121,6 +123,7 @@ func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 	}
 	p.loads = make([]load, len(works))
 	for i, work := range works {
+		p.loads[i] = load{work.Count, work.Bytes}
 		var stay []Slot
 		for _, slot := range work.Slots {
 			home, wanted := where[slot.Ref]
@@ -133,7 +136,7 @@ func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 			p.loads[i].count++
 			p.loads[i].bytes += slot.Size
 		}
-		p.settle(&p.loads[i], work.Name, stay, sizes)
+		p.settle(&p.loads[i], &work, stay, sizes)
 		for _, slot := range stay {
 			if next := other[slot.Ref]; next > i && p.home[slot.Ref] == "" {
 				where[slot.Ref] = next // it was on its way there already, though there may be no room for it a second time
@@ -145,7 +148,7 @@ func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 // settle makes the work the home of those of its objects that are pinned or fit. What shrinks makes room at once. What grew
 // least settles first, so that an object that no longer fits is one that grew; it takes its place until it has arrived
 // elsewhere.
-func (p *packer) settle(l *load, name string, slots []Slot, sizes map[objref.Ref]int) {
+func (p *packer) settle(l *load, work *Work, slots []Slot, sizes map[objref.Ref]int) {
 	growth := func(s Slot) int {
 		if p.pinned[s.Ref] {
 			return -1 // before all others
@@ -158,7 +161,7 @@ func (p *packer) settle(l *load, name string, slots []Slot, sizes map[objref.Ref
 	for _, slot := range slots {
 		l.bytes += min(sizes[slot.Ref]-slot.Size, 0)
 	}
-	var settled load
+	settled := load{work.Count, work.Bytes}
 	for _, slot := range slots {
 		size, grows := sizes[slot.Ref], growth(slot)
 		overfull := !p.pinned[slot.Ref] && (settled.count >= p.limits.Count || settled.bytes+size > p.limits.Bytes) // the limits were lowered
@@ -167,8 +170,8 @@ func (p *packer) settle(l *load, name string, slots []Slot, sizes map[objref.Ref
 		}
 		settled.count++
 		settled.bytes += size
-		l.bytes += max(grows, 0)
-		p.home[slot.Ref] = name
+		l.bytes += max(size-slot.Size, 0)
+		p.home[slot.Ref] = work.Name
 	}
 }
 

@@ -68,7 +68,7 @@ func (b *builder) arrived(i int) bool {
 	ref := b.desired.objects[i].Ref
 	for j := range b.works[home].Items {
 		if item := &b.works[home].Items[j]; item.Ref == ref {
-			return item.State.there() && b.current(i, item)
+			return item.there() && b.current(i, item)
 		}
 	}
 	return false
@@ -108,11 +108,6 @@ func (b *builder) isHeld(work *Work, item *Item) bool {
 	return !wanted && (b.needed[item.Ref] || work.Recorded == (transform.Hash{}))
 }
 
-// stays tells whether an item that nobody wants any more stays nevertheless, for the time being.
-func (b *builder) stays(work *Work, item *Item) bool {
-	return b.isHeld(work, item) || !released(item) && (b.heir(item.Ref) != nil || b.awaits(item.Ref))
-}
-
 // awaits tells whether somebody of our own is about to deliver an object that is to leave.
 func (b *builder) awaits(ref objref.Ref) bool {
 	_, awaited := b.site.Awaited[ref]
@@ -143,7 +138,7 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 	for _, i := range guests {
 		c.insert(i)
 	}
-	if len(c.after) == 0 {
+	if c.kept == 0 {
 		reason := ReasonRemove
 		if c.moves {
 			reason = ReasonMove
@@ -164,8 +159,8 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 		Verb: Patch, Reason: c.reason(repair), Mailbox: b.site.Mailbox, Name: work.Name, Wave: work.Wave,
 		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded,
 		Changes: slices.Concat(c.replaced, c.removed, c.inserted),
-		Rest:    rest,
-		After:   c.after,
+		Rest:    rest, Unproven: c.withdrawn || c.returned,
+		After: c.after,
 	}, c.nudges
 }
 
@@ -199,7 +194,11 @@ type changes struct {
 	flagged  bool // flags of objects changed
 	holding  bool // some object is held
 	moves    bool
-	nudges   []Action
+	kept     int // entries of after that are there for more than being withdrawn
+
+	withdrawn bool // some object was withdrawn
+	returned  bool // some object came back that the destination may still list from before
+	nudges    []Action
 }
 
 // existing decides on the j-th item of the work w.
@@ -211,13 +210,16 @@ func (c *changes) existing(w, j int) {
 		return
 	}
 	i, wanted := c.desired.index[item.Ref]
-	before := c.moved && slices.ContainsFunc(c.work.Items[:j], func(other Item) bool { return other.Ref == item.Ref })
+	before := (c.moved || !wanted) && slices.ContainsFunc(c.work.Items[:j], func(other Item) bool { return other.Ref == item.Ref })
 	switch {
 	case before: // a work that holds an object twice was edited by somebody else
-		c.drop(j)
+		c.take(j)
 		return
 	case !wanted:
 		c.leave(j)
+		return
+	case c.home[i] != w && item.Withdrawn:
+		c.drop(j)
 		return
 	case c.home[i] != w && c.arrived(i):
 		c.moves = true
@@ -237,6 +239,8 @@ func (c *changes) existing(w, j int) {
 		c.replaced = append(c.replaced, Change{Op: OpReplace, At: j, Ref: item.Ref, Object: entry.Object})
 		c.flagged = c.flagged || item.Options != entry.Options
 		c.after = append(c.after, entry)
+		c.kept++
+		c.returned = c.returned || item.Withdrawn
 		return
 	}
 	c.stay(item, c.options(i, item))
@@ -244,6 +248,7 @@ func (c *changes) existing(w, j int) {
 
 // stay keeps the item's content.
 func (c *changes) stay(item *Item, options Options) {
+	c.kept++
 	c.flagged = c.flagged || item.Options != options
 	c.after = append(c.after, Entry{Ref: item.Ref, Kind: item.Kind, Hash: item.Hash, Size: item.Size, Options: options})
 }
@@ -263,8 +268,11 @@ func (c *changes) leave(j int) {
 	item := &c.work.Items[j]
 	heir := c.heir(item.Ref)
 	switch {
-	case released(item):
+	case item.Withdrawn:
 		c.drop(j)
+		return
+	case released(item):
+		c.take(j)
 		return
 	case heir == nil && c.awaits(item.Ref):
 		c.stay(item, item.Options)
@@ -282,7 +290,17 @@ func (c *changes) leave(j int) {
 	c.plan.Leaving = append(c.plan.Leaving, leaving)
 }
 
+// drop takes out the j-th item. If the destination may have applied it without having noted that, it is withdrawn first.
 func (c *changes) drop(j int) {
+	if c.work.Items[j].settled() {
+		c.take(j)
+		return
+	}
+	c.withdraw(j)
+}
+
+// take takes out the j-th item at once.
+func (c *changes) take(j int) {
 	item := &c.work.Items[j]
 	c.removed = slices.Insert(c.removed, 0, Change{Op: OpRemove, At: j, Ref: item.Ref})
 	c.flagged = c.flagged || item.Options != (Options{})
@@ -297,6 +315,8 @@ func (c *changes) insert(i int) {
 		at = len(c.after)
 	}
 	c.after = slices.Insert(c.after, at, entry)
+	c.kept++
+	c.returned = c.returned || slices.Contains(c.work.Listed, entry.Ref)
 	c.inserted = append(c.inserted, Change{Op: OpInsert, At: at, Ref: entry.Ref, Object: entry.Object})
 	c.flagged = c.flagged || entry.Options != (Options{})
 }
@@ -309,7 +329,7 @@ func (c *changes) reason(repair bool) string {
 		return ReasonPlace
 	case c.moves:
 		return ReasonMove
-	case len(c.removed) > 0:
+	case len(c.removed) > 0 || c.withdrawn:
 		return ReasonRemove
 	}
 	return ReasonEdit

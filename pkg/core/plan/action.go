@@ -53,6 +53,8 @@ type Action struct {
 	Changes []Change
 	// Rest: what the spec says beside the objects is written as well.
 	Rest bool
+	// Unproven: what the destination reported before this write does not prove any more that it keeps account of an object.
+	Unproven bool
 	// After is what the work holds afterwards, in order.
 	After []Entry
 	// Nudges is the count of nudges that a Nudge writes.

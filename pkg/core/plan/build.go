@@ -129,6 +129,8 @@ func (b *builder) keeps(i int, item *Item) bool {
 func (b *builder) options(i int, item *Item) Options {
 	options := b.desired.objects[i].Options
 	switch {
+	case item != nil && item.Withdrawn && b.keeps(i, item):
+		return Options{Observe: true} // there is no content to deal with
 	case !b.claims[i] && item != nil && !b.desired.objects[i].Known:
 		return item.Options // how to deal with it is said by the object, which cannot be read
 	case !b.claims[i]:
@@ -168,7 +170,7 @@ func (b *builder) look() {
 			}
 			if b.held[i] != nowhere {
 				b.moved = true
-				if b.current(i, b.item(b.held[i])) || !b.current(i, &work.Items[j]) {
+				if !b.better(i, &work.Items[j], b.item(b.held[i])) {
 					continue
 				}
 			}
@@ -182,6 +184,14 @@ func (b *builder) look() {
 		}
 	}
 	slices.SortFunc(b.plan.TooLarge, objref.Compare)
+}
+
+// better tells whether an item rather than another one is the place of the object.
+func (b *builder) better(i int, item, than *Item) bool {
+	if item.Withdrawn != than.Withdrawn {
+		return than.Withdrawn
+	}
+	return b.current(i, item) && !b.current(i, than)
 }
 
 // holdOn finds out what is held, and what is held back.
@@ -245,15 +255,19 @@ func (b *builder) fits() bool {
 		count, bytes := 0, 0
 		for j := range work.Items {
 			i, ok := b.desired.index[work.Items[j].Ref]
+			lingering := 0
+			if !ok {
+				lingering = b.lingers(work, &work.Items[j])
+			}
 			switch {
-			case !ok && !b.stays(work, &work.Items[j]):
+			case !ok && lingering == 0:
 				continue
 			case packing.WaveOf(work.Items[j].Ref.GroupResource()) != work.Wave:
 				return false
 			case ok:
 				bytes += b.size(i)
 			default:
-				bytes += work.Items[j].Size
+				bytes += lingering
 			}
 			count++
 		}
@@ -277,11 +291,12 @@ func (b *builder) ready(objects []int) []int {
 	for _, i := range objects {
 		waits := false
 		for _, need := range b.desired.needs[i] {
-			p := b.held[need]
-			if p != nowhere && b.item(p).State.there() && b.current(need, b.item(p)) {
+			if b.present(need) {
 				continue
 			}
-			if p == nowhere && !b.hold(need) || p != nowhere && b.item(p).State != Failed {
+			p := b.held[need]
+			gone := p == nowhere || b.item(p).Withdrawn
+			if gone && !b.hold(need) || !gone && b.item(p).State != Failed {
 				expecting = need
 			}
 			if !waits {
@@ -305,6 +320,25 @@ func (b *builder) ready(objects []int) []int {
 	})
 }
 
+// present tells whether the object is in the cluster with the content that is wanted: also by a work that it is leaving.
+func (b *builder) present(i int) bool {
+	is := func(item *Item) bool { return item.there() && b.current(i, item) }
+	switch p := b.held[i]; {
+	case p == nowhere:
+		return false
+	case is(b.item(p)) || !b.moved:
+		return is(b.item(p))
+	}
+	for _, work := range b.works {
+		for j := range work.Items {
+			if item := &work.Items[j]; item.Ref == b.desired.objects[i].Ref && is(item) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // pack asks package packing for the homes of the objects that are held and of those that come.
 func (b *builder) pack(come []int) {
 	items := make([]packing.Item, 0, len(b.desired.objects))
@@ -317,26 +351,19 @@ func (b *builder) pack(come []int) {
 	for _, i := range come {
 		items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i)})
 	}
-	seen := map[objref.Ref]bool{}
-	for _, work := range b.works {
-		for j := range work.Items {
-			item := &work.Items[j]
-			if _, wanted := b.desired.index[item.Ref]; !wanted && !seen[item.Ref] && b.stays(work, item) {
-				seen[item.Ref] = true
-				items = append(items, packing.Item{Ref: item.Ref, Size: item.Size, Pinned: true})
-			}
-		}
-	}
 	works := make([]packing.Work, len(b.works))
 	index := make(map[string]int, len(b.works))
 	for w, work := range b.works {
-		slots := make([]packing.Slot, len(work.Items))
+		works[w] = packing.Work{Name: work.Name, Wave: work.Wave, Slots: make([]packing.Slot, 0, len(work.Items))}
 		for j := range work.Items {
 			item := &work.Items[j]
-			i, ok := b.desired.index[item.Ref]
-			slots[j] = packing.Slot{Ref: item.Ref, Size: item.Size, Current: ok && b.current(i, item)}
+			if i, ok := b.desired.index[item.Ref]; ok {
+				works[w].Slots = append(works[w].Slots, packing.Slot{Ref: item.Ref, Size: item.Size, Current: b.current(i, item)})
+			} else if size := b.lingers(work, item); size > 0 {
+				works[w].Count++
+				works[w].Bytes += size
+			}
 		}
-		works[w] = packing.Work{Name: work.Name, Wave: work.Wave, Slots: slots}
 		index[work.Name] = w
 	}
 	namer := b.namer()

@@ -120,7 +120,7 @@ func (b *builder) disputes() {
 	for _, work := range b.works {
 		for j := range work.Items {
 			item := &work.Items[j]
-			if _, contested := b.site.Stakes[item.Ref]; contested {
+			if _, contested := b.site.Stakes[item.Ref]; contested && !item.Withdrawn {
 				own[item.Ref] = append(own[item.Ref], StakeOf(work, item))
 			}
 		}

@@ -226,7 +226,7 @@ type live struct {
 }
 
 // sync makes the agent look at a work, and report. Work is nil if it is gone.
-func (c *cluster) sync(uid types.UID, work *plan.Work, deleted func(objref.Ref, types.UID)) {
+func (c *cluster) sync(m *mailbox, uid types.UID, work *plan.Work, deleted func(objref.Ref, types.UID)) {
 	now := map[objref.Ref]int{}
 	if work != nil && !work.Deleting {
 		for i := range work.Items {
@@ -272,6 +272,7 @@ func (c *cluster) sync(uid types.UID, work *plan.Work, deleted func(objref.Ref, 
 	for i := range work.Items {
 		work.Items[i].State = plan.Applied
 	}
+	m.note(work)
 }
 
 // side is one WDS at one mailbox.
@@ -304,6 +305,9 @@ func (s *sides) stakes(of *side) map[objref.Ref][]plan.Stake {
 			foreign.Foreign = other.wds
 			for i := range work.Items {
 				ref := work.Items[i].Ref
+				if work.Items[i].Withdrawn {
+					continue
+				}
 				stakes[ref] = append(stakes[ref], plan.StakeOf(&foreign, &work.Items[i]))
 			}
 		}
@@ -354,18 +358,18 @@ func (s *sides) plan(i int) plan.Plan {
 
 // agent makes the agent look at one work, or at all.
 func (s *sides) agent(which func() bool) {
-	works := map[types.UID]*plan.Work{}
+	works, boxes := map[types.UID]*plan.Work{}, map[types.UID]*mailbox{}
 	for uid := range s.cluster.applied {
 		works[uid] = nil
 	}
 	for _, w := range s.all {
 		for _, work := range w.works {
-			works[work.UID] = work
+			works[work.UID], boxes[work.UID] = work, &w.mailbox
 		}
 	}
 	for _, uid := range slices.Sorted(maps.Keys(works)) {
 		if which() {
-			s.cluster.sync(uid, works[uid], func(ref objref.Ref, uid types.UID) {
+			s.cluster.sync(boxes[uid], uid, works[uid], func(ref objref.Ref, uid types.UID) {
 				if len(s.left[ref][uid]) > 0 {
 					s.t.Errorf("%s was deleted by %s, though %v had a stake in it all the time since it left", ref, uid, s.left[ref][uid])
 				}

@@ -31,6 +31,8 @@ type Work struct {
 	Wave int
 	// Items are the objects in the work, in the order in which they are applied.
 	Items []Item
+	// Listed are objects that the work holds no more, but that the destination listed when it last reported.
+	Listed []objref.Ref
 	// Recorded is the hash that was written with the spec, zero if there is none that makes sense; Actual is the hash of the
 	// spec as it is. They differ if somebody else edited the work.
 	Recorded, Actual transform.Hash
@@ -45,7 +47,9 @@ type Item struct {
 	Ref objref.Ref
 	// Kind is the object's kind, without group and version.
 	Kind string
-	Hash transform.Hash
+	// Version is the version of the kind that the work delivers.
+	Version string
+	Hash    transform.Hash
 	// Bare is the hash of the content without what differs between WDSes that deliver the same; zero if that is Hash.
 	Bare transform.Hash
 	// Size counts as packing counts it.
@@ -53,6 +57,11 @@ type Item struct {
 	Options
 	// State is what the destination reported at the work's generation.
 	State State
+	// Reported tells that the destination keeps account of the object: it has reported it Applied, or anything of one that is
+	// Withdrawn, since the last Action that was Unproven.
+	Reported bool
+	// Withdrawn tells that the work holds no content of the object any more, since it is on its way out.
+	Withdrawn bool
 	// Reason and Message are what the destination said of a Failed object. The message may hold what the object holds.
 	Reason, Message string
 	// Since is when it began to be Applied, or Failed, by the destination's clock, in seconds since 1970.
@@ -81,9 +90,6 @@ const (
 	// Silent: the destination reports nothing, ever. What was delivered is taken to arrive in the order of delivery.
 	Silent
 )
-
-// there tells whether the object can be taken to be in the cluster, as far as the cluster tells.
-func (s State) there() bool { return s == Applied || s == Silent }
 
 // Object is an object that a destination should hold.
 type Object struct {

@@ -27,6 +27,8 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 type mailbox struct {
 	works  map[string]*plan.Work
 	uids   int
+	listed map[types.UID]map[objref.Ref]report // what the destination listed last of each work
+	proven map[types.UID]int64                 // the generation from which on that proves something
 	hold   plan.Hold
 	stakes map[objref.Ref][]plan.Stake
 }
@@ -55,9 +57,19 @@ func hashOf(items []plan.Item) transform.Hash {
 func items(entries []plan.Entry) []plan.Item {
 	items := make([]plan.Item, len(entries))
 	for i, e := range entries {
-		items[i] = plan.Item{Ref: e.Ref, Kind: e.Kind, Hash: e.Hash, Size: e.Size, Options: e.Options}
+		items[i] = plan.Item{
+			Ref: e.Ref, Kind: e.Kind, Version: "v1", Hash: e.Hash, Size: e.Size, Options: e.Options, Withdrawn: e.Hash == withdrawn(e.Ref, e.Kind),
+		}
 	}
 	return items
+}
+
+func withdrawn(ref objref.Ref, kind string) transform.Hash {
+	object, err := transform.Withdrawn(ref, schema.GroupVersionKind{Group: ref.Group, Version: "v1", Kind: kind})
+	if err != nil {
+		return transform.Hash{0xff} // an item without a kind is none that was withdrawn
+	}
+	return object.Hash
 }
 
 func (m *mailbox) do(t *testing.T, a *plan.Action) {
@@ -113,6 +125,13 @@ func (m *mailbox) do(t *testing.T, a *plan.Action) {
 		}
 		next.Generation++
 		next.Items = items(a.After)
+		if a.Unproven {
+			if m.proven == nil {
+				m.proven = map[types.UID]int64{}
+			}
+			m.proven[work.UID] = next.Generation
+		}
+		m.account(&next)
 		if !slices.EqualFunc(manifests, next.Items, func(x, y plan.Item) bool { return x.Ref == y.Ref && x.Hash == y.Hash }) {
 			t.Fatalf("%s: the changes do not lead to After:\n%s", a, cmp.Diff(next.Items, manifests))
 		}
@@ -126,6 +145,36 @@ func (m *mailbox) do(t *testing.T, a *plan.Action) {
 	case plan.Create:
 	}
 	m.works[a.Name] = &next
+}
+
+// report is what a destination said of an object.
+type report struct {
+	generation int64
+	applied    bool
+}
+
+// note notes what the destination lists of a work.
+func (m *mailbox) note(work *plan.Work) {
+	if m.listed == nil {
+		m.listed = map[types.UID]map[objref.Ref]report{}
+	}
+	m.listed[work.UID] = map[objref.Ref]report{}
+	for i := range work.Items {
+		m.listed[work.UID][work.Items[i].Ref] = report{work.Generation, work.Items[i].State == plan.Applied}
+	}
+	m.account(work)
+}
+
+// account fills in what follows from what the destination lists of a work.
+func (m *mailbox) account(work *plan.Work) {
+	listed := maps.Clone(m.listed[work.UID])
+	for i := range work.Items {
+		item := &work.Items[i]
+		r, ok := listed[item.Ref]
+		item.Reported = ok && r.generation >= m.proven[work.UID] && (r.applied || item.Withdrawn)
+		delete(listed, item.Ref)
+	}
+	work.Listed = slices.Collect(maps.Keys(listed))
 }
 
 func sameFlags(a, b []plan.Item) bool {
@@ -144,14 +193,19 @@ func sameFlags(a, b []plan.Item) bool {
 // report makes the destination answer for some works.
 func (m *mailbox) report(of func(*plan.Work) bool, state plan.State) {
 	for _, name := range slices.Sorted(maps.Keys(m.works)) {
-		if work := m.works[name]; of(work) {
-			next := *work
-			next.Items = slices.Clone(work.Items)
-			for i := range next.Items {
-				next.Items[i].State = state
-			}
-			m.works[name] = &next
+		work := m.works[name]
+		if !of(work) {
+			continue
 		}
+		next := *work
+		next.Items = slices.Clone(work.Items)
+		for i := range next.Items {
+			next.Items[i].State = state
+		}
+		if state != plan.Pending {
+			m.note(&next)
+		}
+		m.works[name] = &next
 	}
 }
 
@@ -312,7 +366,7 @@ func golden(t *testing.T, name, got string) {
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 2))
-		limits := packing.Limits{Count: 1 + random.IntN(6), Bytes: 60 + random.IntN(100)}
+		limits := packing.Limits{Count: 1 + random.IntN(6), Bytes: 300 + random.IntN(600)}
 		m := &mailbox{works: map[string]*plan.Work{}}
 		want := map[objref.Ref]string{}
 		flags := map[objref.Ref]bool{}
@@ -325,7 +379,7 @@ func TestRandomHistories(t *testing.T) {
 				case 1:
 					flags[ref] = !flags[ref]
 				default:
-					want[ref] = strings.Repeat(fmt.Sprint(random.IntN(10)), 1+random.IntN(limits.Bytes))
+					want[ref] = strings.Repeat(fmt.Sprint(random.IntN(10)), 140+random.IntN(limits.Bytes-130))
 				}
 			}
 			if random.IntN(6) == 0 {

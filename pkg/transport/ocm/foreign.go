@@ -34,7 +34,7 @@ func (p *Plugin) keep(work *workv1.ManifestWork) *kept {
 	k.work.Nudges = 0
 	for i := range k.work.Items {
 		item := &k.work.Items[i]
-		k.work.Items[i] = plan.Item{Ref: item.Ref, Hash: item.Hash, Bare: item.Bare, Options: item.Options}
+		k.work.Items[i] = plan.Item{Ref: item.Ref, Hash: item.Hash, Bare: item.Bare, Options: item.Options, Withdrawn: item.Withdrawn}
 	}
 	return k
 }

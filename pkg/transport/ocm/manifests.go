@@ -20,6 +20,7 @@ type manifest struct {
 	namespace, name string
 	hash, bare      transform.Hash
 	size            int
+	withdrawn       bool
 }
 
 // manifests remembers what was read of texts: the same ones are in many mailboxes, and each write to a work brings back all that it
@@ -86,6 +87,10 @@ type head struct {
 	Metadata   struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
+
+		Annotations struct {
+			Withdrawn string `json:"starling.io/withdrawn"`
+		} `json:"annotations"`
 	} `json:"metadata"`
 }
 
@@ -107,5 +112,6 @@ func readManifest(raw []byte) manifest {
 		hash:      transform.HashOf(raw),
 		bare:      bare,
 		size:      len(raw) + packing.Overhead,
+		withdrawn: h.Metadata.Annotations.Withdrawn == "true",
 	}
 }

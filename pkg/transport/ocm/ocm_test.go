@@ -158,6 +158,53 @@ func (h *hub) converge(objects ...plan.Object) string {
 	return strings.Join(trace, "; ")
 }
 
+// statusOf is the status of a work in which the cluster lists one object as applied at a generation.
+func statusOf(kind, group, namespace, name string, generation int64) string {
+	return fmt.Sprintf(`{"resourceStatus":{"manifests":[{"resourceMeta":{"kind":%q,"group":%q,"resource":%q,"namespace":%q,"name":%q},"conditions":[{"type":"Applied","status":"True","observedGeneration":%d}]}]}}`,
+		kind, group, strings.ToLower(kind)+"s", namespace, name, generation)
+}
+
+// TestWithdrawal lets an object leave that the cluster has not reported, and come back while it is still listed.
+func TestWithdrawal(t *testing.T) {
+	h := &hub{t: t, p: newPlugin(t), works: map[string][]byte{}}
+	one, two := object(t, settings, configMap, "1"), object(t, nginx, deployment, "1")
+	const work = "uid-1-0"
+	listed := func(generation int64) string {
+		return `[{"op":"add","path":"/status","value":` + statusOf("Deployment", "apps", "web", "nginx", generation) + `}]`
+	}
+	steps := []struct {
+		what    string
+		edit    string
+		objects []plan.Object
+		want    string
+	}{
+		{"create", "", []plan.Object{one, two}, "create cluster1/uid-1-0 (place): +configmaps web/settings, +deployments.apps web/nginx"},
+		{"leaves without a report", "", []plan.Object{one}, "patch cluster1/uid-1-0 (remove): ~[1] deployments.apps web/nginx, rest"},
+		{"still none", "", []plan.Object{one}, ""},
+		{"one from before", listed(1), []plan.Object{one}, ""},
+		{"the mark is lost", `[{"op":"remove","path":"/spec/manifestConfigs"}]`, []plan.Object{one}, "patch cluster1/uid-1-0 (repair): rest"},
+		{"one from after", listed(4), []plan.Object{one}, "patch cluster1/uid-1-0 (remove): -[1] deployments.apps web/nginx, rest"},
+		{"comes back while it is listed", "", []plan.Object{one, two}, "patch cluster1/uid-1-0 (place): +[1] deployments.apps web/nginx"},
+		{"leaves before it is reported", "", []plan.Object{one}, "patch cluster1/uid-1-0 (remove): ~[1] deployments.apps web/nginx, rest"},
+		{"comes back before it left", "", []plan.Object{one, two}, "patch cluster1/uid-1-0 (edit): ~[1] deployments.apps web/nginx, rest"},
+		{"is reported, and leaves", listed(8), []plan.Object{one}, "patch cluster1/uid-1-0 (remove): -[1] deployments.apps web/nginx"},
+		{"comes back, without a report", `[{"op":"remove","path":"/status"}]`, []plan.Object{one, two}, "patch cluster1/uid-1-0 (place): +[1] deployments.apps web/nginx"},
+		{"all leaves", "", nil, "delete cluster1/uid-1-0 (remove)"},
+	}
+	for _, s := range steps {
+		if s.edit != "" {
+			h.edit(work, s.edit)
+		}
+		if diff := cmp.Diff(s.want, h.converge(s.objects...)); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", s.what, diff)
+		}
+		contents := strings.Count(string(h.works[work]), `"content":`)
+		if marks := strings.Count(string(h.works[work]), controlv1alpha1.AnnotationWithdrawn); h.works[work] != nil && contents+marks != len(h.read()[0].Items) {
+			t.Errorf("%s: content of an object that was withdrawn is left: %s", s.what, h.works[work])
+		}
+	}
+}
+
 func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 	h := &hub{t: t, p: newPlugin(t), works: map[string][]byte{}}
 	one, two, three := object(t, settings, configMap, "1"), object(t, nginx, deployment, "1"), object(t, rice, riceKind, "1")
@@ -191,6 +238,7 @@ func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 		{"spelling", `[{"op":"replace","path":"/spec/workload/manifests/0/spec/n","value":1.50}]`, []plan.Object{one, three}, ""},
 		{"executor", `[{"op":"add","path":"/spec/executor","value":{"subject":{"type":"ServiceAccount"}}}]`, []plan.Object{one, three}, "patch cluster1/uid-1-0 (repair): rest"},
 		{"no hash", `[{"op":"remove","path":"/metadata/annotations/starling.io~1content-hash"}]`, []plan.Object{one, three}, "patch cluster1/uid-1-0 (repair): rest"},
+		{"a report", `[{"op":"add","path":"/status","value":` + statusOf("Rice", "example.com", "web", "r", 99) + `}]`, []plan.Object{one, three}, ""},
 		{"no kinds", `[{"op":"remove","path":"/metadata/annotations/starling.io~1kinds"}]`, []plan.Object{one}, "patch cluster1/uid-1-0 (repair): -[1] rices.example.com web/r, rest"},
 		{"no annotations", `[{"op":"remove","path":"/metadata/annotations"}]`, []plan.Object{one}, "patch cluster1/uid-1-0 (repair): rest"},
 		{"what is no object", `[{"op":"add","path":"/spec/workload/manifests/0","value":[1]}]`, []plan.Object{one}, "patch cluster1/uid-1-0 (repair): -[0]  , rest"},

@@ -56,7 +56,7 @@ func same(a, b *plan.Work) bool {
 	x, y := *a, *b
 	x.ResourceVersion, y.ResourceVersion = "", ""
 	x.Items, y.Items = nil, nil
-	return equalWork(&x, &y) && slices.Equal(a.Items, b.Items)
+	return equalWork(&x, &y) && slices.Equal(a.Items, b.Items) && slices.Equal(a.Listed, b.Listed)
 }
 
 func equalWork(a, b *plan.Work) bool {
@@ -100,15 +100,20 @@ func read(work *workv1.ManifestWork, texts *manifests) *plan.Work {
 		}
 		item := plan.Item{
 			Ref:  objref.Ref{Group: kind.Group, Resource: one(resource), Namespace: m.namespace, Name: m.name},
-			Kind: kind.Kind,
+			Kind: kind.Kind, Version: m.kind.Version,
 			Hash: m.hash,
 			Bare: m.bare,
 			Size: m.size,
 		}
-		reports.apply(&item, kind, m.namespace, m.name)
 		w.Items[i] = item
 	}
 	readFlags(work, w.Items)
+	for i := range w.Items {
+		item := &w.Items[i]
+		item.Withdrawn = item.Observe && texts.read(work.Spec.Workload.Manifests[i].Raw).withdrawn
+		reports.apply(item)
+	}
+	w.Listed = reports.rest()
 	w.Actual = specHash(w.Items, &work.Spec)
 	if w.Actual != w.Recorded {
 		// Perhaps only the spelling differs from ours: then it is the same.
@@ -200,8 +205,13 @@ func optionsOf(strategy *workv1.UpdateStrategy) (o plan.Options) {
 	return o
 }
 
-// reports is what the cluster said of the manifests at the work's generation.
-type reports map[reportKey]*metav1.Condition
+// reports is what the cluster said last of the manifests of a work, at whatever generation.
+type reports struct {
+	work  *workv1.ManifestWork
+	index map[reportKey]int // into the manifests that the cluster lists
+	held  []bool            // which of those the work still holds
+	from  int64             // the generation from which on they prove something
+}
 
 type reportKey struct {
 	kind            schema.GroupKind
@@ -211,23 +221,31 @@ type reportKey struct {
 // maxMessage bounds what is kept of a cluster's error text.
 const maxMessage = 1024
 
-func readReports(work *workv1.ManifestWork) reports {
+func readReports(work *workv1.ManifestWork) *reports {
 	manifests := work.Status.ResourceStatus.Manifests
-	r := make(reports, len(manifests))
+	r := &reports{work: work, index: make(map[reportKey]int, len(manifests)), held: make([]bool, len(manifests))}
+	r.from, _ = strconv.ParseInt(work.Annotations[controlv1alpha1.AnnotationReportsFrom], 10, 64)
 	for i := range manifests {
 		m := &manifests[i].ResourceMeta
-		applied := meta.FindStatusCondition(manifests[i].Conditions, workv1.ManifestApplied)
-		if applied != nil && applied.ObservedGeneration == work.Generation {
-			r[reportKey{schema.GroupKind{Group: m.Group, Kind: m.Kind}, m.Namespace, m.Name}] = applied
-		}
+		r.index[reportKey{schema.GroupKind{Group: m.Group, Kind: m.Kind}, m.Namespace, m.Name}] = i
 	}
 	return r
 }
 
-func (r reports) apply(item *plan.Item, kind schema.GroupKind, namespace, name string) {
-	applied := r[reportKey{kind, namespace, name}]
+// apply fills in what the cluster said of an item.
+func (r *reports) apply(item *plan.Item) {
+	i, listed := r.index[reportKey{schema.GroupKind{Group: item.Ref.Group, Kind: item.Kind}, item.Ref.Namespace, item.Ref.Name}]
+	if !listed {
+		return
+	}
+	r.held[i] = true
+	applied := meta.FindStatusCondition(r.work.Status.ResourceStatus.Manifests[i].Conditions, workv1.ManifestApplied)
+	if applied == nil {
+		return
+	}
+	item.Reported = applied.ObservedGeneration >= r.from && (applied.Status == metav1.ConditionTrue || item.Withdrawn)
 	switch {
-	case applied == nil:
+	case applied.ObservedGeneration != r.work.Generation:
 	case applied.Status == metav1.ConditionTrue:
 		item.State = plan.Applied
 		item.Since = applied.LastTransitionTime.Unix()
@@ -237,4 +255,17 @@ func (r reports) apply(item *plan.Item, kind schema.GroupKind, namespace, name s
 		item.Since = applied.LastTransitionTime.Unix()
 		item.Message = strings.Clone(applied.Message[:min(len(applied.Message), maxMessage)])
 	}
+}
+
+// rest returns what the cluster lists that the work does not hold any more: mostly nothing.
+func (r *reports) rest() []objref.Ref {
+	var refs []objref.Ref
+	for i, held := range r.held {
+		if m := &r.work.Status.ResourceStatus.Manifests[i].ResourceMeta; !held {
+			refs = append(refs, objref.Ref{
+				Group: one(m.Group), Resource: one(m.Resource), Namespace: one(m.Namespace), Name: strings.Clone(m.Name),
+			})
+		}
+	}
+	return refs
 }

@@ -183,6 +183,11 @@ func (p *Plugin) patch(origin transport.Origin, a *plan.Action) ([]byte, transfo
 	default:
 		ops = append(ops, operation{"replace", recorded, ours[controlv1alpha1.AnnotationContentHash]})
 	}
+	if a.Unproven || a.Recorded == (transform.Hash{}) { // what was recorded may be lost
+		// The test of the generation makes sure that this is the next one, if it changes at all.
+		next := strconv.FormatInt(a.Generation+1, 10)
+		ops = append(ops, operation{"add", pointer("metadata", "annotations", controlv1alpha1.AnnotationReportsFrom), next})
+	}
 	raw, err := json.Marshal(ops)
 	return raw, hash, err
 }
