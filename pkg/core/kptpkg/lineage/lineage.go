@@ -176,3 +176,24 @@ func (all Revisions) Workspace(repository, packageName, wanted string) string {
 	}
 	return strings.TrimRight(name, "-")
 }
+
+// Sources returns the names of the revisions that others were made from, sorted; elsewhere tells whether some were cloned from
+// what has no name here.
+func Sources(all Revisions) (names []string, elsewhere bool) {
+	for i := range all {
+		for _, task := range all[i].Spec.Tasks {
+			switch {
+			case task.Edit != nil && task.Edit.Source != nil:
+				names = append(names, task.Edit.Source.Name)
+			case task.Upgrade != nil:
+				names = append(names, task.Upgrade.LocalPackageRevisionRef.Name, task.Upgrade.NewUpstream.Name)
+			case task.Clone != nil && task.Clone.Upstream.UpstreamRef != nil:
+				names = append(names, task.Clone.Upstream.UpstreamRef.Name)
+			case task.Clone != nil:
+				elsewhere = true
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), elsewhere
+}

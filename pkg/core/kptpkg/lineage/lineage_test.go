@@ -155,3 +155,18 @@ func TestWorkspace(t *testing.T) {
 		}
 	}
 }
+
+func TestSources(t *testing.T) {
+	names, elsewhere := Sources(Revisions{
+		revision("edge.web.v1", 1, cloned("up.web.v1")),
+		revision("edge.web.v2", 2, upgraded("up.web.v1", "up.web.v2", "edge.web.v1")),
+		revision("edge.web.v3", 0, edited("edge.web.v2")),
+		revision("edge.own.v1", 0, initialised()),
+	})
+	if diff := cmp.Diff([]string{"edge.web.v1", "edge.web.v2", "up.web.v1", "up.web.v2"}, names); diff != "" || elsewhere {
+		t.Errorf("elsewhere %t (-want +got)\n%s", elsewhere, diff)
+	}
+	if names, elsewhere := Sources(Revisions{revision("edge.git.v1", 1, clonedFromGit("v1"))}); len(names) > 0 || !elsewhere {
+		t.Errorf("%v, %t", names, elsewhere)
+	}
+}

@@ -1,0 +1,167 @@
+package packagecli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/lifecycle"
+)
+
+// revisionKind is how kubectl names a revision.
+const revisionKind = "packagerevision.porch.kpt.dev"
+
+// output prints revisions after something was done to them.
+type output struct {
+	flags *genericclioptions.PrintFlags
+	// done says what was done: "created".
+	done string
+}
+
+const wideOutput = "wide"
+
+func newOutput(cmd *cobra.Command, done string) *output {
+	scheme := runtime.NewScheme()
+	if err := porchv1alpha1.AddToScheme(scheme); err != nil {
+		panic("packagecli: " + err.Error()) // types of ours
+	}
+	out := &output{flags: genericclioptions.NewPrintFlags(done).WithTypeSetter(scheme), done: done}
+	out.flags.AddFlags(cmd)
+	out.flags.OutputFlagSpecified = func() bool { return cmd.Flags().Changed("output") }
+	flag := cmd.Flags().Lookup("output")
+	flag.Usage = strings.Replace(flag.Usage, "One of: (", "One of: ("+wideOutput+", ", 1)
+	register(cmd, "output", func() []string { return append(out.flags.AllowedFormats(), wideOutput) })
+	return out
+}
+
+// check says whether the format is one that we know, before anything is done.
+func (o *output) check() error {
+	if *o.flags.OutputFormat == wideOutput {
+		return nil
+	}
+	_, err := o.flags.ToPrinter()
+	return err
+}
+
+// each tells whether revisions are printed one by one, as they are done.
+func (o *output) each() bool {
+	return *o.flags.OutputFormat == "" || *o.flags.OutputFormat == "name"
+}
+
+// print prints revisions: one as itself, many as a list.
+func (o *output) print(w io.Writer, revisions ...porchv1alpha1.PackageRevision) error {
+	if *o.flags.OutputFormat == wideOutput {
+		return printers.NewTablePrinter(printers.PrintOptions{Wide: true}).PrintObj(table(revisions), w)
+	}
+	printer, err := o.flags.ToPrinter()
+	if err != nil {
+		return err
+	}
+	if o.each() || len(revisions) == 1 {
+		for i := range revisions {
+			if err := printer.PrintObj(&revisions[i], w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i := range revisions {
+		revisions[i].SetGroupVersionKind(porchv1alpha1.GroupVersion.WithKind("PackageRevision"))
+	}
+	return printer.PrintObj(&porchv1alpha1.PackageRevisionList{Items: revisions}, w)
+}
+
+// table is what the server shows of revisions, and their gates.
+func table(revisions []porchv1alpha1.PackageRevision) *metav1.Table {
+	t := &metav1.Table{}
+	for _, name := range []string{"Name", "Package", "WorkspaceName", "Revision", "Latest", "Lifecycle", "Repository", "Unmet Gates"} {
+		t.ColumnDefinitions = append(t.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+	}
+	for i := range revisions {
+		r := &revisions[i]
+		unmet := cmp.Or(strings.Join(lifecycle.Unmet(r.Spec.ReadinessGates, r.Status.Conditions), ", "), "<none>")
+		latest := r.Labels[porchv1alpha1.LatestRevisionLabel] == "true"
+		t.Rows = append(t.Rows, metav1.TableRow{Cells: []any{
+			r.Name, r.Spec.PackageName, r.Spec.WorkspaceName, int64(r.Spec.Revision), latest, string(r.Spec.Lifecycle), r.Spec.RepositoryName, unmet,
+		}})
+	}
+	return t
+}
+
+// printRendering shows what the functions said, as kpt does.
+func printRendering(w io.Writer, status *porchv1alpha1.RenderStatus) {
+	for _, r := range status.Result.Items {
+		if r == nil {
+			continue
+		}
+		outcome := "PASS"
+		if r.ExitCode != 0 {
+			outcome = "FAIL"
+		}
+		fmt.Fprintf(w, "[%s] %q\n", outcome, cmp.Or(r.Image, r.ExecPath))
+		if len(r.Results) > 0 {
+			fmt.Fprintln(w, "  Results:")
+		}
+		for i := range r.Results {
+			fmt.Fprintln(w, "    "+resultLine(&r.Results[i]))
+		}
+		if r.Stderr != "" {
+			fmt.Fprintf(w, "  Stderr:\n%s", indented(r.Stderr))
+		}
+		if r.ExitCode != 0 {
+			fmt.Fprintf(w, "  Exit code: %d\n", r.ExitCode)
+		}
+	}
+}
+
+func resultLine(r *porchv1alpha1.ResultItem) string {
+	line := "[" + cmp.Or(r.Severity, "info") + "]"
+	if ref := r.ResourceRef; ref != nil && ref.Name != "" {
+		name := ref.Name
+		if ref.Namespace != "" {
+			name = ref.Namespace + "/" + name
+		}
+		line += " " + strings.TrimPrefix(ref.APIVersion+"/"+ref.Kind, "/") + " " + name
+	}
+	if r.Field != nil && r.Field.Path != "" {
+		line += " " + r.Field.Path
+	}
+	if r.File != nil && r.File.Path != "" {
+		line += " in " + r.File.Path
+	}
+	return line + ": " + strings.ReplaceAll(strings.TrimSpace(r.Message), "\n", "\n      ")
+}
+
+func indented(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString("    " + strings.TrimRight(line, "\n") + "\n")
+	}
+	return out.String()
+}
+
+// renderError is nil if rendering passed.
+func renderError(name string, status *porchv1alpha1.RenderStatus) error {
+	if status.Err == "" && status.Result.ExitCode == 0 {
+		return nil
+	}
+	why := status.Err
+	if why == "" {
+		var failed []string
+		for _, r := range status.Result.Items {
+			if r != nil && r.ExitCode != 0 {
+				failed = append(failed, cmp.Or(r.Image, r.ExecPath))
+			}
+		}
+		why = cmp.Or(strings.Join(failed, ", "), "the pipeline") + " failed"
+	}
+	return fmt.Errorf("render %s: %s", name, why)
+}

@@ -1,0 +1,49 @@
+package packagecli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := startProgress(&out, true, "pushing %s", "web")
+		time.Sleep(patience - time.Millisecond)
+		synctest.Wait()
+		if out.Len() > 0 {
+			t.Errorf("said too early: %q", out.String())
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		p.set("rendering %s", "web")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		p.above(func() { fmt.Fprintln(&out, "done") })
+		p.stop()
+		p.stop()
+		time.Sleep(time.Minute)
+		const want = eraseLine + "pushing web … 2s" + eraseLine + "rendering web … 3s" + eraseLine + "done\n"
+		if out.String() != want {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
+	})
+}
+
+// What is quick, or read by a program, has no line of progress.
+func TestNoProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		startProgress(&out, true, "quick").stop()
+		p := startProgress(&out, false, "slow")
+		time.Sleep(time.Minute)
+		p.above(func() { fmt.Fprintln(&out, "done") })
+		p.stop()
+		if out.String() != "done\n" {
+			t.Errorf("said %q", out.String())
+		}
+	})
+}
