@@ -14,9 +14,11 @@ func TestProgress(t *testing.T) {
 		p := startProgress(&out, true, "pushing %s", "web")
 		time.Sleep(patience - time.Millisecond)
 		synctest.Wait()
+		p.mu.Lock() // the goroutine writes later
 		if out.Len() > 0 {
 			t.Errorf("said too early: %q", out.String())
 		}
+		p.mu.Unlock()
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		p.set("rendering %s", "web")
