@@ -1,4 +1,5 @@
-// Package v1alpha1 holds the API config.porch.kpt.dev/v1alpha1: where packages lie.
+// Package v1alpha1 holds the API config.porch.kpt.dev/v1alpha1: where packages lie, and which variants of
+// packages are kept.
 //
 // The kinds are compatible with those of Porch; what Starling adds to them is optional.
 //

@@ -15,6 +15,9 @@ var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 // Repositories is the resource of Repository.
 var Repositories = GroupVersion.WithResource("repositories")
 
+// PackageVariants is the resource of PackageVariant.
+var PackageVariants = GroupVersion.WithResource("packagevariants")
+
 // SchemeBuilder collects the functions that add this package's types to a scheme.
 var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
@@ -22,7 +25,7 @@ var SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 var AddToScheme = SchemeBuilder.AddToScheme
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Repository{}, &RepositoryList{})
+	scheme.AddKnownTypes(GroupVersion, &Repository{}, &RepositoryList{}, &PackageVariant{}, &PackageVariantList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }
