@@ -31,6 +31,7 @@ help: ## List the targets.
 
 build: build-kwok ## Build all programs into bin/.
 	go build -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	install -m 755 hack/kubectl_complete-starling $(BIN)/
 
 build-kwok:
 	go build -C hack/tools/kwok -o $(BIN)/kwok sigs.k8s.io/kwok/cmd/kwok

@@ -63,7 +63,12 @@ func newDiffCommand(o *Options) *cobra.Command {
 
 			# What push would change
 			kubectl starling package diff -f ./web`),
-		Args:              cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.MaximumNArgs(1)(cmd, args); err != nil {
+				return codedError{err, exitDiffFailed}
+			}
+			return nil
+		},
 		ValidArgsFunction: o.completeRevisions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			differs, err := c.run(cmd.Context(), args)
