@@ -6,6 +6,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/expression"
 )
 
 // DefaultLimit is how many rows a StatusCollector that does not say has at most.
@@ -16,7 +17,7 @@ const filterColumn = "filter"
 
 // Collector is a StatusCollector, understood. It does not change, and is safe for concurrent use.
 type Collector struct {
-	filter *expression
+	filter *expression.Expression
 	// columns are those of select, or of groupBy and then of the aggregates; names are all their names.
 	names   []string
 	columns []column
@@ -35,7 +36,7 @@ type column struct {
 	// kind is empty for a column of values.
 	kind controlv1alpha1.AggregatorType
 	// value is nil with COUNT.
-	value *expression
+	value *expression.Expression
 }
 
 // UsesObject tells whether an expression looks at obj.
@@ -62,16 +63,16 @@ func compileWithin(spec *controlv1alpha1.StatusCollectorSpec, cost limits) (*Col
 	if len(spec.GroupBy) > 0 && len(spec.CombinedFields) == 0 {
 		errs = append(errs, "groupBy must be empty if combinedFields is")
 	}
-	understand := func(what string, text controlv1alpha1.Expression, must string, kinds ...types.Kind) *expression {
+	understand := func(what string, text controlv1alpha1.Expression, must string, kinds ...types.Kind) *expression.Expression {
 		e, err := compile(string(text), cost.evaluation, must, kinds...)
 		if err != nil {
-			errs = append(errs, what+" invalid: "+oneLine(err.Error()))
+			errs = append(errs, what+" invalid: "+expression.OneLine(err.Error()))
 			return nil
 		}
-		c.object, c.inventory = c.object || e.object, c.inventory || e.inventory
+		c.object, c.inventory = c.object || e.Uses("obj"), c.inventory || e.Uses("inventory")
 		return e
 	}
-	add := func(name string, kind controlv1alpha1.AggregatorType, value *expression) {
+	add := func(name string, kind controlv1alpha1.AggregatorType, value *expression.Expression) {
 		c.names = append(c.names, name)
 		c.columns = append(c.columns, column{name, kind, value})
 	}
@@ -86,7 +87,7 @@ func compileWithin(spec *controlv1alpha1.StatusCollectorSpec, cost limits) (*Col
 	}
 	for _, f := range spec.CombinedFields {
 		what := fmt.Sprintf("combinedField expression (%s)", f.Name)
-		var subject *expression
+		var subject *expression.Expression
 		switch f.Type {
 		case controlv1alpha1.AggregatorCount:
 			if f.Subject != nil {

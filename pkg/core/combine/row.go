@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/expression"
 )
 
 // Report is what a cluster says of an object.
@@ -74,8 +75,8 @@ type cell struct {
 func (c *Collector) evaluate(in input) *row {
 	r := &row{}
 	variables := in.variables()
-	value := func(e *expression) (ref.Val, error) {
-		v, cost, err := e.evaluate(variables)
+	value := func(e *expression.Expression) (ref.Val, error) {
+		v, cost, err := e.Evaluate(variables)
 		r.cost += cost
 		return v, err
 	}
@@ -105,7 +106,7 @@ func (c *Collector) evaluate(in input) *row {
 			r.cells[i].err = err.Error()
 		case of.kind == "":
 			if r.cells[i].value, err = valueOf(v); err != nil {
-				r.cells[i].err = oneLine(err.Error())
+				r.cells[i].err = expression.OneLine(err.Error())
 			}
 		default:
 			r.cells[i] = subjectOf(v)
@@ -145,7 +146,7 @@ func subjectOf(v ref.Val) cell {
 	case types.String:
 		n, err := parseNumber(string(v))
 		if err != nil {
-			return cell{skip: true, notNumber: oneLine(err.Error())}
+			return cell{skip: true, notNumber: expression.OneLine(err.Error())}
 		}
 		return cell{subject: n}
 	}

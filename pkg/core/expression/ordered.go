@@ -1,4 +1,4 @@
-package combine
+package expression
 
 import (
 	"cmp"
