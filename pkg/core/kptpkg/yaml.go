@@ -16,8 +16,18 @@ const (
 	maxDepth = 200
 )
 
+// ExcessiveError says that a file is YAML that stands for more than anybody should expand.
+type ExcessiveError struct{ text string }
+
+// Error says where and why.
+func (e *ExcessiveError) Error() string { return e.text }
+
+func excessive(format string, args ...any) error {
+	return &ExcessiveError{fmt.Sprintf(format, args...)}
+}
+
 // Documents parses the YAML documents of a file. Comments and order stay with the nodes; empty documents are left out. What is too
-// deep, or too much once aliases are expanded, is an error.
+// deep, or too much once aliases are expanded, is an ExcessiveError.
 func Documents(content string) ([]*yaml.RNode, error) {
 	decoder := yaml.NewDecoder(bytes.NewBufferString(content))
 	budget := maxNodes
@@ -37,7 +47,7 @@ func Documents(content string) ([]*yaml.RNode, error) {
 			return nil, err
 		}
 		if budget -= size; budget < 0 {
-			return nil, fmt.Errorf("line %d: is more than %d nodes with its aliases expanded", node.Line, maxNodes)
+			return nil, excessive("line %d: is more than %d nodes with its aliases expanded", node.Line, maxNodes)
 		}
 		document := yaml.NewRNode(&node)
 		if document.IsNilOrEmpty() && (document.YNode() == nil || document.YNode().Kind != yaml.MappingNode) {
@@ -53,10 +63,10 @@ func expanded(n *yaml.Node, sizes map[*yaml.Node]int, open map[*yaml.Node]bool, 
 		return size, nil
 	}
 	if depth > maxDepth {
-		return 0, fmt.Errorf("line %d: is nested deeper than %d", n.Line, maxDepth)
+		return 0, excessive("line %d: is nested deeper than %d", n.Line, maxDepth)
 	}
 	if open[n] {
-		return 0, fmt.Errorf("line %d: an alias stands for itself", n.Line)
+		return 0, excessive("line %d: an alias stands for itself", n.Line)
 	}
 	open[n] = true
 	defer delete(open, n)

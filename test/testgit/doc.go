@@ -1,0 +1,2 @@
+// Package testgit gives tests real git repositories, and servers for them on loopback.
+package testgit
