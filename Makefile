@@ -69,7 +69,7 @@ test-e2e: build-race $(BIN)/tools/gotestsum ## Run the tests against whole fleet
 
 GOTEST = $(BIN)/tools/gotestsum --format standard-quiet --format-hide-empty-pkg -- -count=1
 
-bench: bench-latency bench-placement bench-status ## Measure all that docs/performance.md tells of (ARGS: flags of all, such as -o bench).
+bench: bench-latency bench-placement bench-status bench-packages ## Measure all that docs/performance.md tells of (ARGS: flags of all, such as -o bench).
 
 bench-latency: build ## Measure latency from the WDS to the clusters and back (ARGS: flags of test/perf latency).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf latency $(ARGS)
@@ -79,6 +79,9 @@ bench-placement: build ## Measure placement on a thousand simulated clusters bes
 
 bench-status: build ## Measure how status comes back (ARGS: flags of test/perf status).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf status $(ARGS)
+
+bench-packages: build ## Measure the package store beside bare writes (ARGS: flags of test/perf packages).
+	STARLING_BIN_DIR=$(BIN) go run ./test/perf packages $(ARGS)
 
 ##@ Develop
 
@@ -112,5 +115,5 @@ tools: $(addprefix $(BIN)/tools/,$(notdir $(tools)))
 $(BIN)/tools/%: hack/tools/go.sum
 	go build -C hack/tools -o $@ $(filter %/$*,$(tools))
 
-.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-latency bench-placement bench-status generate fmt \
+.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-latency bench-placement bench-status bench-packages generate fmt \
 	lint verify verify-generated verify-modules verify-links tools

@@ -4,6 +4,7 @@
 //	go run ./test/perf latency      # an edit's way from a WDS to a cluster and its status back, through real OCM
 //	go run ./test/perf placement    # what placing on up to a thousand simulated clusters costs, beside bare writes
 //	go run ./test/perf status       # how status comes back: latency, a thousand clusters at once, memory of an agent
+//	go run ./test/perf packages     # the package store: lists, approvals, clones, beside bare writes
 //
 // Without --kubeconfig each starts a fleet of its own and removes it. Two runs, before and after a change, are compared by their
 // tables; for a comparison with statistics, -o bench prints lines for benchstat.
@@ -35,7 +36,7 @@ func run() error {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(newLatencyCommand(), newPlacementCommand(), newStatusCommand())
+	command.AddCommand(newLatencyCommand(), newPlacementCommand(), newStatusCommand(), newPackagesCommand())
 	return command.ExecuteContext(ctx)
 }
 
