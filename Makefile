@@ -19,7 +19,7 @@ LDFLAGS := -linkmode=internal -X github.com/starlinghq/starling/pkg/version.vers
 
 BIN := $(CURDIR)/bin
 MODULES := . hack/tools hack/tools/kwok
-CONTROLLERS := ./cmd/binding-controller ./cmd/transport-controller ./cmd/status-agent
+CONTROLLERS := ./cmd/binding-controller ./cmd/transport-controller ./cmd/status-agent ./cmd/package-server
 STARLING := $(BIN)/starling
 # The kinds of porch.kpt.dev are served by package-server.
 CUSTOM := $(filter-out api/porch,$(wildcard api/*))
@@ -85,9 +85,10 @@ bench-packages: build ## Measure the package store beside bare writes (ARGS: fla
 
 ##@ Develop
 
-generate: $(BIN)/tools/controller-gen ## Write deep copies, CRDs, what the charts copy of them, and the schemas of built-in kinds.
+generate: $(BIN)/tools/controller-gen $(BIN)/tools/openapi-gen ## Write deep copies, CRDs, OpenAPI definitions, what the charts copy of them, and the schemas of built-in kinds.
 	$(BIN)/tools/controller-gen object paths=./api/...
 	$(BIN)/tools/controller-gen crd $(patsubst %,paths=./%/...,$(CUSTOM)) output:crd:dir=config/crd
+	TOOL=$(BIN)/tools/openapi-gen hack/generate-openapi.sh
 	go run ./hack/schemas pkg/core/kptpkg/schema/kubernetes.json.gz
 	hack/sync-charts.sh
 
@@ -99,7 +100,7 @@ lint: $(BIN)/tools/golangci-lint ## Run the linters, which also hold the directi
 
 verify: verify-generated verify-modules verify-links lint ## Check all that is no test: generated files, modules, links, lint.
 
-verify-generated: $(BIN)/tools/controller-gen
+verify-generated: $(BIN)/tools/controller-gen $(BIN)/tools/openapi-gen
 	hack/verify-generated.sh
 
 verify-modules:
@@ -110,7 +111,7 @@ verify-links:
 
 # Tools are built from their own module, anew when a version in it changes.
 tools := github.com/golangci/golangci-lint/v2/cmd/golangci-lint golang.org/x/perf/cmd/benchstat gotest.tools/gotestsum \
-	sigs.k8s.io/controller-tools/cmd/controller-gen
+	k8s.io/kube-openapi/cmd/openapi-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 tools: $(addprefix $(BIN)/tools/,$(notdir $(tools)))
 $(BIN)/tools/%: hack/tools/go.sum
 	go build -C hack/tools -o $@ $(filter %/$*,$(tools))

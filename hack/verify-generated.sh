@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
-generated=(api charts config pkg/core/kptpkg/schema)
+generated=(api charts config pkg/core/kptpkg/schema pkg/packageserver/openapi)
 for dir in "${generated[@]}"; do
 	if [[ -d $dir ]]; then mkdir -p "$before/$dir" && cp -R "$dir/." "$before/$dir/"; fi
 done

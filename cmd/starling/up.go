@@ -17,6 +17,7 @@ import (
 type upFlags struct {
 	wecs          int
 	noControllers bool
+	noPackages    bool
 	nodes         bool
 	noOCM         bool
 	spaces        []string
@@ -47,6 +48,7 @@ fleet back with its data. On a fleet that is up, "up" without flags changes noth
 	f := cmd.Flags()
 	f.IntVar(&o.wecs, "wecs", 2, "number of workload execution clusters")
 	f.BoolVar(&o.noControllers, "no-controllers", false, "run the spaces and OCM without Starling's controllers")
+	f.BoolVar(&o.noPackages, "no-packages", false, "run no package-server, which serves porch.kpt.dev in each WDS")
 	f.BoolVar(&o.nodes, "nodes", false, "give each cluster a fake node and a scheduler")
 	f.StringVarP(&o.output, "output", "o", "", "json: print what was done and how long it took as JSON, after the progress on stderr")
 	f.BoolVar(&o.noOCM, "no-ocm", false, "run the API servers only")
@@ -82,6 +84,7 @@ func runUp(c *cobra.Command, g *global, o *upFlags) error {
 		}
 	}
 	set("no-controllers", !o.noControllers, &opts.Controllers)
+	set("no-packages", !o.noPackages, &opts.Packages)
 	set("no-ocm", !o.noOCM, &opts.OCM)
 	set("nodes", o.nodes, &opts.Nodes)
 	if c.Flags().Changed("wecs") {

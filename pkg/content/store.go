@@ -87,7 +87,7 @@ func (s *Store) Put(ctx context.Context, files kptpkg.Files) (string, error) {
 				Name: chunkName(digest, i), Annotations: map[string]string{refreshed: s.now()},
 				Labels: map[string]string{partsLabel: strconv.Itoa(len(parts))},
 			},
-			Digest:     digest, Part: int32(i), Parts: int32(len(parts)),
+			Digest: digest, Part: int32(i), Parts: int32(len(parts)),
 			Data: base64.StdEncoding.EncodeToString(part),
 		}
 		if err := s.putChunk(ctx, chunk); err != nil {

@@ -28,6 +28,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // requests, their latency and work queues as metrics
 	"k8s.io/klog/v2"
 
+	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/version"
 )
 
@@ -120,6 +121,21 @@ func Run(ctx context.Context, o *Options, p Program) error {
 	return group.Wait()
 }
 
+// Lead runs p.Run whenever this replica has the lease, and waits for it again when it was lost, until the context ends or p.Run does.
+// It is for a part of a program that one replica does for all, while each serves.
+func Lead(ctx context.Context, p Program) error {
+	for {
+		var leading atomic.Bool
+		err := lead(ctx, p, &leading)
+		if ctx.Err() != nil || !errors.Is(err, errLeaseLost) {
+			return err
+		}
+		klog.FromContext(ctx).Info("Lost the lease", "lease", p.Name, logging.Reason, err.Error())
+	}
+}
+
+var errLeaseLost = errors.New("lost the lease")
+
 func lead(ctx context.Context, p Program, leading *atomic.Bool) error {
 	client, err := kubernetes.NewForConfig(p.LeaseSpace)
 	if err != nil {
@@ -185,7 +201,7 @@ func lead(ctx context.Context, p Program, leading *atomic.Bool) error {
 	}()
 	err = p.Run(workCtx)
 	if err == nil && workCtx.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("lost the lease %s/%s", Namespace, name)
+		return fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name)
 	}
 	return err
 }

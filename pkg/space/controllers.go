@@ -27,6 +27,9 @@ func (f *Fleet) checkPrograms() error {
 	if f.state.Controllers {
 		needed = append(slices.Clone(controllerPrograms), programStatusAgent)
 	}
+	if !f.state.NoPackages && len(f.state.WDS) > 0 {
+		needed = append(needed, programPackages)
+	}
 	if f.state.Nodes && len(f.state.WECs) > 0 {
 		needed = append(needed, programKwok)
 	}

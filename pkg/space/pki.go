@@ -205,6 +205,7 @@ func (f *Fleet) ensureSpacePKI(space string) error {
 		p.server(programAPIServer, ca, []net.IP{serviceIP}, "kubernetes", "kubernetes.default",
 			"kubernetes.default.svc", "kubernetes.default.svc.cluster.local"),
 		p.server("component", ca, nil),
+		p.server(programPackages, ca, nil, packagesService),
 		p.client("front-proxy-client", front, "front-proxy-client"),
 		p.client("admin", ca, "starling-admin", "system:masters"),
 		p.client(programControllerManager, ca, "system:kube-controller-manager"),

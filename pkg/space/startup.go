@@ -14,6 +14,8 @@ type startup struct {
 	// ready says that the API server of a space is, hub that OCM in the ITS is.
 	ready map[string]*milestone
 	hub   *milestone
+	// charts says that our chart is installed in a space.
+	charts map[string]*milestone
 }
 
 func (u *startup) run(ctx context.Context) error {
@@ -25,8 +27,16 @@ func (u *startup) run(ctx context.Context) error {
 	if s.OCM {
 		group.Go(func() error { return u.startHub(ctx) })
 	}
+	for space, chart := range s.charts() {
+		group.Go(func() error { return u.installChart(ctx, space, chart) })
+	}
 	if s.Controllers {
 		group.Go(func() error { return u.startControllers(ctx) })
+	}
+	if !s.NoPackages {
+		for _, wds := range s.WDS {
+			group.Go(func() error { return u.startPackages(ctx, wds) })
+		}
 	}
 	for i := range s.WECs {
 		group.Go(func() error { return u.startWEC(ctx, &s.WECs[i]) })
@@ -47,25 +57,51 @@ func (u *startup) startHub(ctx context.Context) error {
 	return nil
 }
 
-// startControllers installs our charts, each as soon as its space is ready, and then starts our
-// controllers.
-func (u *startup) startControllers(ctx context.Context) error {
-	s := u.fleet.state
-	group, groupCtx := errgroup.WithContext(ctx)
-	for chart, spaces := range map[string][]string{"wds": s.WDS, "its": s.ITS} {
-		for _, space := range spaces {
-			group.Go(func() error {
-				if err := u.ready[space].wait(groupCtx); err != nil {
-					return err
-				}
-				return u.fleet.out.step("Starling's APIs in "+space, func() error {
-					return u.fleet.installChart(groupCtx, space, chart)
-				})
-			})
+// charts names our chart for each space that has one.
+func (s *State) charts() map[string]string {
+	charts := map[string]string{}
+	for _, wds := range s.WDS {
+		if s.Controllers || !s.NoPackages {
+			charts[wds] = "wds"
 		}
 	}
-	group.Go(func() error { return u.hub.wait(groupCtx) })
-	if err := group.Wait(); err != nil {
+	for _, its := range s.ITS {
+		if s.Controllers {
+			charts[its] = "its"
+		}
+	}
+	return charts
+}
+
+// installChart installs our chart as soon as the space is ready.
+func (u *startup) installChart(ctx context.Context, space, chart string) error {
+	if err := u.ready[space].wait(ctx); err != nil {
+		return err
+	}
+	err := u.fleet.out.step("Starling's APIs in "+space, func() error { return u.fleet.installChart(ctx, space, chart) })
+	if err != nil {
+		return err
+	}
+	u.charts[space].reach()
+	return nil
+}
+
+// startPackages starts the package-server of a WDS as soon as there is what it needs.
+func (u *startup) startPackages(ctx context.Context, wds string) error {
+	if err := u.charts[wds].wait(ctx); err != nil {
+		return err
+	}
+	return u.fleet.out.step("packages in "+wds, func() error { return u.fleet.startPackages(ctx, u.client, wds) })
+}
+
+// startControllers starts our controllers when our charts are installed and the hub is there.
+func (u *startup) startControllers(ctx context.Context) error {
+	for _, installed := range u.charts {
+		if err := installed.wait(ctx); err != nil {
+			return err
+		}
+	}
+	if err := u.hub.wait(ctx); err != nil {
 		return err
 	}
 	return u.fleet.out.step("Starling's controllers", func() error { return u.fleet.startControllers(ctx, u.client) })

@@ -25,6 +25,8 @@ type State struct {
 	OCM bool `json:"ocm"`
 	// Controllers says that Starling's own controllers run.
 	Controllers bool `json:"controllers"`
+	// NoPackages says that no package-server runs.
+	NoPackages bool `json:"noPackages,omitempty"`
 	// Nodes says that each WEC has a fake node and a scheduler.
 	Nodes bool `json:"nodes"`
 	// Ephemeral says that the data need not survive a crash of the machine.

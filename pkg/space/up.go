@@ -18,6 +18,8 @@ type UpOptions struct {
 	WECs *int
 	// Controllers runs Starling's own controllers. Default true.
 	Controllers *bool
+	// Packages runs a package-server for each WDS. Default true.
+	Packages *bool
 	// Nodes gives each WEC a fake node and a scheduler. Default false.
 	Nodes *bool
 	// OCM runs OCM in the ITS and joins the WECs. Default true.
@@ -136,6 +138,9 @@ func (s *State) apply(opts *UpOptions, defaultWECs int) error {
 	if opts.Controllers != nil {
 		s.Controllers = *opts.Controllers
 	}
+	if opts.Packages != nil {
+		s.NoPackages = !*opts.Packages
+	}
 	if opts.Nodes != nil {
 		s.Nodes = *opts.Nodes
 	}
@@ -205,7 +210,10 @@ func (f *Fleet) start(ctx context.Context, client *supervisorClient) error {
 	if err := f.out.step("etcd", func() error { return f.run(ctx, client, &etcd) }); err != nil {
 		return err
 	}
-	u := &startup{fleet: f, client: client, ready: map[string]*milestone{}, hub: newMilestone()}
+	u := &startup{fleet: f, client: client, ready: map[string]*milestone{}, hub: newMilestone(), charts: map[string]*milestone{}}
+	for space := range f.state.charts() {
+		u.charts[space] = newMilestone()
+	}
 	for _, space := range f.state.Spaces() {
 		u.ready[space] = newMilestone()
 	}
@@ -249,6 +257,11 @@ func (f *Fleet) wanted() []string {
 			add(w.Name, programStatusAgent)
 		}
 	}
+	if !s.NoPackages {
+		for _, wds := range s.WDS {
+			add(wds, programPackages)
+		}
+	}
 	if s.Controllers {
 		for _, wds := range s.WDS {
 			add(wds, controllerPrograms...)
@@ -270,6 +283,11 @@ func (f *Fleet) prune(ctx context.Context, client *supervisorClient) error {
 	for _, s := range all {
 		if slices.Contains(wanted, s.Component.Name) {
 			continue
+		}
+		if s.Component.Program() == programPackages {
+			if err := f.unregisterPackages(ctx, s.Component.Space()); err != nil {
+				return err
+			}
 		}
 		if err := client.remove(ctx, s.Component.Name); err != nil {
 			return err

@@ -31,6 +31,8 @@ type Options struct {
 	OCM bool
 	// Controllers runs Starling's own controllers; it needs OCM.
 	Controllers bool
+	// Packages runs a package-server in each WDS.
+	Packages bool
 	// Nodes gives each WEC a fake node and a scheduler.
 	Nodes bool
 	// Spaces names the ITSes and WDSes where they shall not be its1 and wds1.
@@ -122,6 +124,7 @@ func start(o Options) (*Fleet, error) {
 		"--ephemeral", "--wecs", strconv.Itoa(o.WECs),
 		fmt.Sprintf("--no-ocm=%t", !o.OCM),
 		fmt.Sprintf("--no-controllers=%t", !o.Controllers),
+		fmt.Sprintf("--no-packages=%t", !o.Packages),
 		fmt.Sprintf("--nodes=%t", o.Nodes),
 	}
 	if len(o.Spaces) > 0 {

@@ -4,4 +4,6 @@
 //
 // +kubebuilder:object:generate=true
 // +groupName=porch.kpt.dev
+// +k8s:openapi-gen=true
+// +k8s:openapi-model-package=dev.kpt.porch.v1alpha1
 package v1alpha1

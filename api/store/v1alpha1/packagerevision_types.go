@@ -50,8 +50,8 @@ type Content struct {
 	// files is how many there are.
 	// +kubebuilder:validation:Minimum=0
 	Files int32 `json:"files"`
-	// base is the digest of what the files were made of, before anybody edited them: of the revision that was copied, of the upstream
-	// that was cloned, of the merge of an upgrade. Empty for what began empty, or was imported.
+	// base is the digest of what the files were made of: of the revision that was copied or upgraded, or of the upstream that was
+	// cloned. Empty for what began empty, or was imported.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^(sha256:[0-9a-f]{64})?$`
 	Base string `json:"base,omitempty"`
