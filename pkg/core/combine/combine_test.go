@@ -405,3 +405,59 @@ func TestOneReportCostsItsRows(t *testing.T) {
 	})
 	step(0, func() { delete(q.Collectors, "status") })
 }
+
+// TestValueThatIsMuchLargerThanItsCost: lists that hold one thing many times cost CEL little, and as JSON they would take all memory
+// there is.
+func TestValueThatIsMuchLargerThanItsCost(t *testing.T) {
+	const ten = "[0,1,2,3,4,5,6,7,8,9]"
+	times := func(power int, what string) controlv1alpha1.Expression {
+		for range power {
+			what = ten + ".map(x" + fmt.Sprint(power) + ", " + what + ")"
+			power--
+		}
+		return controlv1alpha1.Expression(what)
+	}
+	doubled := "[0]"
+	for range 22 { // 4 million items
+		doubled = "[" + doubled + "].map(x, x + x)[0]"
+	}
+	const tooLarge = "the value has more than 512 KiB: select less"
+	f := fleet{"c01": {"text": strings.Repeat("a", 10_000)}}
+	for name, tc := range map[string]struct {
+		def  controlv1alpha1.Expression
+		want string
+	}{
+		"StatusATenThousandTimes": {times(4, "returned.status"), tooLarge},
+		"KeysATenThousandTimes":   {times(4, "{returned.status.text: 1}"), tooLarge},
+		"BytesATenThousandTimes":  {times(4, "bytes(returned.status.text)"), tooLarge},
+		"ManyNumbers":             {controlv1alpha1.Expression(doubled), tooLarge},
+		"StatusTenTimes":          {times(1, "returned.status"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var table Table
+			results, _ := table.Answer(f.question(t, map[string]spec{"sc": {Select: []named{{Name: "v", Def: tc.def}}}}))
+			got := ""
+			if errs := results[0].RowErrors; len(errs) > 0 {
+				got = errs[0].Error
+			}
+			if got != tc.want {
+				t.Errorf("row error %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestRememberedValuesAreBounded: values are kept for all clusters, also for those that the limit leaves out.
+func TestRememberedValuesAreBounded(t *testing.T) {
+	f := fleet{}
+	for i := range 60 {
+		f[fmt.Sprintf("c%02d", i)] = map[string]any{"text": strings.Repeat("a", 10_000)}
+	}
+	var table Table
+	results, _ := table.Answer(f.questionWithin(t, map[string]spec{"sc": {Select: []named{{Name: "v", Def: "returned.status"}}}},
+		limits{evaluation: 1000, table: 30_000}))
+	errs := results[0].RowErrors
+	if len(errs) != 1 || !strings.HasPrefix(errs[0].Error, "not evaluated: ") {
+		t.Errorf("row errors %v, want one of clusters that are not evaluated", errs)
+	}
+}

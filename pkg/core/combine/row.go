@@ -71,6 +71,9 @@ type cell struct {
 	notNumber string
 }
 
+// bytesPerCost is how many bytes of a value cost one unit.
+const bytesPerCost = 10
+
 // evaluate evaluates the expressions for one cluster.
 func (c *Collector) evaluate(in input) *row {
 	r := &row{}
@@ -105,9 +108,12 @@ func (c *Collector) evaluate(in input) *row {
 		case err != nil:
 			r.cells[i].err = err.Error()
 		case of.kind == "":
-			if r.cells[i].value, err = valueOf(v); err != nil {
+			var size int
+			if r.cells[i].value, size, err = valueOf(v); err != nil {
 				r.cells[i].err = expression.OneLine(err.Error())
 			}
+			// It is remembered: counted as CEL counts a walk through a text.
+			r.cost += uint64(size / bytesPerCost)
 		default:
 			r.cells[i] = subjectOf(v)
 		}

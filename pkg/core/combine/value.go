@@ -20,12 +20,24 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
-// valueOf returns the value as a CombinedStatus holds it.
-func valueOf(v ref.Val) (controlv1alpha1.Value, error) {
-	native, err := jsonOf(v, 0)
+// maxValue bounds how large one value is, in bytes of JSON: more than the longest status that an agent reports, and less than what
+// a CombinedStatus takes.
+//
+// What an evaluation costs does not bound it: in CEL a list of a thousand times the object holds it once, as JSON a thousand times.
+const maxValue = 512 << 10
+
+// valueOf returns the value as a CombinedStatus holds it, and about how many bytes it has.
+func valueOf(v ref.Val) (value controlv1alpha1.Value, size int, err error) {
+	w := writer{left: maxValue}
+	native, err := w.jsonOf(v, 0)
 	if err != nil {
-		return controlv1alpha1.Value{}, err
+		return controlv1alpha1.Value{}, maxValue - max(0, w.left), err
 	}
+	value, err = valueOfNative(native)
+	return value, maxValue - w.left, err
+}
+
+func valueOfNative(native any) (controlv1alpha1.Value, error) {
 	switch native := native.(type) {
 	case nil:
 		return controlv1alpha1.Value{Type: controlv1alpha1.ValueNull}, nil
@@ -61,10 +73,24 @@ func numberValueOf(text string) controlv1alpha1.Value {
 // maxDepth bounds how deep lists and maps nest: as much as a JSON decoder of Kubernetes takes, and then some.
 const maxDepth = 1000
 
+// writer makes JSON of values, as long as there is room.
+type writer struct{ left int }
+
+// take takes room for so many bytes.
+func (w *writer) take(bytes int) error {
+	if w.left -= bytes; w.left < 0 {
+		return fmt.Errorf("the value has more than %d KiB: select less", maxValue>>10)
+	}
+	return nil
+}
+
 // jsonOf returns the value in the types of JSON, with int64 and uint64 beside float64.
-func jsonOf(v ref.Val, depth int) (any, error) {
+func (w *writer) jsonOf(v ref.Val, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, errors.New("the value nests too deep")
+	}
+	if err := w.take(1); err != nil {
+		return nil, err
 	}
 	switch v := v.(type) {
 	case types.Null:
@@ -79,8 +105,11 @@ func jsonOf(v ref.Val, depth int) (any, error) {
 		return float64(v), nil
 	case types.String:
 		// What is no text cannot be written as JSON.
-		return strings.ToValidUTF8(string(v), "\uFFFD"), nil
+		return strings.ToValidUTF8(string(v), "\uFFFD"), w.take(len(v))
 	case types.Bytes:
+		if err := w.take(base64.StdEncoding.EncodedLen(len(v))); err != nil {
+			return nil, err
+		}
 		return base64.StdEncoding.EncodeToString(v), nil
 	case types.Timestamp:
 		return v.Time.UTC().Format(time.RFC3339Nano), nil
@@ -92,11 +121,15 @@ func jsonOf(v ref.Val, depth int) (any, error) {
 		if !v.HasValue() {
 			return nil, nil
 		}
-		return jsonOf(v.GetValue(), depth+1)
+		return w.jsonOf(v.GetValue(), depth+1)
 	case traits.Lister:
+		// Asked first: each item takes room, and to walk through a list of lists may take long.
+		if size, ok := v.Size().(types.Int); ok && int64(size) > int64(w.left) {
+			return nil, w.take(w.left + 1)
+		}
 		list := []any{}
 		for it := v.Iterator(); it.HasNext() == types.True; {
-			item, err := jsonOf(it.Next(), depth+1)
+			item, err := w.jsonOf(it.Next(), depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -107,13 +140,16 @@ func jsonOf(v ref.Val, depth int) (any, error) {
 		object := map[string]any{}
 		for it := v.Iterator(); it.HasNext() == types.True; {
 			key := it.Next()
-			item, err := jsonOf(v.Get(key), depth+1)
+			item, err := w.jsonOf(v.Get(key), depth+1)
 			if err != nil {
 				return nil, err
 			}
 			text, ok := key.ConvertToType(types.StringType).(types.String)
 			if !ok {
 				return nil, fmt.Errorf("%s cannot be a key", key.Type().TypeName())
+			}
+			if err := w.take(len(text)); err != nil {
+				return nil, err
 			}
 			object[strings.ToValidUTF8(string(text), "\uFFFD")] = item
 		}
