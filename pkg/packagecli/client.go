@@ -29,7 +29,9 @@ const pageSize = 500
 // Client reads and writes the revisions of one namespace. It is safe for concurrent use.
 type Client struct {
 	Namespace string
-	dynamic   dynamic.Interface
+	// DryRun has the server check and render what is written, and keep nothing.
+	DryRun  bool
+	dynamic dynamic.Interface
 }
 
 // NewClient returns a client of the API that config leads to.
@@ -43,6 +45,21 @@ func NewClient(config *rest.Config, namespace string) (*Client, error) {
 
 func (c *Client) revisions() dynamic.ResourceInterface {
 	return c.dynamic.Resource(porchv1alpha1.ResourcePackageRevisions).Namespace(c.Namespace)
+}
+
+func (c *Client) createOptions() metav1.CreateOptions {
+	return metav1.CreateOptions{FieldManager: fieldManager, DryRun: c.dryRun()}
+}
+
+func (c *Client) updateOptions() metav1.UpdateOptions {
+	return metav1.UpdateOptions{FieldManager: fieldManager, DryRun: c.dryRun()}
+}
+
+func (c *Client) dryRun() []string {
+	if c.DryRun {
+		return []string{metav1.DryRunAll}
+	}
+	return nil
 }
 
 func (c *Client) resources() dynamic.ResourceInterface {
@@ -132,7 +149,7 @@ func (c *Client) Create(ctx context.Context, spec porchv1alpha1.PackageRevisionS
 	}
 	unstructured.RemoveNestedField(object, "status")
 	unstructured.RemoveNestedField(object, "metadata", "creationTimestamp")
-	created, err := c.revisions().Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{FieldManager: fieldManager})
+	created, err := c.revisions().Create(ctx, &unstructured.Unstructured{Object: object}, c.createOptions())
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +182,7 @@ func (c *Client) SetLifecycle(
 		if err := unstructured.SetNestedField(obj.Object, string(to), "spec", "lifecycle"); err != nil {
 			return err
 		}
-		if obj, err = c.revisions().Update(ctx, obj, metav1.UpdateOptions{FieldManager: fieldManager}, subresources...); err != nil {
+		if obj, err = c.revisions().Update(ctx, obj, c.updateOptions(), subresources...); err != nil {
 			return err
 		}
 		after, err = typed[porchv1alpha1.PackageRevision](obj)
@@ -251,7 +268,7 @@ func (c *Client) UpdateResources(ctx context.Context, resources *porchv1alpha1.P
 	obj := &unstructured.Unstructured{Object: object}
 	obj.SetAPIVersion(porchv1alpha1.GroupVersion.String())
 	obj.SetKind("PackageRevisionResources")
-	after, err := c.resources().Update(ctx, obj, metav1.UpdateOptions{FieldManager: fieldManager})
+	after, err := c.resources().Update(ctx, obj, c.updateOptions())
 	if err != nil {
 		return nil, err
 	}

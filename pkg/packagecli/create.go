@@ -42,8 +42,8 @@ func (d *draft) into(cmd *cobra.Command) {
 }
 
 // check finds what is wrong with the names and the task without asking the server.
-func (d *draft) check() error {
-	if err := d.output.check(); err != nil {
+func (d *draft) check(client *Client) error {
+	if err := d.output.check(client); err != nil {
 		return err
 	}
 	d.spec.Lifecycle = porchv1alpha1.LifecycleDraft
@@ -57,7 +57,7 @@ func (d *draft) check() error {
 }
 
 func (d *draft) create(ctx context.Context, client *Client) error {
-	if err := d.check(); err != nil {
+	if err := d.check(client); err != nil {
 		return err
 	}
 	p := d.progress("creating %s", lifecycle.Name(d.spec.RepositoryName, d.spec.PackageName, d.spec.WorkspaceName))

@@ -60,14 +60,14 @@ func (m *move) withWait(cmd *cobra.Command) *cobra.Command {
 }
 
 func (m *move) run(ctx context.Context, points []porchv1alpha1.PackageRevisionLifecycle, names []string) error {
-	if err := m.output.check(); err != nil {
-		return err
-	}
 	if (len(names) == 0) == (m.selector == "") {
 		return fmt.Errorf("name revisions to be %s, or select them with -l", m.done)
 	}
 	client, err := m.client()
 	if err != nil {
+		return err
+	}
+	if err := m.output.check(client); err != nil {
 		return err
 	}
 	if m.selector != "" {

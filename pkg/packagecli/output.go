@@ -21,9 +21,41 @@ const revisionKind = "packagerevision.porch.kpt.dev"
 
 // output prints revisions after something was done to them.
 type output struct {
-	flags *genericclioptions.PrintFlags
-	// done says what was done: "created".
-	done string
+	flags  *genericclioptions.PrintFlags
+	dryRun *dryRun
+}
+
+// dryRun is the flag of commands that can be tried.
+type dryRun struct{ mode string }
+
+// Modes of dry runs. There is none at the client: what matters is what the server says.
+const (
+	dryRunNone   = "none"
+	dryRunServer = "server"
+)
+
+func newDryRun(cmd *cobra.Command) *dryRun {
+	d := &dryRun{}
+	cmd.Flags().StringVar(&d.mode, "dry-run", dryRunNone, `Must be "none" or "server". If server, the server checks and renders, and keeps nothing.`)
+	register(cmd, "dry-run", func() []string { return []string{dryRunNone, dryRunServer} })
+	return d
+}
+
+// apply makes the client try only, if so.
+func (d *dryRun) apply(client *Client) error {
+	if d.mode != dryRunNone && d.mode != dryRunServer {
+		return fmt.Errorf("invalid dry-run value %q; must be %q or %q", d.mode, dryRunNone, dryRunServer)
+	}
+	client.DryRun = d.mode == dryRunServer
+	return nil
+}
+
+// said is what was done, and that it was tried only.
+func (d *dryRun) said(what string) string {
+	if d.mode == dryRunServer {
+		return what + " (server dry run)"
+	}
+	return what
 }
 
 const wideOutput = "wide"
@@ -33,7 +65,7 @@ func newOutput(cmd *cobra.Command, done string) *output {
 	if err := porchv1alpha1.AddToScheme(scheme); err != nil {
 		panic("packagecli: " + err.Error()) // types of ours
 	}
-	out := &output{flags: genericclioptions.NewPrintFlags(done).WithTypeSetter(scheme), done: done}
+	out := &output{flags: genericclioptions.NewPrintFlags(done).WithTypeSetter(scheme), dryRun: newDryRun(cmd)}
 	out.flags.AddFlags(cmd)
 	out.flags.OutputFlagSpecified = func() bool { return cmd.Flags().Changed("output") }
 	flag := cmd.Flags().Lookup("output")
@@ -43,7 +75,11 @@ func newOutput(cmd *cobra.Command, done string) *output {
 }
 
 // check says whether the format is one that we know, before anything is done.
-func (o *output) check() error {
+func (o *output) check(client *Client) error {
+	if err := o.dryRun.apply(client); err != nil {
+		return err
+	}
+	o.flags.NamePrintFlags.Operation = o.dryRun.said(o.flags.NamePrintFlags.Operation)
 	if *o.flags.OutputFormat == wideOutput {
 		return nil
 	}

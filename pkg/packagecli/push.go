@@ -16,7 +16,7 @@ import (
 )
 
 func newPushCommand(o *Options) *cobra.Command {
-	var force bool
+	p := &push{Options: o}
 	cmd := &cobra.Command{
 		Use:   "push [REVISION] DIR",
 		Short: "Write a folder that was pulled back to its draft, and render it",
@@ -42,14 +42,22 @@ func newPushCommand(o *Options) *cobra.Command {
 			if len(args) == 2 {
 				name = args[0]
 			}
-			return o.push(cmd.Context(), name, args[len(args)-1], force)
+			return p.run(cmd.Context(), name, args[len(args)-1])
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "Overwrite what somebody else has changed since the folder was pulled.")
+	p.dryRun = newDryRun(cmd)
+	cmd.Flags().BoolVar(&p.force, "force", false, "Overwrite what somebody else has changed since the folder was pulled.")
 	return cmd
 }
 
-func (o *Options) push(ctx context.Context, name, from string, force bool) error {
+// push is a command line of push.
+type push struct {
+	*Options
+	dryRun *dryRun
+	force  bool
+}
+
+func (c *push) run(ctx context.Context, name, from string) error {
 	dir, err := OpenDir(from)
 	if err != nil {
 		return err
@@ -68,11 +76,14 @@ func (o *Options) push(ctx context.Context, name, from string, force bool) error
 	if err != nil {
 		return err
 	}
-	client, err := o.clientOf(was)
+	client, err := c.clientOf(was)
 	if err != nil {
 		return err
 	}
-	p := o.progress("pushing and rendering %s", was.Name)
+	if err := c.dryRun.apply(client); err != nil {
+		return err
+	}
+	p := c.progress("pushing and rendering %s", was.Name)
 	defer p.stop()
 	server, err := client.GetResources(ctx, was.Name)
 	if err != nil {
@@ -83,24 +94,27 @@ func (o *Options) push(ctx context.Context, name, from string, force bool) error
 	}
 	if local.Digest() == kptpkg.Files(server.Spec.Resources).Digest() {
 		p.stop()
-		fmt.Fprintf(o.Out, "%s/%s unchanged\n", revisionKind, was.Name)
+		fmt.Fprintf(c.Out, "%s/%s %s\n", revisionKind, was.Name, c.dryRun.said("unchanged"))
+		if client.DryRun {
+			return nil
+		}
 		return dir.SetMetadata(folder.NewMetadata(server))
 	}
 	// Not by the resourceVersion alone: a changed label is no changed file.
-	if !force && server.ResourceVersion != was.ResourceVersion && !was.Pulled(server.Spec.Resources) {
+	if !c.force && server.ResourceVersion != was.ResourceVersion && !was.Pulled(server.Spec.Resources) {
 		return conflict(dir, was, local, server.Spec.Resources)
 	}
 	before := kptpkg.Files(server.Spec.Resources)
 	server.Spec.Resources = local
 	after, err := client.UpdateResources(ctx, server)
 	if apierrors.IsConflict(err) {
-		return o.lateConflict(ctx, client, dir, was, local, err)
+		return c.lateConflict(ctx, client, dir, was, local, err)
 	}
 	if err != nil {
 		return err
 	}
 	p.stop()
-	return o.pushed(dir, before, local, after)
+	return c.pushed(dir, before, local, after)
 }
 
 // clientOf returns a client for the namespace that the folder was pulled from.
@@ -136,7 +150,7 @@ func conflict(dir *Dir, was folder.Metadata, local, server kptpkg.Files) error {
 }
 
 // lateConflict is for what was changed while we were pushing.
-func (o *Options) lateConflict(ctx context.Context, client *Client, dir *Dir, was folder.Metadata, local kptpkg.Files, refused error) error {
+func (c *push) lateConflict(ctx context.Context, client *Client, dir *Dir, was folder.Metadata, local kptpkg.Files, refused error) error {
 	now, err := client.GetResources(ctx, was.Name)
 	if err != nil {
 		return errors.Join(refused, err)
@@ -148,10 +162,15 @@ func (o *Options) lateConflict(ctx context.Context, client *Client, dir *Dir, wa
 }
 
 // pushed brings what the functions changed into the folder, and says what was done.
-func (o *Options) pushed(dir *Dir, before, sent kptpkg.Files, after *porchv1alpha1.PackageRevisionResources) error {
+func (c *push) pushed(dir *Dir, before, sent kptpkg.Files, after *porchv1alpha1.PackageRevisionResources) error {
 	rendered := kptpkg.Files(after.Spec.Resources)
 	failed := renderError(after.Name, &after.Status.RenderStatus)
-	printRendering(o.Out, &after.Status.RenderStatus)
+	printRendering(c.Out, &after.Status.RenderStatus)
+	added, changed, removed := folder.Changes(before, sent)
+	if c.dryRun.mode == dryRunServer {
+		fmt.Fprintf(c.Out, "%s/%s %s: %s\n", revisionKind, after.Name, c.dryRun.said("pushed"), changes(added, changed, removed))
+		return failed
+	}
 	if failed != nil && rendered.Digest() == before.Digest() {
 		return fmt.Errorf("%w\nThe draft is as it was before; repair the package in %s and push again", failed, sameDir(dir.name))
 	}
@@ -170,10 +189,9 @@ func (o *Options) pushed(dir *Dir, before, sent kptpkg.Files, after *porchv1alph
 	if err := dir.SetMetadata(folder.NewMetadata(after)); err != nil {
 		return err
 	}
-	added, changed, removed := folder.Changes(before, sent)
-	fmt.Fprintf(o.Out, "%s/%s pushed: %s\n", revisionKind, after.Name, changes(added, changed, removed))
+	fmt.Fprintf(c.Out, "%s/%s pushed: %s\n", revisionKind, after.Name, changes(added, changed, removed))
 	if touched := slices.Concat(plan.Write, plan.Remove); len(touched) > 0 {
-		fmt.Fprintf(o.Out, "changed by rendering, in %s as well: %s\n", sameDir(dir.name), few(touched))
+		fmt.Fprintf(c.Out, "changed by rendering, in %s as well: %s\n", sameDir(dir.name), few(touched))
 	}
 	return failed
 }
