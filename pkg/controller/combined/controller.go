@@ -33,6 +33,10 @@ const Name = "combined"
 // between is the least time between two evaluations of one pair: under churn changes gather for so long.
 const between = 500 * time.Millisecond
 
+// believed is how long a CombinedStatus that was written and is not seen is believed to be there. The watch shows it within
+// milliseconds, unless it was interrupted just then and somebody deleted the CombinedStatus meanwhile: of that no event tells.
+const believed = 10 * time.Second
+
 // Collections tells what policies ask. *match.Index is one. It does not block.
 type Collections interface {
 	Collection(pair match.Pair) match.Collection
@@ -101,9 +105,10 @@ type state struct {
 	worked time.Time
 	// since is when the oldest report came in that was not dealt with.
 	since time.Time
-	// wrote is the version that was written last; behind tells that the cache was found behind it.
-	wrote  string
-	behind bool
+	// wrote is the version that was written last, until the cache shows it; behind tells that the cache was found behind it.
+	wrote   string
+	wroteAt time.Time
+	behind  bool
 }
 
 // object is an object of the WDS as expressions see it.

@@ -57,6 +57,8 @@ type hub struct {
 	count      int
 	// writes counts those that were accepted, failing is how many of a hundred are not.
 	writes, failing int
+	// deaf: the watch does not tell of what is written.
+	deaf bool
 }
 
 func (h *hub) next() string {
@@ -127,7 +129,10 @@ func (h *hub) Update(_ context.Context, t write.Target, obj any, _ string) (*met
 func (h *hub) store(key string, cs *controlv1alpha1.CombinedStatus) *metav1.PartialObjectMetadata {
 	h.writes++
 	change := h.sources["combined"].Modify
-	if h.combined[key] == nil {
+	switch {
+	case h.combined[key] == nil && h.deaf:
+		change = h.sources["combined"].AddDropWatch
+	case h.combined[key] == nil:
 		change = h.sources["combined"].Add
 	}
 	change(cs) // which gives it its version
@@ -535,6 +540,62 @@ func (h *hub) idle(seed uint64, round int, what string) {
 	}
 }
 
+// place makes an object, a policy that delivers it to a cluster, and a StatusCollector.
+func (h *hub) place() {
+	h.index.SetObject(match.Resource{GroupVersionResource: configMaps}, &metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "o"})
+	h.index.SetCluster("x", nil)
+	h.mu.Lock()
+	h.policies["p"] = "policy"
+	h.mu.Unlock()
+	compiled, _ := match.Compile(&controlv1alpha1.BindingPolicySpec{
+		ClusterSelectors: []metav1.LabelSelector{{}},
+		Downsync: []controlv1alpha1.DownsyncPolicyClause{{
+			DownsyncObjectTest: controlv1alpha1.DownsyncObjectTest{ObjectNames: []string{"*"}},
+			DownsyncModulation: controlv1alpha1.DownsyncModulation{StatusCollectors: []string{"1"}},
+		}},
+	})
+	h.index.SetPolicy("p", compiled)
+	sc := &controlv1alpha1.StatusCollector{ObjectMeta: metav1.ObjectMeta{Name: "1", Generation: 1}}
+	sc.Spec.Select = []controlv1alpha1.NamedExpression{{Name: "n", Def: "returned.?status.?n"}}
+	h.mu.Lock()
+	h.sources["collectors"].Add(sc)
+	h.collectors["1"] = sc
+	h.mu.Unlock()
+}
+
+// TestDeletionThatTheWatchMissed: what was written and deleted while a watch was interrupted is in no event. It is made again.
+func TestDeletionThatTheWatchMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t, 1)
+		h.deaf = true
+		stop := h.start()
+		defer func() {
+			stop()
+			for _, source := range h.sources {
+				source.Shutdown()
+			}
+		}()
+		h.place()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		h.mu.Lock()
+		if len(h.combined) != 1 {
+			t.Fatalf("%d CombinedStatuses, want one", len(h.combined))
+		}
+		for key, cs := range h.combined {
+			h.sources["combined"].DeleteDropWatch(cs.DeepCopy())
+			delete(h.combined, key)
+		}
+		h.deaf = false
+		h.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff(h.want(), h.got()); diff != "" {
+			t.Errorf("after it was deleted (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestPace: at once after quiet, at most twice a second under churn, and the last state is what is there in the end.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -546,25 +607,7 @@ func TestPace(t *testing.T) {
 				source.Shutdown()
 			}
 		}()
-		h.index.SetObject(match.Resource{GroupVersionResource: configMaps}, &metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "o"})
-		h.index.SetCluster("x", nil)
-		h.mu.Lock()
-		h.policies["p"] = "policy"
-		h.mu.Unlock()
-		compiled, _ := match.Compile(&controlv1alpha1.BindingPolicySpec{
-			ClusterSelectors: []metav1.LabelSelector{{}},
-			Downsync: []controlv1alpha1.DownsyncPolicyClause{{
-				DownsyncObjectTest: controlv1alpha1.DownsyncObjectTest{ObjectNames: []string{"*"}},
-				DownsyncModulation: controlv1alpha1.DownsyncModulation{StatusCollectors: []string{"1"}},
-			}},
-		})
-		h.index.SetPolicy("p", compiled)
-		sc := &controlv1alpha1.StatusCollector{ObjectMeta: metav1.ObjectMeta{Name: "1", Generation: 1}}
-		sc.Spec.Select = []controlv1alpha1.NamedExpression{{Name: "n", Def: "returned.?status.?n"}}
-		h.mu.Lock()
-		h.sources["collectors"].Add(sc)
-		h.collectors["1"] = sc
-		h.mu.Unlock()
+		h.place()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 

@@ -70,7 +70,8 @@ func (c *Controller) sync(ctx context.Context, pair match.Pair) error {
 	s.name = name
 	current, behind := c.stored(s, pair, name)
 	if behind {
-		return nil // the event that brings the cache up to date comes here again
+		c.queue.AddAfter(pair, believed) // the event that brings the cache up to date comes here again, if there is one
+		return nil
 	}
 	results, rows := s.table.Answer(in.question)
 	evaluations.Add(float64(rows))
@@ -282,7 +283,8 @@ func (c *Controller) stored(s *state, pair match.Pair, name string) (current *st
 	current, _ = item.(*stored)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.wrote == "" {
+	if s.wrote == "" || c.config.Clock.Since(s.wroteAt) >= believed {
+		s.wrote, s.behind = "", false
 		return current, false
 	}
 	if current != nil {
@@ -318,7 +320,7 @@ func (c *Controller) write(ctx context.Context, pair match.Pair, s *state, in *g
 		if err != nil {
 			return false, err
 		}
-		c.wrote(ctx, s, target, answer, reasonWanted)
+		c.wrote(ctx, pair, s, target, answer, reasonWanted)
 		return true, nil
 	}
 	hash, err := hashOf(results)
@@ -336,15 +338,16 @@ func (c *Controller) write(ctx context.Context, pair match.Pair, s *state, in *g
 	if err != nil {
 		return false, err
 	}
-	c.wrote(ctx, s, target, answer, reasonChanged)
+	c.wrote(ctx, pair, s, target, answer, reasonChanged)
 	return true, nil
 }
 
-func (c *Controller) wrote(ctx context.Context, s *state, target write.Target, answer *metav1.PartialObjectMetadata, reason string) {
+func (c *Controller) wrote(ctx context.Context, pair match.Pair, s *state, target write.Target, answer *metav1.PartialObjectMetadata, reason string) {
 	klog.FromContext(ctx).V(2).Info("Wrote CombinedStatus", "combinedStatus", klog.KRef(target.Namespace, target.Name), logging.Reason, reason)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.wrote, s.behind = answer.ResourceVersion, false
+	s.wrote, s.wroteAt, s.behind = answer.ResourceVersion, c.config.Clock.Now(), false
+	c.queue.AddAfter(pair, believed) // to find out that it was deleted, should that be among what the watch missed
 }
 
 // createNamespace creates the namespace for what is about cluster-scoped objects.
