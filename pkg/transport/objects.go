@@ -20,6 +20,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
@@ -170,7 +171,7 @@ func (o *objects) read(ctx context.Context, ref objref.Ref, how making) (finding
 	version := versionOf(live, how.version)
 	pipeline := o.pipeline.Then(how.by.Apply)
 	if how.sourced {
-		pipeline = pipeline.Then(transform.Source(live.GetGeneration()))
+		pipeline = pipeline.Then(transform.Source(corestatus.Source{UID: live.GetUID(), Generation: live.GetGeneration()}))
 	}
 	object, err := pipeline.Apply(ref, live.Object)
 	if err != nil {

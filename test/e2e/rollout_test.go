@@ -91,7 +91,7 @@ spec:
 		if err != nil {
 			return false, err.Error()
 		}
-		source := obj.GetAnnotations()[controlv1alpha1.AnnotationSourceGeneration]
+		source, _, _ := strings.Cut(obj.GetAnnotations()[controlv1alpha1.AnnotationSourceGeneration], "/")
 		observed, _, _ := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
 		return source == strconv.FormatInt(generation, 10) && observed == obj.GetGeneration(), fmt.Sprintf("cluster1 has content %s, and observed %d", source, observed)
 	})

@@ -80,7 +80,7 @@ const (
 	AnnotationOnRemoval = "starling.io/on-removal"
 
 	// AnnotationSourceGeneration is put on what is delivered of an object whose status is asked for: the generation of the object in
-	// the WDS. On a WorkStatus it says which content the copy in the cluster had. Owner: transport-controller, status-agent.
+	// the WDS and, after a slash, its UID. On a WorkStatus it says which content the copy in the cluster had. Owner: transport-controller, status-agent.
 	AnnotationSourceGeneration = "starling.io/source-generation"
 	// AnnotationGeneration is put on a WorkStatus beside it: the generation of the copy in the cluster. Owner: status-agent.
 	AnnotationGeneration = "starling.io/generation"

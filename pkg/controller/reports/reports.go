@@ -164,8 +164,8 @@ func (r *Reader) Get(ref objref.Ref, cluster string) (report *Report, known bool
 		return nil, known
 	}
 	report = &Report{Updated: updated(ws), Version: versionOf(ws)}
-	report.Generation = generationOf(ws, controlv1alpha1.AnnotationGeneration)
-	report.SourceGeneration = generationOf(ws, controlv1alpha1.AnnotationSourceGeneration)
+	report.Generation = generationOf(ws)
+	report.Source, _ = corestatus.ParseSource(ws.Annotations[controlv1alpha1.AnnotationSourceGeneration])
 	if raw := ws.Status; raw != nil && len(raw.Raw) > 0 {
 		// Numbers become int64 where they can, as in objects that are read from an API server.
 		if err := json.Unmarshal(raw.Raw, &report.Status); err != nil {

@@ -33,7 +33,7 @@ func TestReportsGet(t *testing.T) {
 	other := ws("c1", "x", `{"a":9}`)
 	other.Spec.SourceRef.Namespace = "shop"
 	sourced := ws("c1", name, `{"a":1}`)
-	sourced.Annotations = map[string]string{controlv1alpha1.AnnotationGeneration: "7", controlv1alpha1.AnnotationSourceGeneration: "3"}
+	sourced.Annotations = map[string]string{controlv1alpha1.AnnotationGeneration: "7", controlv1alpha1.AnnotationSourceGeneration: "3/u"}
 	forged := ws("c1", name, `{"a":1}`)
 	forged.Annotations = map[string]string{controlv1alpha1.AnnotationGeneration: "-7", controlv1alpha1.AnnotationSourceGeneration: "x"}
 	one := &Report{Report: corestatus.Report{Status: map[string]any{"a": int64(1)}}}
@@ -50,7 +50,7 @@ func TestReportsGet(t *testing.T) {
 		"Reported": {inventories: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{ws("c1", name, `{"a":1}`)}}}, want: one, wantKnown: true},
 		"Generations": {
 			inventories: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{sourced}}},
-			want:        &Report{Report: corestatus.Report{Status: map[string]any{"a": int64(1)}, Generation: 7, SourceGeneration: 3}}, wantKnown: true,
+			want:        &Report{Report: corestatus.Report{Status: map[string]any{"a": int64(1)}, Generation: 7, Source: corestatus.Source{UID: "u", Generation: 3}}}, wantKnown: true,
 		},
 		"NoGenerations":   {inventories: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{forged}}}, want: one, wantKnown: true},
 		"WithoutStatus":   {inventories: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{ws("c1", name, "")}}}, want: &Report{}, wantKnown: true},

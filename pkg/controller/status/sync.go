@@ -50,7 +50,7 @@ func (c *Controller) sync(ctx context.Context, ref objref.Ref) error {
 		c.returned(ref, false)
 		return nil
 	}
-	decision := c.decide(ref, obj.GetGeneration())
+	decision := c.decide(ref, corestatus.Source{UID: obj.GetUID(), Generation: obj.GetGeneration()})
 	klog.FromContext(ctx).V(4).Info("Decided", logging.Object, ref.String(), "action", decision.Action,
 		logging.Cluster, decision.From(), logging.Reason, decision.Reason)
 	if !decision.Known || decision.Executing == "" && !labelled(obj) && !c.holds(ref) {
@@ -64,7 +64,7 @@ func (c *Controller) sync(ctx context.Context, ref objref.Ref) error {
 }
 
 // decide notes an object of which something is not known before it asks, so that what becomes known meanwhile wakes it.
-func (c *Controller) decide(ref objref.Ref, generation int64) corestatus.Decision {
+func (c *Controller) decide(ref objref.Ref, now corestatus.Source) corestatus.Decision {
 	c.mu.Lock()
 	c.waiting[ref] = struct{}{}
 	c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *Controller) decide(ref objref.Ref, generation int64) corestatus.Decisio
 	decision := corestatus.Decide(ref.GroupResource(), corestatus.Evidence{
 		Request:      request(asked),
 		RequestKnown: asked.Known,
-		Generation:   generation,
+		Now:          now,
 		Report: func(cluster string) (*corestatus.Report, bool) {
 			report, reportKnown := c.config.Reports.Get(ref, cluster)
 			known = known && (reportKnown || report != nil)

@@ -19,9 +19,9 @@ func BenchmarkDecide(b *testing.B) {
 			from = append(from, fmt.Sprintf("cluster%d", i))
 		}
 		evidence := Evidence{
-			Request: Request{MultiWEC: Want{Requested: true, Clusters: from}}, RequestKnown: true, Generation: 2,
+			Request: Request{MultiWEC: Want{Requested: true, Clusters: from}}, RequestKnown: true, Now: Source{"u", 2},
 			Report: func(string) (*Report, bool) {
-				report := &Report{Generation: 4, SourceGeneration: 2}
+				report := &Report{Generation: 4, Source: Source{"u", 2}}
 				if err := utiljson.Unmarshal([]byte(text), &report.Status); err != nil {
 					b.Fatal(err)
 				}

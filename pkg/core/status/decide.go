@@ -30,9 +30,10 @@ type Want struct {
 type Report struct {
 	// Status is the object's .status in the cluster; nil for an object that has none.
 	Status map[string]any
-	// Generation is that of the object in the cluster when this was reported, and SourceGeneration that of the object in the
-	// WDS which it has the content of. 0 if the cluster does not say it.
-	Generation, SourceGeneration int64
+	// Generation is that of the object in the cluster when this was reported, 0 if the cluster does not say it.
+	Generation int64
+	// Source is the content that it has, the zero Source if the cluster does not say it.
+	Source Source
 }
 
 // Evidence is all that Decide looks at.
@@ -41,8 +42,8 @@ type Evidence struct {
 	Request Request
 	// RequestKnown is false as long as the policies, the object or the inventory were not evaluated since the start.
 	RequestKnown bool
-	// Generation is that of the object in the WDS, 0 if its kind has none.
-	Generation int64
+	// Now is the object in the WDS; its generation is 0 if its kind has none.
+	Now Source
 	// Report returns what the cluster reports of the object, nil for nothing; known is false if "nothing" may only mean
 	// that the reports of that cluster were not read yet, or that several contradict each other.
 	Report func(cluster string) (report *Report, known bool)
@@ -139,7 +140,7 @@ func copyFrom(cluster string, in Evidence) Decision {
 	case got.Status == nil:
 		return Decision{Action: Keep, Clusters: from, Reason: "reported without a status"}
 	default:
-		return Decision{Action: Copy, Clusters: from, Status: got.inTermsOf(in.Generation), Reason: "reported"}
+		return Decision{Action: Copy, Clusters: from, Status: got.inTermsOf(in.Now), Reason: "reported"}
 	}
 }
 
@@ -156,7 +157,7 @@ func combine(gr schema.GroupResource, from []string, in Evidence) Decision {
 			d.Silent = append(d.Silent, cluster)
 		default:
 			d.Clusters = append(d.Clusters, cluster)
-			reported = append(reported, Reported{Cluster: cluster, Status: got.inTermsOf(in.Generation)})
+			reported = append(reported, Reported{Cluster: cluster, Status: got.inTermsOf(in.Now)})
 		}
 	}
 	if len(reported) == 0 {

@@ -113,15 +113,17 @@ func TestGenerations(t *testing.T) {
 		report     Report
 		want       int64 // 0 for none
 	}{
-		"Observed":               {generation: 3, report: Report{Generation: 7, SourceGeneration: 3}, want: 3},
-		"NotObservedYet":         {generation: 3, report: Report{Generation: 8, SourceGeneration: 3}, want: 2},
-		"ObservedALaterOne":      {generation: 4, report: Report{Generation: 6, SourceGeneration: 3}, want: 3},
-		"FirstNotObservedYet":    {generation: 1, report: Report{Generation: 8, SourceGeneration: 1}, want: 0},
-		"NewContentOnItsWay":     {generation: 4, report: Report{Generation: 7, SourceGeneration: 3}, want: 3},
+		"Observed":               {generation: 3, report: Report{Generation: 7, Source: Source{"u", 3}}, want: 3},
+		"NotObservedYet":         {generation: 3, report: Report{Generation: 8, Source: Source{"u", 3}}, want: 2},
+		"ObservedALaterOne":      {generation: 4, report: Report{Generation: 6, Source: Source{"u", 3}}, want: 3},
+		"FirstNotObservedYet":    {generation: 1, report: Report{Generation: 8, Source: Source{"u", 1}}, want: 0},
+		"NewContentOnItsWay":     {generation: 4, report: Report{Generation: 7, Source: Source{"u", 3}}, want: 3},
 		"ContentNotKnown":        {generation: 4, report: Report{}, want: 3},
 		"ContentNotKnownFewer":   {generation: 40, report: Report{}, want: 7},
 		"ContentNotKnownOfFirst": {generation: 1, report: Report{}, want: 0},
-		"OfAnObjectBefore":       {generation: 2, report: Report{Generation: 7, SourceGeneration: 5}, want: 1},
+		"OfALaterOne":            {generation: 2, report: Report{Generation: 7, Source: Source{"u", 5}}, want: 1},
+		"MadeAnew":               {generation: 3, report: Report{Generation: 7, Source: Source{"before", 3}}, want: 2},
+		"MadeAnewFirst":          {generation: 1, report: Report{Generation: 7, Source: Source{"before", 1}}, want: 0},
 		"KindWithoutGeneration":  {generation: 0, report: Report{}, want: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +142,7 @@ func TestGenerations(t *testing.T) {
 				return s
 			}
 			tc.report.Status = status(7)
-			got := tc.report.inTermsOf(tc.generation)
+			got := tc.report.inTermsOf(Source{"u", tc.generation})
 			if diff := cmp.Diff(status(tc.want), got); diff != "" {
 				t.Errorf("in terms of the WDS (-want +got):\n%s", diff)
 			}
@@ -148,5 +150,16 @@ func TestGenerations(t *testing.T) {
 				t.Errorf("the report was changed:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestParseSource(t *testing.T) {
+	for text, want := range map[string]Source{
+		"3/5a7c-u": {"5a7c-u", 3}, "": {}, "3": {}, "3/": {}, "/u": {}, "-3/u": {}, "0/u": {}, "x/u": {}, "99999999999999999999/u": {},
+	} {
+		got, ok := ParseSource(text)
+		if got != want || ok != (want != Source{}) || ok && got.String() != text {
+			t.Errorf("ParseSource(%q) = %v, %v; want %v", text, got, ok, want)
+		}
 	}
 }

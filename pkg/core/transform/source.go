@@ -1,20 +1,19 @@
 package transform
 
 import (
-	"strconv"
-
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/status"
 )
 
-// Source returns the step that says which generation of the object in the WDS the content is from. It goes behind all others that are
-// the same for all destinations: nothing may take it out again. Without a generation it changes nothing.
-func Source(generation int64) Step {
+// Source returns the step that says which generation of which object in the WDS the content is from. It goes behind all others that
+// are the same for all destinations: nothing may take it out again. Without a generation it changes nothing.
+func Source(source status.Source) Step {
 	return func(_ objref.Ref, obj map[string]any) error {
-		if generation > 0 {
-			setSource(obj, strconv.FormatInt(generation, 10))
+		if source.Generation > 0 {
+			setSource(obj, source.String())
 		}
 		return nil
 	}

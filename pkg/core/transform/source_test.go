@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/status"
 )
 
 func TestSource(t *testing.T) {
@@ -30,13 +31,13 @@ func TestSource(t *testing.T) {
 		want        string
 		wantContent Hash
 	}{
-		"Plain":            {generation: 3, want: `{"annotations":{"starling.io/source-generation":"3"},"name":"nginx"}`, wantContent: plain.Hash},
-		"BesidesOthers":    {`,"annotations":{"note":"x"}`, 4, `{"annotations":{"note":"x","starling.io/source-generation":"4"},"name":"nginx"}`, noted.Hash},
+		"Plain":            {generation: 3, want: `{"annotations":{"starling.io/source-generation":"3/u"},"name":"nginx"}`, wantContent: plain.Hash},
+		"BesidesOthers":    {`,"annotations":{"note":"x"}`, 4, `{"annotations":{"note":"x","starling.io/source-generation":"4/u"},"name":"nginx"}`, noted.Hash},
 		"NoGeneration":     {want: `{"name":"nginx"}`, wantContent: plain.Hash},
 		"WrittenByTheUser": {`,"annotations":{"starling.io/source-generation":"99"}`, 0, `{"name":"nginx"}`, plain.Hash},
 	} {
 		t.Run(name, func(t *testing.T) {
-			object := apply(t, tc.annotations, Source(tc.generation))
+			object := apply(t, tc.annotations, Source(status.Source{UID: "u", Generation: tc.generation}))
 			var got struct {
 				Metadata json.RawMessage `json:"metadata"`
 			}
@@ -54,8 +55,9 @@ func TestSource(t *testing.T) {
 			}
 		})
 	}
-	third, fourth := apply(t, "", Source(3)), apply(t, "", Source(4))
-	if third.Hash == fourth.Hash || third.Content() != fourth.Content() {
+	third, fourth := apply(t, "", Source(status.Source{UID: "u", Generation: 3})), apply(t, "", Source(status.Source{UID: "u", Generation: 4}))
+	anew := apply(t, "", Source(status.Source{UID: "v", Generation: 3}))
+	if third.Hash == fourth.Hash || third.Hash == anew.Hash || third.Content() != fourth.Content() || third.Content() != anew.Content() {
 		t.Error("want other bytes, and the same content")
 	}
 	a, errA := third.Shared()

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,8 +57,8 @@ func keep(whole *unstructured.Unstructured) (*reported, error) {
 			return nil, fmt.Errorf("encode status of %s %s/%s: %w", r.gvk.Kind, r.Namespace, r.Name, err)
 		}
 	}
-	if text := whole.GetAnnotations()[controlv1alpha1.AnnotationSourceGeneration]; isGeneration(text) {
-		r.sourceGeneration = text
+	if source, ok := corestatus.ParseSource(whole.GetAnnotations()[controlv1alpha1.AnnotationSourceGeneration]); ok {
+		r.sourceGeneration = source.String()
 	}
 	r.size = len(r.status)
 	return r.within(corestatus.MaxStatus)
@@ -130,11 +129,6 @@ func reduceReport(obj any) (any, error) {
 
 // ownAnnotations are those that the agent writes on WorkStatuses.
 var ownAnnotations = []string{controlv1alpha1.AnnotationTruncated, controlv1alpha1.AnnotationSourceGeneration, controlv1alpha1.AnnotationGeneration}
-
-func isGeneration(text string) bool {
-	n, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && n > 0
-}
 
 // reduceWork is the transform of the informer of ManifestWorks.
 func reduceWork(obj any) (any, error) {

@@ -138,11 +138,12 @@ func TestReduceObjectKeepsGenerations(t *testing.T) {
 		wantSource string
 		want       int64
 	}{
-		"Said":        {annotation: "3", status: map[string]any{"observedGeneration": int64(7)}, wantSource: "3", want: 7},
+		"Said":        {annotation: "3/u", status: map[string]any{"observedGeneration": int64(7)}, wantSource: "3/u", want: 7},
+		"OfNoObject":  {annotation: "3", status: map[string]any{}},
 		"NotSaid":     {status: map[string]any{}},
 		"SharedByTwo": {annotation: ""},
-		"Odd":         {annotation: "3x", status: map[string]any{"observedGeneration": "7"}},
-		"Negative":    {annotation: "-3"},
+		"Odd":         {annotation: "3x/u", status: map[string]any{"observedGeneration": "7"}},
+		"Negative":    {annotation: "-3/u"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := &unstructured.Unstructured{Object: map[string]any{"status": tc.status}}

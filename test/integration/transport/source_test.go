@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -52,6 +53,12 @@ func (e *environment) sources(mailbox string) string {
 			source, ok := o.GetAnnotations()["starling.io/source-generation"]
 			if !ok {
 				source = "-"
+			}
+			if generation, uid, found := strings.Cut(source, "/"); found {
+				live, err := e.wds.Resource(deployments).Namespace(o.GetNamespace()).Get(e.t.Context(), o.GetName(), metav1.GetOptions{})
+				if err == nil && string(live.GetUID()) == uid {
+					source = generation
+				}
 			}
 			said[strings.TrimPrefix(work.Annotations[controlv1alpha1.AnnotationBinding], e.name)] = fmt.Sprintf("%q", source)
 		}
@@ -103,6 +110,14 @@ func TestSourceGeneration(t *testing.T) {
 	quiet(t, c)
 
 	e.patch(deployments, e.name, "d", `{"spec":{"replicas":2}}`)
+	e.expectSources(`"2"`, sites...)
+	e.applied()
+
+	// Made anew it counts from 1 again, and is another one.
+	e.delete(deployments, e.name, "d")
+	e.deployment("d", 2)
+	e.expectSources(`"1"`, sites...)
+	e.patch(deployments, e.name, "d", `{"spec":{"replicas":4}}`)
 	e.expectSources(`"2"`, sites...)
 	e.applied()
 
