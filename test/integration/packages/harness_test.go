@@ -1,0 +1,325 @@
+// Package packages tests package-server in a real space: through the aggregator, as users do, and with replicas of its own that are
+// killed where it hurts.
+package packages
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/rest"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}, Packages: true}) }
+
+const space = "wds1"
+
+// user is somebody who asks for packages.
+type user struct {
+	rest  rest.Interface
+	codec runtime.ParameterCodec
+}
+
+func newUser(t *testing.T, config *rest.Config) *user {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := porchv1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &porchv1alpha1.GroupVersion
+	config.APIPath = "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &user{client, runtime.NewParameterCodec(scheme)}
+}
+
+// as is the same way to the server for somebody else.
+func as(config *rest.Config, name string) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: name}
+	return config
+}
+
+func (u *user) revisions(namespace string) *gentype.ClientWithList[*porchv1alpha1.PackageRevision, *porchv1alpha1.PackageRevisionList] {
+	return gentype.NewClientWithList("packagerevisions", u.rest, u.codec, namespace,
+		func() *porchv1alpha1.PackageRevision { return &porchv1alpha1.PackageRevision{} },
+		func() *porchv1alpha1.PackageRevisionList { return &porchv1alpha1.PackageRevisionList{} })
+}
+
+func (u *user) resources(namespace string) *gentype.ClientWithList[*porchv1alpha1.PackageRevisionResources, *porchv1alpha1.PackageRevisionResourcesList] {
+	return gentype.NewClientWithList("packagerevisionresources", u.rest, u.codec, namespace,
+		func() *porchv1alpha1.PackageRevisionResources { return &porchv1alpha1.PackageRevisionResources{} },
+		func() *porchv1alpha1.PackageRevisionResourcesList { return &porchv1alpha1.PackageRevisionResourcesList{} })
+}
+
+func (u *user) packages(namespace string) *gentype.ClientWithList[*porchv1alpha1.PorchPackage, *porchv1alpha1.PorchPackageList] {
+	return gentype.NewClientWithList("packages", u.rest, u.codec, namespace,
+		func() *porchv1alpha1.PorchPackage { return &porchv1alpha1.PorchPackage{} },
+		func() *porchv1alpha1.PorchPackageList { return &porchv1alpha1.PorchPackageList{} })
+}
+
+// create makes a revision without a name.
+func (u *user) create(ctx context.Context, pr *porchv1alpha1.PackageRevision) (*porchv1alpha1.PackageRevision, error) {
+	out := &porchv1alpha1.PackageRevision{}
+	err := u.rest.Post().Namespace(pr.Namespace).Resource("packagerevisions").Body(pr).Do(ctx).Into(out)
+	return out, err
+}
+
+// approve puts a revision to its subresource.
+func (u *user) approve(ctx context.Context, pr *porchv1alpha1.PackageRevision) (*porchv1alpha1.PackageRevision, error) {
+	out := &porchv1alpha1.PackageRevision{}
+	err := u.rest.Put().Namespace(pr.Namespace).Resource("packagerevisions").Name(pr.Name).SubResource("approval").Body(pr).Do(ctx).Into(out)
+	return out, err
+}
+
+// environment is a namespace with Repositories for a test, and who works in it.
+type environment struct {
+	fleet     *testenv.Fleet
+	config    *rest.Config
+	namespace string
+	admin     *user
+	kept      dynamic.Interface
+}
+
+func newEnvironment(t *testing.T) *environment {
+	t.Helper()
+	fleet := testenv.Shared(t)
+	e := &environment{fleet: fleet, config: fleet.Config(t, space), namespace: strings.ToLower(t.Name())}
+	e.admin = newUser(t, e.config)
+	var err error
+	if e.kept, err = dynamic.NewForConfig(e.config); err != nil {
+		t.Fatal(err)
+	}
+	e.apply(t, "v1", "Namespace", "namespaces", "", e.namespace, nil)
+	e.repository(t, "upstream", false)
+	e.repository(t, "downstream", false)
+	e.repository(t, "edge", true)
+	return e
+}
+
+func (e *environment) repository(t *testing.T, name string, deployment bool) {
+	t.Helper()
+	e.apply(t, "config.porch.kpt.dev/v1alpha1", "Repository", "repositories", e.namespace, name,
+		map[string]any{"spec": map[string]any{"deployment": deployment}})
+}
+
+func (e *environment) apply(t *testing.T, apiVersion, kind, resource, namespace, name string, fields map[string]any) {
+	t.Helper()
+	gv, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
+	for field, value := range fields {
+		obj.Object[field] = value
+	}
+	obj.SetName(name)
+	obj.SetNamespace(namespace)
+	if _, err := e.kept.Resource(gv.WithResource(resource)).Namespace(namespace).
+		Apply(t.Context(), name, obj, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+		t.Fatalf("apply %s %s: %v", kind, name, err)
+	}
+}
+
+// allow gives a user a role in the namespace of the test.
+func (e *environment) allow(t *testing.T, name, role string) {
+	t.Helper()
+	e.apply(t, "rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", e.namespace, name, map[string]any{
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}},
+	})
+}
+
+// revision is one that is to be initialised.
+func (e *environment) revision(repository, packageName, workspace string) *porchv1alpha1.PackageRevision {
+	return &porchv1alpha1.PackageRevision{
+		TypeMeta:   metav1.TypeMeta{APIVersion: porchv1alpha1.GroupVersion.String(), Kind: "PackageRevision"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace},
+		Spec: porchv1alpha1.PackageRevisionSpec{
+			RepositoryName: repository, PackageName: packageName, WorkspaceName: workspace,
+		},
+	}
+}
+
+func task(kind porchv1alpha1.TaskType, refs ...string) porchv1alpha1.Task {
+	switch kind {
+	case porchv1alpha1.TaskTypeClone:
+		return porchv1alpha1.Task{Type: kind, Clone: &porchv1alpha1.PackageCloneTaskSpec{
+			Upstream: porchv1alpha1.UpstreamPackage{UpstreamRef: &porchv1alpha1.PackageRevisionRef{Name: refs[0]}},
+		}}
+	case porchv1alpha1.TaskTypeEdit:
+		return porchv1alpha1.Task{Type: kind, Edit: &porchv1alpha1.PackageEditTaskSpec{Source: &porchv1alpha1.PackageRevisionRef{Name: refs[0]}}}
+	default:
+		return porchv1alpha1.Task{Type: kind, Upgrade: &porchv1alpha1.PackageUpgradeTaskSpec{
+			OldUpstream: porchv1alpha1.PackageRevisionRef{Name: refs[0]}, NewUpstream: porchv1alpha1.PackageRevisionRef{Name: refs[1]},
+			LocalPackageRevisionRef: porchv1alpha1.PackageRevisionRef{Name: refs[2]},
+		}}
+	}
+}
+
+// must fails the test on an error.
+func must[T any](t *testing.T) func(T, error) T {
+	t.Helper()
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// make creates a revision as the admin.
+func (e *environment) make(t *testing.T, pr *porchv1alpha1.PackageRevision, tasks ...porchv1alpha1.Task) *porchv1alpha1.PackageRevision {
+	t.Helper()
+	pr.Spec.Tasks = tasks
+	return must[*porchv1alpha1.PackageRevision](t)(e.admin.create(t.Context(), pr))
+}
+
+// write replaces files of a draft, and returns what came of it.
+func (e *environment) write(t *testing.T, name string, files map[string]string) *porchv1alpha1.PackageRevisionResources {
+	t.Helper()
+	client := e.admin.resources(e.namespace)
+	prr := must[*porchv1alpha1.PackageRevisionResources](t)(client.Get(t.Context(), name, metav1.GetOptions{}))
+	for path, text := range files {
+		prr.Spec.Resources[path] = text
+	}
+	return must[*porchv1alpha1.PackageRevisionResources](t)(client.Update(t.Context(), prr, metav1.UpdateOptions{}))
+}
+
+// move takes a revision to a point of its life, on the way that leads there.
+func (e *environment) move(t *testing.T, pr *porchv1alpha1.PackageRevision, to porchv1alpha1.PackageRevisionLifecycle) *porchv1alpha1.PackageRevision {
+	t.Helper()
+	pr = must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
+	order := []porchv1alpha1.PackageRevisionLifecycle{
+		porchv1alpha1.LifecycleDraft, porchv1alpha1.LifecycleProposed, porchv1alpha1.LifecyclePublished, porchv1alpha1.LifecycleDeletionProposed,
+	}
+	at, until := 0, 0
+	for i, l := range order {
+		if l == pr.Spec.Lifecycle {
+			at = i
+		}
+		if l == to {
+			until = i
+		}
+	}
+	for at++; at <= until; at++ {
+		pr.Spec.Lifecycle = order[at]
+		var err error
+		if order[at] == porchv1alpha1.LifecyclePublished {
+			pr, err = e.admin.approve(t.Context(), pr)
+		} else {
+			pr, err = e.admin.revisions(e.namespace).Update(t.Context(), pr, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Fatalf("to %s: %v", order[at], err)
+		}
+	}
+	return pr
+}
+
+// replica is a package-server of the test's own, beside that of the fleet.
+type replica struct {
+	config *rest.Config
+	cmd    *exec.Cmd
+	log    *bytes.Buffer
+	ended  chan struct{}
+	once   sync.Once
+}
+
+// start starts a replica with these flags and variables, and waits until it is ready.
+func (e *environment) start(t *testing.T, env []string, flags ...string) *replica {
+	t.Helper()
+	binary, err := testenv.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	dir := filepath.Join(e.fleet.Dir, "spaces", space)
+	r := &replica{log: &bytes.Buffer{}, ended: make(chan struct{})}
+	r.cmd = exec.Command(filepath.Join(filepath.Dir(binary), "package-server"), append([]string{
+		"--wds-kubeconfig=" + filepath.Join(dir, "package-server.kubeconfig"), "--bind-address=127.0.0.1", "--secure-port=" + port,
+		"--tls-cert-file=" + filepath.Join(dir, "pki", "package-server.crt"), "--tls-private-key-file=" + filepath.Join(dir, "pki", "package-server.key"),
+	}, flags...)...)
+	r.cmd.Env = append(os.Environ(), env...)
+	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = r.cmd.Wait()
+		close(r.ended)
+	}()
+	t.Cleanup(r.kill)
+	r.config = &rest.Config{Host: "https://" + address, QPS: 1000, Burst: 2000, TLSClientConfig: rest.TLSClientConfig{
+		CAFile: filepath.Join(dir, "pki", "ca.crt"), CertFile: filepath.Join(dir, "pki", "admin.crt"), KeyFile: filepath.Join(dir, "pki", "admin.key"),
+	}}
+	client, err := rest.HTTPClientFor(r.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, time.Minute, func() (bool, string) {
+		select {
+		case <-r.ended:
+			t.Fatalf("the replica ended:\n%s", r.log)
+		default:
+		}
+		resp, err := client.Get(r.config.Host + "/readyz")
+		if err != nil {
+			return false, err.Error()
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK, fmt.Sprint("replica answers ", resp.Status)
+	})
+	return r
+}
+
+// kill ends a replica as nothing else could.
+func (r *replica) kill() {
+	r.once.Do(func() {
+		_ = r.cmd.Process.Kill()
+		<-r.ended
+	})
+}
+
+// wait waits for a replica to end by itself.
+func (r *replica) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-r.ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the replica lives on")
+	}
+}
