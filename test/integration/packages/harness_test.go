@@ -286,17 +286,20 @@ func (e *environment) start(t *testing.T, env []string, flags ...string) *replic
 	r.config = &rest.Config{Host: "https://" + address, QPS: 1000, Burst: 2000, TLSClientConfig: rest.TLSClientConfig{
 		CAFile: filepath.Join(dir, "pki", "ca.crt"), CertFile: filepath.Join(dir, "pki", "admin.crt"), KeyFile: filepath.Join(dir, "pki", "admin.key"),
 	}}
-	client, err := rest.HTTPClientFor(r.config)
+	tlsConfig, err := rest.TLSConfigFor(r.config)
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A server that has just begun does not ask for the certificates of all whom it will know, and a connection keeps to that. So each
+	// attempt has a connection of its own, and what only an administrator may read is asked for.
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
 	testenv.Eventually(t, time.Minute, func() (bool, string) {
 		select {
 		case <-r.ended:
 			t.Fatalf("the replica ended:\n%s", r.log)
 		default:
 		}
-		resp, err := client.Get(r.config.Host + "/readyz")
+		resp, err := client.Get(r.config.Host + "/metrics")
 		if err != nil {
 			return false, err.Error()
 		}

@@ -1,0 +1,166 @@
+package packages
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/content"
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+// keptRevisions reads what is kept in a namespace, or with "" in all.
+func (e *environment) keptRevisions(t *testing.T, namespace string) []storev1alpha1.PackageRevision {
+	t.Helper()
+	list, err := e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]storev1alpha1.PackageRevision, len(list.Items))
+	for i := range list.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &out[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// consistent fails the test unless what is kept is whole: all content is there and says what its revision says; numbers are those from
+// 1 on, each once; of each package with published revisions the last is labelled; and, after collection, no content is there without a
+// revision that names it.
+func (e *environment) consistent(t *testing.T, deletedSome bool) {
+	t.Helper()
+	store, err := content.New(e.config, clocktesting.NewFakePassiveClock(time.Now().Add(2*content.Grace)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	revisions := e.keptRevisions(t, e.namespace)
+	numbers := map[string][]int{}
+	for i := range revisions {
+		cr := &revisions[i]
+		for _, digest := range []string{cr.Content.Digest, cr.Content.Base, cr.Content.UpstreamDigest} {
+			if digest == "" {
+				continue
+			}
+			if _, err := store.Get(t.Context(), digest); err != nil {
+				t.Errorf("%s: %v", cr.Name, err)
+			}
+		}
+		mirrors(t, store, cr)
+		key := cr.Spec.RepositoryName + "." + cr.Spec.PackageName
+		if cr.Spec.Lifecycle.Published() != (cr.Spec.Revision > 0) {
+			t.Errorf("%s is %s with revision %d", cr.Name, cr.Spec.Lifecycle, cr.Spec.Revision)
+		}
+		if cr.Spec.Revision > 0 {
+			numbers[key] = append(numbers[key], cr.Spec.Revision)
+		}
+	}
+	for name, got := range numbers {
+		slices.Sort(got)
+		for i, n := range got {
+			if i > 0 && got[i-1] == n || n != i+1 && !deletedSome {
+				t.Errorf("package %s has revisions %v", name, got)
+				break
+			}
+		}
+	}
+	testenv.Eventually(t, 20*time.Second, func() (bool, string) { return e.labelled(t) })
+	e.collected(t, store)
+}
+
+// mirrors fails the test unless Kptfile and revision say the same.
+func mirrors(t *testing.T, store *content.Store, cr *storev1alpha1.PackageRevision) {
+	t.Helper()
+	files, err := store.Get(t.Context(), cr.Content.Digest)
+	if err != nil {
+		return // told by the caller
+	}
+	kptfile, err := kptpkg.ParseKptfile(files[kptpkg.KptfileName])
+	if err != nil {
+		t.Errorf("%s: %v", cr.Name, err)
+		return
+	}
+	said := []any{kptfile.ReadinessGates(), kptfile.Conditions()}
+	gates, conditions := []kptpkg.ReadinessGate{}, []kptpkg.Condition{}
+	for _, gate := range cr.Spec.ReadinessGates {
+		gates = append(gates, kptpkg.ReadinessGate{ConditionType: gate.ConditionType})
+	}
+	for _, c := range cr.Status.Conditions {
+		conditions = append(conditions, kptpkg.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message})
+	}
+	want, err := json.Marshal([]any{gates, conditions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := json.Marshal(said); err != nil || string(got) != string(want) {
+		t.Errorf("%s: the Kptfile says %s, the revision %s (%v)", cr.Name, got, want, err)
+	}
+	if int(cr.Content.Files) != len(files) {
+		t.Errorf("%s: %d files, said to be %d", cr.Name, len(files), cr.Content.Files)
+	}
+}
+
+// labelled tells whether of each package the last published revision is labelled, and no other.
+func (e *environment) labelled(t *testing.T) (bool, string) {
+	t.Helper()
+	last := map[string]int{}
+	revisions := e.keptRevisions(t, e.namespace)
+	for i := range revisions {
+		cr := &revisions[i]
+		key := cr.Spec.RepositoryName + "." + cr.Spec.PackageName
+		if cr.DeletionTimestamp == nil {
+			last[key] = max(last[key], cr.Spec.Revision)
+		}
+	}
+	for i := range revisions {
+		cr := &revisions[i]
+		want := cr.Spec.Revision > 0 && cr.Spec.Revision == last[cr.Spec.RepositoryName+"."+cr.Spec.PackageName]
+		if got := cr.Labels[porchv1alpha1.LatestRevisionLabel] == "true"; got != want {
+			return false, fmt.Sprintf("%s, revision %d: labelled as latest %t", cr.Name, cr.Spec.Revision, got)
+		}
+	}
+	return true, ""
+}
+
+// collected collects as an hour later, and fails the test if anything is left that nothing names, or gone that something does.
+func (e *environment) collected(t *testing.T, store *content.Store) {
+	t.Helper()
+	named := map[string]bool{}
+	all := e.keptRevisions(t, metav1.NamespaceAll)
+	for i := range all {
+		for _, digest := range []string{all[i].Content.Digest, all[i].Content.Base, all[i].Content.UpstreamDigest} {
+			named[digest] = true
+		}
+	}
+	if _, err := store.Collect(t.Context(), func(context.Context) (map[string]bool, error) { return named, nil }); err != nil {
+		t.Fatal(err)
+	}
+	chunks, err := e.kept.Resource(storev1alpha1.ContentChunks).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]bool{}
+	for i := range chunks.Items {
+		digest, _ := chunks.Items[i].Object["digest"].(string)
+		left[digest] = true
+		if !named[digest] {
+			t.Errorf("content %s is left without an owner", strings.TrimPrefix(digest, "sha256:"))
+		}
+	}
+	for digest := range named {
+		if digest != "" && !left[digest] {
+			t.Errorf("content %s was collected, and is named", digest)
+		}
+	}
+}
