@@ -29,7 +29,9 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}, Packages: true}) }
+func TestMain(m *testing.M) {
+	testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}, Packages: true})
+}
 
 const space = "wds1"
 
@@ -72,7 +74,9 @@ func (u *user) revisions(namespace string) *gentype.ClientWithList[*porchv1alpha
 func (u *user) resources(namespace string) *gentype.ClientWithList[*porchv1alpha1.PackageRevisionResources, *porchv1alpha1.PackageRevisionResourcesList] {
 	return gentype.NewClientWithList("packagerevisionresources", u.rest, u.codec, namespace,
 		func() *porchv1alpha1.PackageRevisionResources { return &porchv1alpha1.PackageRevisionResources{} },
-		func() *porchv1alpha1.PackageRevisionResourcesList { return &porchv1alpha1.PackageRevisionResourcesList{} })
+		func() *porchv1alpha1.PackageRevisionResourcesList {
+			return &porchv1alpha1.PackageRevisionResourcesList{}
+		})
 }
 
 func (u *user) packages(namespace string) *gentype.ClientWithList[*porchv1alpha1.PorchPackage, *porchv1alpha1.PorchPackageList] {
