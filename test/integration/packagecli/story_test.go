@@ -132,7 +132,7 @@ func TestBytesStay(t *testing.T) {
 	before := a.files("edge.odd.v1")
 	a.ok("pull", "edge.odd.v1", a.folder("odd"))
 	a.write("odd/new.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: new}\n")
-	if err := os.Chmod(filepath.Join(a.folder("odd"), "run.sh"), 0o755); err != nil { //nolint:gosec // a script
+	if err := os.Chmod(filepath.Join(a.folder("odd"), "run.sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	a.ok("push", a.folder("odd"))
