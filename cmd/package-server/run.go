@@ -69,7 +69,7 @@ func serve(ctx context.Context, o *options, wds *clusters.Space, ready func()) e
 	}
 	defer workers.Close()
 	store, err := packages.New(packages.Config{
-		Space: wds.Config, Content: content.NewCache(chunks, contentCache), Evaluate: workers.Evaluate,
+		Space: wds.Config, Content: content.NewCache(chunks, contentCache), Render: workers.Render,
 		EnforceGates: o.gates, Clock: clock.RealClock{}, Reached: killer(os.Getenv(killVariable)),
 	})
 	if err != nil {

@@ -69,6 +69,97 @@ func TestRender(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
+	if got, err = p.Render(t.Context(), files); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("in one process (-want +got):\n%s", diff)
+	}
+}
+
+// Whatever is wrong: a rendering in one process says what one without it says.
+func TestRenderErrors(t *testing.T) {
+	p := pool(t, fnworker.Config{})
+	pipeline := func(steps string) string {
+		return "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n" + steps
+	}
+	labels := "  - image: set-labels:v0.2\n    configMap: {a: b}\n"
+	object := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
+	tests := map[string]kptpkg.Files{
+		"nothing":            {},
+		"no pipeline":        {"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata: {name: p}\n", "a.yaml": object},
+		"a broken Kptfile":   {"Kptfile": "x: [\n"},
+		"a broken file":      {"Kptfile": pipeline(labels), "a.yaml": "x: [\n"},
+		"an object twice":    {"Kptfile": pipeline(labels), "a.yaml": object, "b.yaml": object},
+		"an unknown image":   {"Kptfile": pipeline(labels + "  - image: nothing\n"), "a.yaml": object},
+		"a function objects": {"Kptfile": pipeline(labels + "  - image: starlark:v0.5\n    configMap:\n      source: fail('no')\n"), "a.yaml": object},
+		"all is deleted":     {"Kptfile": pipeline("  - image: delete-resources:v0.1\n    configMap: {kind: ConfigMap}\n"), "a.yaml": object, "b.txt": "x"},
+	}
+	for name, files := range tests {
+		t.Run(name, func(t *testing.T) {
+			want, wantErr := render.Render(files, functions.Run)
+			got, err := p.Render(t.Context(), files)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+				t.Errorf("error %v, want %v", err, wantErr)
+			}
+			_, wantPackage := errors.AsType[*render.PackageError](wantErr)
+			if _, isPackage := errors.AsType[*render.PackageError](err); isPackage != wantPackage {
+				t.Errorf("error %v is of type %T", err, err)
+			}
+		})
+	}
+}
+
+// The function that runs away is named, each has its own time, and the pool goes on.
+func TestRenderRunaways(t *testing.T) {
+	p := pool(t, fnworker.Config{Workers: 1, Timeout: 2 * time.Second, Memory: 200 << 20, Message: 1 << 20})
+	rendered := func(ctx context.Context, sources ...string) error {
+		var text strings.Builder
+		text.WriteString("apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n  - image: set-labels:v0.2\n    configMap: {a: b}\n")
+		for _, source := range sources {
+			text.WriteString("  - image: starlark:v0.5\n    configMap:\n      source: |\n        " + strings.ReplaceAll(source, "\n", "\n        ") + "\n")
+		}
+		_, err := p.Render(ctx, kptpkg.Files{"Kptfile": text.String()})
+		return err
+	}
+	slow := "x = 0\nfor i in range(%d): x = len(str(list(range(1000))))"
+	for name, tc := range map[string]struct {
+		sources []string
+		want    string
+	}{
+		"endless": {[]string{"print(1)", "x = 0\nwhile True:\n  x = len(str(list(range(1000)) * 100))"}, "function starlark:v0.5 was killed: it took longer than 2s"},
+		"memory":  {[]string{"x = []\nfor i in range(10000000): x.append('x' * 1000000 + str(i))"}, "function starlark:v0.5 was killed: it held more than 200 MiB of memory"},
+		"input":   {[]string{"x = '" + strings.Repeat("x", 2<<20) + "'"}, "is larger than is allowed"},
+		"output": {
+			[]string{"ctx.resource_list['items'].append({'apiVersion': 'v1', 'kind': 'X', 'metadata': {'name': 'x'}, 'data': 'x' * 2000000})"},
+			"is larger than is allowed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := rendered(t.Context(), tc.sources...); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+			if err := rendered(t.Context(), "print(1)"); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+	began := time.Now()
+	if err := rendered(t.Context(), fmt.Sprintf(slow, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	rounds := max(1, int(1200*time.Millisecond/max(1, time.Since(began)/1000)))
+	if err := rendered(t.Context(), fmt.Sprintf(slow, rounds), fmt.Sprintf(slow, rounds)); err != nil {
+		t.Errorf("two functions of 1.2 s each: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := rendered(ctx, "while True: pass"); err == nil || !strings.Contains(err.Error(), "its caller waits no longer") {
+		t.Errorf("error %v", err)
+	}
 }
 
 // What runs away is killed and reported, and the pool goes on.
@@ -129,6 +220,33 @@ func TestManyCallers(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A package of 50 Deployments with four functions: in one process, and with a call for each function.
+func BenchmarkRender(b *testing.B) {
+	files := kptpkg.Files{"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n  - image: set-namespace:v0.4\n    configMap: {namespace: n}\n" +
+		"  - image: set-labels:v0.2\n    configMap: {a: b}\n  - image: set-image:v0.1\n    configMap: {name: nginx, newTag: '2'}\n  validators:\n  - image: kubeconform:v0.1\n"}
+	for i := range 50 {
+		files[fmt.Sprintf("d%d.yaml", i)] = fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d%d\nspec:\n  replicas: 1\n  selector:\n    matchLabels:\n      app: x\n  template:\n    metadata:\n      labels:\n        app: x\n    spec:\n      containers:\n      - name: c\n        image: nginx:1\n        ports:\n        - containerPort: 80\n", i)
+	}
+	p := pool(b, fnworker.Config{})
+	b.Run("package", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := p.Render(b.Context(), files); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("functions", func(b *testing.B) {
+		for b.Loop() {
+			_, err := render.Render(files, func(image string, in functions.Input) (functions.Output, error) {
+				return p.Evaluate(b.Context(), image, in)
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 func BenchmarkEvaluate(b *testing.B) {

@@ -33,11 +33,17 @@ type Config struct {
 // watchEvery is how often the memory of a process is looked at while it works.
 const watchEvery = 20 * time.Millisecond
 
-// A KilledError says that a function was killed, and why.
+// A KilledError says that a function was killed, and why. Image is empty if none ran yet.
 type KilledError struct{ Image, Reason string }
 
-func (e *KilledError) Error() string {
-	return fmt.Sprintf("function %s was killed: %s", e.Image, e.Reason)
+func (e *KilledError) Error() string { return what(e.Image) + " was killed: " + e.Reason }
+
+// what is how a user knows what runs.
+func what(image string) string {
+	if image == "" {
+		return "reading the package"
+	}
+	return "function " + image
 }
 
 // Pool runs functions in processes. Those that are idle wait for the next call.
@@ -107,23 +113,32 @@ func (p *Pool) Evaluate(ctx context.Context, image string, in functions.Input) (
 			return functions.Output{}, err
 		}
 	}
+	answer, err := p.do(ctx, call)
+	if err != nil {
+		return functions.Output{}, err
+	}
+	return output(answer, in)
+}
+
+// do has a process answer a call. It waits for one that is free as long as ctx allows.
+func (p *Pool) do(ctx context.Context, call request) (response, error) {
 	select {
 	case p.places <- struct{}{}:
 		defer func() { <-p.places }()
 	case <-ctx.Done():
-		return functions.Output{}, ctx.Err()
+		return response{}, ctx.Err()
 	}
 	w, err := p.take()
 	if err != nil {
-		return functions.Output{}, fmt.Errorf("start function worker: %w", err)
+		return response{}, fmt.Errorf("start function worker: %w", err)
 	}
 	answer, err := p.call(ctx, w, call)
 	if err != nil {
 		w.end()
-		return functions.Output{}, err
+		return response{}, err
 	}
 	p.give(w)
-	return output(answer, in)
+	return answer, nil
 }
 
 func output(answer response, in functions.Input) (functions.Output, error) {
@@ -147,58 +162,78 @@ func output(answer response, in functions.Input) (functions.Output, error) {
 	return out, nil
 }
 
-// call sends a call to a process and waits for the answer, the deadline, or too much memory.
+// call sends a call to a process and waits for the answer, the deadline of a function, or too much memory.
 func (p *Pool) call(ctx context.Context, w *process, call request) (response, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.config.Timeout)
-	defer cancel()
 	type outcome struct {
 		answer response
 		err    error
 	}
-	done := make(chan outcome, 1)
+	outcomes := make(chan outcome)
+	stop := make(chan struct{})
+	defer close(stop)
 	go func() {
-		var o outcome
-		if o.err = send(w.stdin, call, p.config.Message); o.err == nil {
-			o.err = receive(w.stdout, &o.answer, p.config.Message)
+		err := send(w.stdin, call, p.config.Message)
+		for {
+			o := outcome{err: err}
+			if err == nil {
+				o.err = receive(w.stdout, &o.answer, p.config.Message)
+			}
+			select {
+			case outcomes <- o:
+			case <-stop:
+				return
+			}
+			if o.err != nil || o.answer.Running == "" {
+				return
+			}
 		}
-		done <- o
 	}()
+	deadline := time.NewTimer(p.config.Timeout)
+	defer deadline.Stop()
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	killed := ""
+	running := call.Image
 	for {
+		killed := ""
 		select {
-		case o := <-done:
+		case o := <-outcomes:
 			switch {
+			case o.err == nil && o.answer.Running != "":
+				running = o.answer.Running
+				deadline.Reset(p.config.Timeout)
+				continue
 			case o.err == nil:
 				return o.answer, nil
-			case killed != "":
-				return response{}, &KilledError{call.Image, killed}
 			case errors.Is(o.err, errSize):
-				return response{}, fmt.Errorf("function %s: what goes in or comes out: %w", call.Image, o.err)
+				return response{}, fmt.Errorf("%s: what goes in or comes out: %w", what(running), o.err)
 			}
 			w.end()
-			return response{}, &KilledError{call.Image, "its process ended: " + w.lastWords()}
+			return response{}, &KilledError{running, "its process ended: " + w.lastWords()}
+		case <-deadline.C:
+			killed = fmt.Sprintf("it took longer than %s", p.config.Timeout)
 		case <-ctx.Done():
-			if killed == "" {
-				killed = fmt.Sprintf("it took longer than %s", p.config.Timeout)
-				if errors.Is(ctx.Err(), context.Canceled) {
-					killed = "its caller went away"
-				}
-				w.kill()
+			killed = "its caller went away"
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				killed = "its caller waits no longer"
 			}
 		case <-ticker.C:
-			if held := resident(w.command.Process.Pid); held > p.config.Memory && killed == "" {
+			if held := resident(w.command.Process.Pid); held > p.config.Memory {
 				killed = fmt.Sprintf("it held more than %d MiB of memory", p.config.Memory>>20)
-				w.kill()
 			}
 		}
-		if killed != "" { // the streams break; then there is an outcome
-			o := <-done
-			if o.err == nil {
+		if killed == "" {
+			continue
+		}
+		w.kill()
+		for { // the streams break; then there is an outcome, if there was none before
+			switch o := <-outcomes; {
+			case o.err != nil:
+				return response{}, &KilledError{running, killed}
+			case o.answer.Running == "":
 				return o.answer, nil
+			default:
+				running = o.answer.Running
 			}
-			return response{}, &KilledError{call.Image, killed}
 		}
 	}
 }

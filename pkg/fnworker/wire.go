@@ -11,13 +11,18 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
 	"github.com/starlinghq/starling/pkg/core/kptpkg/functions"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/render"
 )
 
-// request is a call. Objects go as YAML, so that comments go along.
+// request is a call of a function, or the rendering of a whole package. Objects go as YAML, so that comments go along.
 type request struct {
-	Image  string `json:"image"`
+	Image  string `json:"image,omitempty"`
 	Config string `json:"config,omitempty"`
-	Items  []item `json:"items"`
+	Items  []item `json:"items,omitempty"`
+
+	// Render says that Files are to be rendered.
+	Render bool         `json:"render,omitempty"`
+	Files  kptpkg.Files `json:"files,omitempty"`
 }
 
 type item struct {
@@ -29,10 +34,25 @@ type item struct {
 }
 
 type response struct {
-	Items   []item             `json:"items"`
+	// Running is the function that begins now. The answer is still to come.
+	Running string `json:"running,omitempty"`
+
+	Items   []item             `json:"items,omitempty"`
 	Results []functions.Result `json:"results,omitempty"`
 	Stderr  string             `json:"stderr,omitempty"`
 	Error   string             `json:"error,omitempty"`
+
+	// Rendering is the answer for a package.
+	Rendering *rendering `json:"rendering,omitempty"`
+}
+
+// rendering is what became of a package. Files that are as they were sent are not sent back.
+type rendering struct {
+	Changed kptpkg.Files      `json:"changed,omitempty"`
+	Removed []string          `json:"removed,omitempty"`
+	Results render.ResultList `json:"results"`
+	// Package tells that Error of the response is a render.PackageError.
+	Package bool `json:"package,omitempty"`
 }
 
 // errSize is for messages that are larger than is allowed.

@@ -13,6 +13,9 @@ import (
 // argument is what tells our binary that it is a worker. Memory in bytes and the largest message follow.
 const argument = "__function-worker"
 
+// gcPercent lets garbage be: a call makes little that stays, and what it holds at most is limited otherwise.
+const gcPercent = 400
+
 // maxStack bounds recursion of a program: it dies of that, not the machine.
 const maxStack = 64 << 20
 
@@ -36,6 +39,7 @@ func serve(in io.Reader, out io.Writer, memory, message string) error {
 	if err := limitMemory(bytes); err != nil {
 		return err
 	}
+	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(bytes / 4 * 3) // the collector works harder before the end
 	debug.SetMaxStack(maxStack)
 	for {
@@ -45,7 +49,10 @@ func serve(in io.Reader, out io.Writer, memory, message string) error {
 		} else if err != nil {
 			return err
 		}
-		answer := run(call)
+		answer, err := handle(call, func(image string) error { return send(out, response{Running: image}, limit) })
+		if err != nil {
+			return err
+		}
 		if err := send(out, answer, limit); err != nil {
 			if err := send(out, response{Error: "what the function made " + err.Error()}, limit); err != nil {
 				return err
@@ -54,7 +61,14 @@ func serve(in io.Reader, out io.Writer, memory, message string) error {
 	}
 }
 
-// run runs a call. Objects that it leaves as they were are not sent back.
+func handle(call request, running func(image string) error) (response, error) {
+	if call.Render {
+		return rendered(call.Files, running)
+	}
+	return run(call), nil
+}
+
+// run runs a function. Objects that it leaves as they were are not sent back.
 func run(call request) response {
 	in := functions.Input{}
 	type place struct {

@@ -79,9 +79,7 @@ func (s *Store) seal(ctx context.Context, name string, d draft) (*sealed, error)
 	if err != nil {
 		return nil, invalid(name, err.Error())
 	}
-	rendered, failed := render.Render(files, func(image string, in functions.Input) (functions.Output, error) {
-		return s.Evaluate(ctx, image, in)
-	})
+	rendered, failed := s.Render(ctx, files)
 	if ctx.Err() != nil {
 		return nil, apierrors.NewTimeoutError("rendering took longer than the request may", 0)
 	}

@@ -19,7 +19,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
-	"github.com/starlinghq/starling/pkg/core/kptpkg/functions"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/render"
 )
 
 // Content keeps files by their digest.
@@ -35,8 +35,8 @@ type Config struct {
 	Space *rest.Config
 	// Content keeps the files.
 	Content Content
-	// Evaluate runs a function of a pipeline.
-	Evaluate func(ctx context.Context, image string, in functions.Input) (functions.Output, error)
+	// Render renders a package, as render.Render does.
+	Render func(ctx context.Context, files kptpkg.Files) (render.Result, error)
 	// EnforceGates refuses to propose and to approve what is not ready.
 	EnforceGates bool
 	// Clock tells when a revision is published.
@@ -56,8 +56,8 @@ type Store struct {
 
 // New returns a Store.
 func New(c Config) (*Store, error) {
-	if c.Content == nil || c.Evaluate == nil || c.Clock == nil || c.Space == nil {
-		return nil, errors.New("space, content, evaluation and clock are needed")
+	if c.Content == nil || c.Render == nil || c.Clock == nil || c.Space == nil {
+		return nil, errors.New("space, content, rendering and clock are needed")
 	}
 	if c.Reached == nil {
 		c.Reached = func(string) {}

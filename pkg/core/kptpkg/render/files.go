@@ -26,10 +26,10 @@ type source struct {
 	wide  bool
 }
 
-// document is an object as it was read: text is how it is written without what no function sees.
+// document is an object as it was read. print tells whether a function has changed it: that is cheaper than to write it twice.
 type document struct {
 	index int
-	text  string
+	print fingerprint
 }
 
 // read reads the objects of all files. A file with documents that are no objects is left alone.
@@ -75,11 +75,7 @@ func (r *renderer) readFile(name string) error {
 		if version == "" || kind == "" {
 			return fmt.Errorf("document %d is no object: it has only one of apiVersion and kind", i+1)
 		}
-		text, err := node.String()
-		if err != nil {
-			return err
-		}
-		d := &document{index: i, text: text}
+		d := &document{index: i, print: fingerprintOf(node)}
 		s.documents = append(s.documents, d)
 		objects = append(objects, &object{Item: item, pkg: r.files.PackageOf(name), origin: d})
 	}
@@ -197,15 +193,12 @@ func (r *renderer) writeFile(name string, objects []*object) (string, error) {
 	changed := len(objects) != len(s.documents)
 	parts := make([]string, 0, len(objects))
 	for i, o := range objects {
-		text, err := o.Node.String()
-		if err != nil {
-			return "", err
-		}
-		same := o.origin != nil && o.origin.text == text && slices.Contains(s.documents, o.origin)
+		same := o.origin != nil && o.origin.print == fingerprintOf(o.Node) && slices.Contains(s.documents, o.origin)
 		if same && s.parts != nil {
 			parts = append(parts, s.parts[o.origin.index])
 		} else {
-			if text, err = s.encode(name, o.Node); err != nil {
+			text, err := s.encode(name, o.Node)
+			if err != nil {
 				return "", err
 			}
 			parts = append(parts, text)
