@@ -223,7 +223,7 @@ func TestReleaseIsSpent(t *testing.T) {
 		if len(in.overflow) == 0 {
 			t.Fatal("there is no overflow")
 		}
-		in.valve.Percent, in.valve.Clusters = 50, -1
+		in.valve.Percent, in.valve.Count = 50, -1
 		in.valve.Release = "token"
 		change(in)
 		return in

@@ -3,15 +3,14 @@ package binding
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/valve"
 )
 
 // The safety valve stands between what a policy asks for and its Binding. A change that would take everything from more than half
@@ -19,68 +18,20 @@ import (
 // emptied, a Namespace or a CustomResourceDefinition that was deleted. Such a change waits as a whole until somebody releases it.
 // What users delete one by one is never held.
 
-const (
-	// fewest is the number of clusters below which nothing is held: a few are soon set right.
-	fewest = 10
-	// half is the default of Limit.
-	half = 50
-)
+// fewest is the number of clusters below which nothing is held: a few are soon set right.
+const fewest = 10
 
 // Valve says how a policy wants to be held.
 type Valve struct {
-	// Off: nothing is held.
-	Off bool
-	// Percent is how many of a policy's clusters, in percent, a change may empty; Clusters, if it is not negative, how many.
-	Percent, Clusters int
-	// Release is the token of the change that is released, "" for none.
-	Release string
-	// Begun is what was released by that token, of a change that may be half done; nil if nothing was.
+	valve.Limits
+	// Begun is what was released by the token in Release, of a change that may be half done; nil if nothing was.
 	Begun *Loss
 }
 
 // ParseValve reads the annotations of a policy. What cannot be read is told, each by its annotation, and counts as not there.
 func ParseValve(annotations map[string]string) (Valve, []string) {
-	v := Valve{Percent: half, Clusters: -1, Release: strings.TrimSpace(annotations[controlv1alpha1.AnnotationReleaseHeld])}
-	var mistakes []string
-	if text, ok := annotations[controlv1alpha1.AnnotationSafetyValve]; ok {
-		switch strings.TrimSpace(text) {
-		case "off":
-			v.Off = true
-		case "on":
-		default:
-			mistakes = append(mistakes, fmt.Sprintf("metadata.annotations[%s]: %q must be on or off; it is on", controlv1alpha1.AnnotationSafetyValve, text))
-		}
-	}
-	if text, ok := annotations[controlv1alpha1.AnnotationMaxRemoval]; ok {
-		if err := v.parseLimit(strings.TrimSpace(text)); err != nil {
-			mistakes = append(mistakes, fmt.Sprintf("metadata.annotations[%s]: %q %s; the limit is %d%%", controlv1alpha1.AnnotationMaxRemoval, text, err, half))
-		}
-	}
-	return v, mistakes
-}
-
-func (v *Valve) parseLimit(text string) error {
-	digits, percent := strings.CutSuffix(text, "%")
-	n, err := strconv.Atoi(digits)
-	switch {
-	case err != nil || n < 0:
-		return errors.New("must be a number of clusters, or a percentage such as 80%")
-	case percent && n > 100:
-		return errors.New("is more than 100%")
-	case percent:
-		v.Percent = n
-	default:
-		v.Clusters = n
-	}
-	return nil
-}
-
-// allows tells whether a change may empty so many of the clusters.
-func (v *Valve) allows(emptied, clusters int) bool {
-	if v.Clusters >= 0 {
-		return emptied <= v.Clusters
-	}
-	return emptied*100 <= v.Percent*clusters
+	limits, mistakes := valve.Parse(annotations, "clusters")
+	return Valve{Limits: limits}, mistakes
 }
 
 // Loss is what a change would take away.
@@ -129,7 +80,7 @@ func (v *Valve) Hold(change Change) (spec controlv1alpha1.BindingSpec, held, rel
 		return *change.Wanted, nil, nil
 	}
 	loss := change.loss()
-	if loss == nil || v.allows(len(loss.Clusters), loss.Of) {
+	if loss == nil || v.Allow(len(loss.Clusters), loss.Of) {
 		return *change.Wanted, nil, nil
 	}
 	if v.releases(loss) {

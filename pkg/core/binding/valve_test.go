@@ -11,6 +11,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/valve"
 )
 
 // specOf returns a spec with these ConfigMaps in the namespace web, and clusters c00, c01, ….
@@ -109,7 +110,7 @@ func TestValve(t *testing.T) {
 // TestReleaseOfWhatIsLeft: a change that was released and is half done goes on; more than was released does not.
 func TestReleaseOfWhatIsLeft(t *testing.T) {
 	hold := func(begun *binding.Loss, stored, wanted *controlv1alpha1.BindingSpec) (held, released *binding.Loss) {
-		valve := binding.Valve{Percent: 50, Clusters: -1, Begun: begun}
+		valve := binding.Valve{Limits: valve.Limits{Percent: 50, Count: -1}, Begun: begun}
 		if begun != nil {
 			valve.Release = begun.Token
 		}

@@ -115,7 +115,11 @@ func (e *Expression) Evaluate(variables map[string]any) (value ref.Val, cost uin
 	}
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
-		return nil, e.limit, fmt.Errorf("the evaluation costs more than the limit of %d, which is that of Kubernetes: look at fewer elements, or nest fewer loops", e.limit)
+		whose := ""
+		if e.limit == EvaluationLimit {
+			whose = ", which is that of Kubernetes"
+		}
+		return nil, e.limit, fmt.Errorf("the evaluation costs more than the limit of %d%s: look at fewer elements, or nest fewer loops", e.limit, whose)
 	}
 	if err != nil {
 		return nil, cost, errors.New(OneLine(err.Error()))

@@ -1,0 +1,75 @@
+package variant_test
+
+import (
+	"fmt"
+	"testing"
+
+	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
+	"github.com/starlinghq/starling/pkg/core/variant"
+)
+
+// Run with: go test -run '^$' -bench . -count 6 ./pkg/core/variant | bin/tools/benchstat /dev/stdin
+
+const tenExpressions = `
+spec:
+  upstream: {repo: example-repo, package: foo, revision: v1}
+  targets:
+  - repositorySelector: {matchLabels: {env: prod}}
+    template:
+      downstream: {repoExpr: "repoDefault", packageExpr: "packageDefault + '-' + target.labels.region"}
+      labelExprs:
+      - {key: org, valueExpr: "repository.labels['org']"}
+      - {keyExpr: "'cluster-' + target.name", valueExpr: "target.name"}
+      annotationExprs: [{key: note, valueExpr: "target.annotations[?'note'].orValue('none')"}]
+      packageContext:
+        dataExprs: [{key: region, valueExpr: "repository.labels.region"}]
+        removeKeyExprs: ["'old-' + target.name"]
+      injectors: [{nameExpr: "repository.labels['region'] + '-endpoints'"}]
+      pipeline: {mutators: [{image: set-namespace:v0.4.1, configMapExprs: [{key: namespace, valueExpr: "upstream.name.replace('.', '-')"}]}]}
+`
+
+func targets(tb testing.TB, n int) *variant.SetInput {
+	tb.Helper()
+	in := setInput(tb, named(parse[configv1alpha2.PackageVariantSet](tb, tenExpressions)))
+	in.Repositories = nil
+	for i := range n {
+		in.Repositories = append(in.Repositories, variant.Repository{
+			Metadata: object(fmt.Sprintf("cluster-%05d", i), "env", "prod", "org", "hr", "region", fmt.Sprintf("region-%d", i%7)),
+		})
+	}
+	return in
+}
+
+// BenchmarkPlanSet is a set of n targets with ten expressions: when nothing is there yet, and when everything is as it should be.
+func BenchmarkPlanSet(b *testing.B) {
+	for _, n := range []int{100, 1000, 5000} {
+		in := targets(b, n)
+		b.Run(fmt.Sprintf("new/targets=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if plan := variant.PlanSet(in); len(plan.Create) != n {
+					b.Fatal(summary(plan))
+				}
+			}
+		})
+		there := *in
+		there.Variants = variant.PlanSet(in).Create
+		b.Run(fmt.Sprintf("unchanged/targets=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if plan := variant.PlanSet(&there); len(plan.Create)+len(plan.Update)+len(plan.Delete) != 0 {
+					b.Fatal(summary(plan))
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	set := parse[configv1alpha2.PackageVariantSet](b, tenExpressions)
+	for b.Loop() {
+		if _, wrong := variant.Compile(&set.Spec); len(wrong) > 0 {
+			b.Fatal(wrong)
+		}
+	}
+}
