@@ -85,6 +85,8 @@ type Controller struct {
 	since map[objref.Ref]arrival
 	// due tells when the status of an object in several clusters is made anew at the earliest.
 	due map[objref.Ref]time.Time
+	// contests are objects that somebody else writes as well.
+	contests map[objref.Ref]contest
 	// troubles are what was told of objects.
 	troubles map[objref.Ref]string
 	// barred are objects that may not be patched, and until when that is believed.
@@ -113,6 +115,7 @@ func New(config Config) (*Controller, error) {
 		since:   map[objref.Ref]arrival{},
 
 		due:      map[objref.Ref]time.Time{},
+		contests: map[objref.Ref]contest{},
 		troubles: map[objref.Ref]string{},
 		barred:   map[barred]time.Time{},
 	}, nil
@@ -156,8 +159,14 @@ func (c *Controller) OnChange(resource dynwatch.Resource, before, after metav1.O
 		obj = before
 	}
 	ref := objref.New(resource.GroupResource(), obj.GetNamespace(), obj.GetName())
+	if before != nil && after != nil && newer(before.GetResourceVersion(), after.GetResourceVersion()) {
+		c.doubt(ref) // versions go back when a WDS is restored, and only then
+	}
 	if (labelled(before) || labelled(after) || c.holds(ref)) && !c.isOwn(ref, after) {
-		c.queue.Add(ref)
+		c.mu.Lock()
+		wait := c.pause(ref)
+		c.mu.Unlock()
+		c.queue.AddAfter(ref, wait) // at once, but in a contest
 	}
 }
 
@@ -180,6 +189,7 @@ func (c *Controller) OnStopped(resource dynwatch.Resource) {
 	maps.DeleteFunc(c.held, func(ref objref.Ref, _ held) bool { return gone(ref) })
 	maps.DeleteFunc(c.waiting, func(ref objref.Ref, _ struct{}) bool { return gone(ref) })
 	maps.DeleteFunc(c.due, func(ref objref.Ref, _ time.Time) bool { return gone(ref) })
+	maps.DeleteFunc(c.contests, func(ref objref.Ref, _ contest) bool { return gone(ref) })
 	maps.DeleteFunc(c.since, func(ref objref.Ref, _ arrival) bool { return gone(ref) })
 	maps.DeleteFunc(c.barred, func(of barred, _ time.Time) bool { return of.resource == resource.GroupResource() })
 	for ref := range c.troubles {
@@ -195,7 +205,7 @@ func (c *Controller) OnReport(key reports.Key) {
 	if _, ok := c.since[key.Ref]; !ok {
 		c.since[key.Ref] = arrival{at: c.config.Clock.Now(), cluster: key.Cluster}
 	}
-	wait := c.due[key.Ref].Sub(c.config.Clock.Now())
+	wait := max(c.due[key.Ref].Sub(c.config.Clock.Now()), c.pause(key.Ref))
 	c.mu.Unlock()
 	c.queue.AddAfter(key.Ref, wait) // at once, if that is over
 }

@@ -30,7 +30,9 @@ type held struct {
 	// whole tells that the status is known too; otherwise just the labels are.
 	whole           bool
 	uid             types.UID
-	resourceVersion string
+	resourceVersion string // "" while a write is under way, or failed
+	// writer is who wrote the object last besides us, where it was read.
+	writer string
 }
 
 // sync makes the object hold what it should.
@@ -97,6 +99,7 @@ func (c *Controller) decide(ref objref.Ref, now corestatus.Source) corestatus.De
 // What the WDS refuses to hold of a status is left as it is there, field by field, and the rest is returned: so the status stays
 // valid, whatever rules the WDS has. The user is told.
 func (c *Controller) act(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, obj metav1.Object, decision corestatus.Decision) error {
+	before := c.heldOf(ref)
 	now, read, err := c.view(ctx, resource, ref, obj, decision.Action)
 	if apierrors.IsNotFound(err) {
 		c.forget(ref)
@@ -121,8 +124,9 @@ func (c *Controller) act(ctx context.Context, resource dynwatch.Resource, ref ob
 		case err != nil:
 			return err
 		}
-		c.troubled(ctx, ref, left.text(ref))
 		c.remember(ref, after, decision)
+		contested := c.contested(ref, now.writer, wrote && read && before.whole && before.same(after))
+		c.troubled(ctx, ref, both(left.text(ref), contested))
 		c.returned(ref, wrote)
 		return nil
 	}
@@ -142,7 +146,7 @@ func (c *Controller) carry(ctx context.Context, resource dynwatch.Resource, ref 
 				continue
 			}
 		}
-		c.forgetHeld(ref) // a step that fails leaves us not knowing
+		c.doubt(ref) // a step that fails leaves us not knowing
 		answer, err := c.write(ctx, resource, ref, step, now.resourceVersion)
 		if err != nil {
 			return now, wrote, err
@@ -179,10 +183,8 @@ func (c *Controller) remember(ref objref.Ref, now held, decision corestatus.Deci
 // view returns what the object holds: from memory if it has not changed since, otherwise it is read; of an object whose status is
 // left alone just the labels.
 func (c *Controller) view(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, obj metav1.Object, action corestatus.Action) (now held, read bool, err error) {
-	c.mu.Lock()
-	now, ok := c.held[ref]
-	c.mu.Unlock()
-	current := ok && now.uid == obj.GetUID() && !newer(obj.GetResourceVersion(), now.resourceVersion)
+	now = c.heldOf(ref)
+	current := now.resourceVersion != "" && now.uid == obj.GetUID() && !newer(obj.GetResourceVersion(), now.resourceVersion)
 	labels := now.Labels
 	if !current {
 		labels = corestatus.OwnLabels(obj.GetLabels())
@@ -203,6 +205,7 @@ func (c *Controller) view(ctx context.Context, resource dynwatch.Resource, ref o
 		whole:           true,
 		uid:             whole.GetUID(),
 		resourceVersion: whole.GetResourceVersion(),
+		writer:          otherWriter(whole),
 	}, true, nil
 }
 
@@ -273,10 +276,21 @@ func (c *Controller) holds(ref objref.Ref) bool {
 	return ok
 }
 
-func (c *Controller) forgetHeld(ref objref.Ref) {
+// heldOf returns what is remembered of the object, the zero value for nothing.
+func (c *Controller) heldOf(ref objref.Ref) held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.held, ref)
+	return c.held[ref]
+}
+
+// doubt notes that it is not known what the object holds. What was returned last stays known.
+func (c *Controller) doubt(ref objref.Ref) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now, ok := c.held[ref]; ok {
+		now.resourceVersion = ""
+		c.held[ref] = now
+	}
 }
 
 // forget drops everything that is remembered of an object that has no returned status any more.
@@ -287,6 +301,7 @@ func (c *Controller) forget(ref objref.Ref) {
 	delete(c.waiting, ref)
 	delete(c.since, ref)
 	delete(c.due, ref)
+	delete(c.contests, ref)
 }
 
 // returned notes that all reports were dealt with, and by a write or not.
