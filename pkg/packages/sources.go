@@ -81,7 +81,7 @@ func (s *Store) clone(ctx context.Context, pr *porchv1alpha1.PackageRevision, fr
 		return nil, invalid(pr.Name, fmt.Sprintf("the upstream %s: %v", upstream.Name, err))
 	}
 	return &source{
-		draft:   draft{files: merge.AddMergeComments(files)},
+		draft:   draft{files: s.marks.add(upstream.Content.Digest, files)},
 		content: storev1alpha1.Content{Base: upstream.Content.Digest, Upstream: upstream.Name, UpstreamDigest: upstream.Content.Digest},
 		needs:   []string{upstream.Content.Digest},
 	}, nil

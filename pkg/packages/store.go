@@ -52,6 +52,7 @@ type Store struct {
 	configs  rest.Interface
 	codec    runtime.ParameterCodec
 	metadata metadata.Interface
+	marks    marks
 }
 
 // New returns a Store.
