@@ -70,12 +70,18 @@ func (d *draft) create(ctx context.Context, client *Client) error {
 		return err
 	}
 	for _, c := range created.Status.Conditions {
-		if c.Type == porchv1alpha1.ConditionPipelinePassed && c.Status == porchv1alpha1.ConditionFalse {
+		switch {
+		case c.Type == porchv1alpha1.ConditionPipelinePassed && c.Status == porchv1alpha1.ConditionFalse:
 			fmt.Fprintf(d.ErrOut, "Warning: the draft was not rendered: %s\n", cmp.Or(c.Message, c.Reason))
+		case c.Type == conditionMergeConflicts && c.Status == porchv1alpha1.ConditionTrue:
+			fmt.Fprintf(d.ErrOut, "Warning: changed here and upstream: %s\n", cmp.Or(c.Message, c.Reason))
 		}
 	}
 	return nil
 }
+
+// conditionMergeConflicts is what the server says of an upgrade that met changes on both sides.
+const conditionMergeConflicts = "MergeConflicts"
 
 func newInitCommand(o *Options) *cobra.Command {
 	var task porchv1alpha1.PackageInitTaskSpec
@@ -120,15 +126,15 @@ func newCloneCommand(o *Options) *cobra.Command {
 			Create a draft of a new package with the content of another one, which is its upstream from then on: "upgrade" brings newer
 			revisions of it.
 
-			SOURCE is the name of a published revision, a package in git (REPOSITORY.git/DIRECTORY@REF), or an image (oci://IMAGE). For
-			a new revision of a package that is there, use "copy".`),
+			SOURCE is the name of a published revision. It may also be a package in git (REPOSITORY.git/DIRECTORY@REF), if a Repository
+			of the namespace has imported it from there. For a new revision of a package that is there, use "copy".`),
 		Example: templates.Examples(`
 			# From a revision in another repository
 			kubectl starling package clone catalog.web.v1 web --repository edge
 
-			# From git
+			# By where it lies in git
 			kubectl starling package clone https://example.com/packages.git/web@v2 web --repository edge
-			kubectl starling package clone file:///srv/packages web --directory web --ref v2 --repository edge`),
+			kubectl starling package clone https://example.com/packages web --directory web --ref web/v2 --repository edge`),
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: o.completeRevisions(1, porchv1alpha1.LifecyclePublished),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -140,6 +146,9 @@ func newCloneCommand(o *Options) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if upstream, err = d.imported(cmd.Context(), client, upstream); err != nil {
+				return err
+			}
 			d.spec.PackageName = args[1]
 			d.spec.Tasks = []porchv1alpha1.Task{{Type: porchv1alpha1.TaskTypeClone, Clone: &porchv1alpha1.PackageCloneTaskSpec{Upstream: upstream}}}
 			return d.create(cmd.Context(), client)
@@ -147,10 +156,27 @@ func newCloneCommand(o *Options) *cobra.Command {
 	}
 	d = newDraft(o, cmd)
 	d.into(cmd)
-	cmd.Flags().StringVar(&flags.ref, "ref", "", "Branch, tag or commit in git.")
+	cmd.Flags().StringVar(&flags.ref, "ref", "", "Tag or commit in git (default the newest revision).")
 	cmd.Flags().StringVar(&flags.directory, "directory", "", "Directory of the package in git.")
 	cmd.Flags().StringVar(&flags.secret, "secret-ref", "", "Secret with the credentials for git.")
 	return cmd
+}
+
+// imported names the revision that a repository holds of a package in git. What none holds is left to the server, which says what to do.
+func (d *draft) imported(ctx context.Context, client *Client, upstream porchv1alpha1.UpstreamPackage) (porchv1alpha1.UpstreamPackage, error) {
+	if upstream.Git == nil {
+		return upstream, nil
+	}
+	p := d.progress("looking for %s", upstream.Git.Repo)
+	defer p.stop()
+	all, err := client.List(ctx, "", "")
+	if err != nil {
+		return upstream, err
+	}
+	if found := all.FromGit(upstream.Git); found != nil {
+		return porchv1alpha1.UpstreamPackage{UpstreamRef: &porchv1alpha1.PackageRevisionRef{Name: found.Name}}, nil
+	}
+	return upstream, nil
 }
 
 func newCopyCommand(o *Options) *cobra.Command {

@@ -478,3 +478,20 @@ func TestCreateChecksFirst(t *testing.T) {
 	wants(t, s, 1, []string{"init", "web"}, []string{`error: required flag(s) "repository" not set`})
 	wants(t, s, 1, []string{"clone", "oci://x", "web", "--repository", "edge", "--ref", "v1"}, []string{"is an image"})
 }
+
+// A package in git is cloned from the revision that a repository has imported; what none has is the server's to refuse.
+func TestCloneFromGit(t *testing.T) {
+	s := newServer(t)
+	s.add("catalog.web.v2", porchv1alpha1.LifecyclePublished, nil, func(r *porchv1alpha1.PackageRevision) {
+		r.Spec.Revision = 2
+		r.Status.SelfLock = &porchv1alpha1.Locator{Git: &porchv1alpha1.GitLock{Repo: "https://example.com/packages.git", Directory: "web", Ref: "web/v2", Commit: "c"}}
+	})
+	wants(t, s, 0, []string{"clone", "https://example.com/packages.git/web@v2", "web", "--repository", "edge"}, []string{"edge.web.v1 created"})
+	if got := s.revisions["edge.web.v1"].Spec.Tasks[0].Clone.Upstream; got.Git != nil || got.UpstreamRef == nil || got.UpstreamRef.Name != "catalog.web.v2" {
+		t.Errorf("cloned from %+v", got)
+	}
+	wants(t, s, 0, []string{"clone", "https://example.com/packages.git/web@v3", "shop", "--repository", "edge"}, []string{"edge.shop.v1 created"})
+	if got := s.revisions["edge.shop.v1"].Spec.Tasks[0].Clone.Upstream; got.Git == nil || got.Git.Ref != "v3" {
+		t.Errorf("cloned from %+v", got)
+	}
+}

@@ -100,6 +100,10 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		s.list(w, r)
 		return
 	}
+	if len(parts) == 1 {
+		s.create(w, r)
+		return
+	}
 	name := parts[1]
 	if s.revisions[name] == nil {
 		s.answer(w, http.StatusNotFound, status(http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("packagerevisions.porch.kpt.dev %q not found", name)))
@@ -127,6 +131,14 @@ func (s *server) list(w http.ResponseWriter, r *http.Request) {
 		list.Items = append(list.Items, *revision)
 	}
 	s.answer(w, http.StatusOK, list)
+}
+
+func (s *server) create(w http.ResponseWriter, r *http.Request) {
+	var wanted porchv1alpha1.PackageRevision
+	s.read(r, &wanted)
+	wanted.Name = lifecycle.Name(wanted.Spec.RepositoryName, wanted.Spec.PackageName, wanted.Spec.WorkspaceName)
+	s.revisions[wanted.Name] = &wanted
+	s.answer(w, http.StatusCreated, wanted)
 }
 
 func (s *server) update(w http.ResponseWriter, r *http.Request, name string, approval bool) {

@@ -114,6 +114,30 @@ func TestFromDraftToUpgrade(t *testing.T) {
 	}
 }
 
+// What was changed on both sides is said when the draft is made, and then stands in its diff.
+func TestUpgradeWithConflicts(t *testing.T) {
+	a := newAuthor(t)
+	a.publish("catalog", "web", kptpkg.Files{"deployment.yaml": deployment})
+	a.ok("clone", "catalog.web.v1", "web", "--repository", "edge")
+	for revision, image := range map[string]string{"edge.web.v1": "mine", "catalog.web.v2": "theirs"} {
+		if revision == "catalog.web.v2" {
+			a.ok("copy", "catalog.web.v1")
+		}
+		a.ok("pull", revision, a.folder(revision))
+		a.edit(revision+"/deployment.yaml", "web:1", "web:"+image)
+		a.ok("push", a.folder(revision))
+		a.ok("propose", revision)
+		a.ok("approve", revision)
+	}
+	a.fails(0, []string{"upgrade", "edge.web.v1", "--workspace", "v2"}, "edge.web.v2 created", "Warning: changed here and upstream: ", "deployment.yaml")
+	a.fails(1, []string{"diff", "edge.web.v2"}, "web:mine", "web:theirs")
+	a.fails(1, []string{"upgrade", "edge.web.v1", "--workspace", "v3", "--strategy", "fast-forward"}, "Error from server")
+	a.fails(1, []string{"upgrade", "edge.web.v2"}, "error: edge.web.v2 is Draft; only what is Published can be upgraded")
+	a.fails(1, []string{"upgrade", "edge.web.v1", "--revision", "v7"}, `package web of repository catalog has no published revision "v7"; there are v2, v1`)
+	// Where no repository has imported a package from, the server says what to do.
+	a.fails(1, []string{"clone", "https://example.com/packages.git/db@v1", "db", "--repository", "edge"}, "make a Repository")
+}
+
 // What is not touched comes back byte for byte, through the server and its rendering.
 func TestBytesStay(t *testing.T) {
 	a := newAuthor(t)

@@ -197,3 +197,30 @@ func Sources(all Revisions) (names []string, elsewhere bool) {
 	slices.Sort(names)
 	return slices.Compact(names), elsewhere
 }
+
+// minCommit is how much of a commit must be given to name it.
+const minCommit = 7
+
+// FromGit returns the published revision that a repository holds of a directory in git at a tag or commit; the newest one if there are
+// several, or neither is given. It returns nil if no repository holds it.
+func (all Revisions) FromGit(from *porchv1alpha1.GitPackage) *porchv1alpha1.PackageRevision {
+	directory := strings.Trim(from.Directory, "/")
+	var found *porchv1alpha1.PackageRevision
+	for i := range all {
+		r := &all[i]
+		lock := gitLock(r.Status.SelfLock)
+		if lock == nil || r.Spec.Lifecycle != porchv1alpha1.LifecyclePublished || r.Spec.Revision < 1 ||
+			address(lock.Repo) != address(from.Repo) || strings.Trim(lock.Directory, "/") != directory {
+			continue
+		}
+		named := from.Ref == "" || lock.Ref == from.Ref || lock.Ref == directory+"/"+from.Ref ||
+			len(from.Ref) >= minCommit && strings.HasPrefix(lock.Commit, from.Ref)
+		if named && (found == nil || found.Spec.Revision < r.Spec.Revision) {
+			found = r
+		}
+	}
+	return found
+}
+
+// address is that of a repository, however its end is written.
+func address(repo string) string { return strings.TrimSuffix(strings.TrimRight(repo, "/"), ".git") }

@@ -170,3 +170,41 @@ func TestSources(t *testing.T) {
 		t.Errorf("%v, %t", names, elsewhere)
 	}
 }
+
+func TestFromGit(t *testing.T) {
+	held := func(name string, n int, repo, directory, ref, commit string) porchv1alpha1.PackageRevision {
+		r := revision(name, n)
+		r.Status.SelfLock = &porchv1alpha1.Locator{Git: &porchv1alpha1.GitLock{Repo: repo, Directory: directory, Ref: ref, Commit: commit}}
+		return r
+	}
+	const repo = "https://example.com/packages.git"
+	all := Revisions{
+		held("up.web.v1", 1, repo, "web", "web/v1", "0123456789abcdef"),
+		held("up.web.v3", 3, repo, "web", "web/v3", "3333333333333333"),
+		held("up.web.v2", 2, repo, "web", "web/v2", "2222222222222222"),
+		held("up.web.main", -1, repo, "web", "main", "4444444444444444"),
+		held("up.db.v1", 1, repo, "db", "db/v1", "0123456789abcdef"),
+		held("other.web.v1", 1, "https://example.com/other", "web", "web/v1", "5555555555555555"),
+		revision("edge.own.v1", 1),
+	}
+	tests := map[string]struct {
+		from porchv1alpha1.GitPackage
+		want string
+	}{
+		"a tag":             {porchv1alpha1.GitPackage{Repo: repo, Directory: "web", Ref: "web/v1"}, "up.web.v1"},
+		"a version":         {porchv1alpha1.GitPackage{Repo: repo, Directory: "/web/", Ref: "v2"}, "up.web.v2"},
+		"a commit":          {porchv1alpha1.GitPackage{Repo: repo, Directory: "db", Ref: "01234567"}, "up.db.v1"},
+		"too little of one": {porchv1alpha1.GitPackage{Repo: repo, Directory: "db", Ref: "0123"}, ""},
+		"the newest":        {porchv1alpha1.GitPackage{Repo: "https://example.com/packages/", Directory: "web"}, "up.web.v3"},
+		"a branch":          {porchv1alpha1.GitPackage{Repo: repo, Directory: "web", Ref: "main"}, ""},
+		"another address":   {porchv1alpha1.GitPackage{Repo: "https://example.com/other.git", Directory: "web", Ref: "v1"}, "other.web.v1"},
+		"nobody's":          {porchv1alpha1.GitPackage{Repo: "https://example.com/nobody", Directory: "web", Ref: "v1"}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got, _ := said(all.FromGit(&test.from), nil); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
