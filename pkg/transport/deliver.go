@@ -201,6 +201,9 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 		s.fights.over(key, nil, nil)
 		built := plan.Remove(site)
 		texts, _, err := s.do(ctx, key, p, built.Actions)
+		if err == nil {
+			err = s.nudgeOthers(ctx, built.Outdated)
+		}
 		leaving, failures := leavingTexts(built.Leaving)
 		s.record(key, outcome{errors: slices.Concat(texts, failures), heldBack: built.HeldBack, leaving: leaving, removed: p})
 		return again(site), err
@@ -218,6 +221,9 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 		actions = append(actions, plan.NudgeOf(work, plan.ReasonRetry))
 	}
 	texts, stale, err := s.do(ctx, key, p, actions)
+	if err == nil && !stale {
+		err = s.nudgeOthers(ctx, built.Outdated)
+	}
 	leaving, failures := leavingTexts(built.Leaving)
 	texts = slices.Concat(w.problems, texts, futile, failures)
 	claims, disputes := conflictTexts(built.Conflicts)

@@ -84,7 +84,7 @@ func (s *space) site(p *placement, mailbox string, works []*plan.Work) *plan.Sit
 	if d, _ := s.store.destination(mailbox); !d.Accepted {
 		return site
 	}
-	site.Awaited = s.awaited(p, mailbox, works)
+	site.Awaited, site.Copies = s.handOver(p, mailbox, works)
 	for ref, foreign := range s.store.contested(p, mailbox, works) {
 		stakes := stakesIn(ref, foreign)
 		if len(stakes) == 0 {
@@ -124,62 +124,6 @@ func share(desired *plan.Desired, site *plan.Site) *plan.Desired {
 			o.Object = object
 		}
 	})
-}
-
-// awaited returns the objects that leave the works of a Binding and that another one of ours is about to deliver there, with its
-// name: an object that passes from one policy to another, say. One that cannot deliver it, or has, is not waited for.
-func (s *space) awaited(p *placement, mailbox string, works []*plan.Work) map[objref.Ref]string {
-	_, listed := p.destinations[mailbox]
-	var leaving []objref.Ref
-	for _, work := range works {
-		for i := range work.Items {
-			ref := work.Items[i].Ref
-			if _, wanted := p.objects[ref]; !wanted || !listed || p.deleting {
-				leaving = append(leaving, ref)
-			}
-		}
-	}
-	if len(leaving) == 0 {
-		return nil
-	}
-	if owner, _ := s.owner(mailbox); owner != s {
-		return nil // the others deliver elsewhere
-	}
-	found := map[objref.Ref]string{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, ref := range leaving {
-		for name := range s.listed[ref] {
-			if first, ok := found[ref]; name != p.name && (!ok || name < first) && s.isToDeliver(name, ref, mailbox) {
-				found[ref] = name
-			}
-		}
-	}
-	return found
-}
-
-// isToDeliver tells whether a Binding is to deliver an object, and the cluster has not answered yet. It is called with the lock held.
-func (s *space) isToDeliver(name string, ref objref.Ref, mailbox string) bool {
-	p := s.placements[name]
-	switch {
-	case p == nil:
-		return true // it is being gathered
-	case p.deleting || p.hold.Holds(ref):
-		return false
-	}
-	object, ok := p.objects[ref]
-	_, listed := p.destinations[mailbox]
-	if !ok || !listed || !object.Known || object.Size() > s.config.Limits.Bytes {
-		return false
-	}
-	for _, work := range s.store.of(p.uid, mailbox) {
-		for i := range work.Items {
-			if item := &work.Items[i]; item.Ref == ref && !work.Deleting && item.State != plan.Pending && !item.Withdrawn {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // stakesIn returns the stakes that works have in an object.

@@ -251,7 +251,7 @@ func TestAwaited(t *testing.T) {
 			}
 			tc.ours.name, tc.ours.uid = "b", "uid"
 			works := []*plan.Work{{Mailbox: "edge", Items: []plan.Item{{Ref: settings}, {Ref: web}}}}
-			if got := s.awaited(tc.ours, "edge", works); len(got)+len(tc.want) > 0 && !maps.Equal(tc.want, got) {
+			if got, _ := s.handOver(tc.ours, "edge", works); len(got)+len(tc.want) > 0 && !maps.Equal(tc.want, got) {
 				t.Errorf("awaited %v, want %v", got, tc.want)
 			}
 		})

@@ -91,6 +91,8 @@ type Controller struct {
 	begun map[string]*corebinding.Loss
 	// unreadSince tells for policies of which something is unread since when.
 	unreadSince map[string]time.Time
+	// letsGoSince tells for policies that wait for others to take something over since when.
+	letsGoSince map[string]time.Time
 }
 
 // spec is a policy that the index was told of.
@@ -134,6 +136,7 @@ func New(config Config) (*Controller, error) {
 		settled:     map[string]settled{},
 		deleted:     map[string]types.UID{},
 		unreadSince: map[string]time.Time{},
+		letsGoSince: map[string]time.Time{},
 		begun:       map[string]*corebinding.Loss{},
 	}
 	c.inventory = newInventory(config.Inventories, config.Clock, c.onCluster, c.onInventories)

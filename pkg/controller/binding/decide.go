@@ -47,6 +47,8 @@ type input struct {
 	byItself, withOthers func(objref.Ref) bool
 	isUnread             func(schema.GroupResource) bool
 	unreadCluster        func(name string) bool
+	// takers are the policies that may take over what this one lets go; nil if it does not wait for any.
+	takers *takers
 	// waitSet and waitVersions are how long a write of the Bindings must wait.
 	waitSet, waitVersions time.Duration
 	now                   time.Time
@@ -68,6 +70,8 @@ type plan struct {
 	writes []bindingChange
 	// settled: the Bindings are what they should be and all is read.
 	settled bool
+	// waits: something stays until another policy has taken it over.
+	waits bool
 	// held is what the safety valve holds, and released what was held until it was released. spent tells that nothing is left that
 	// could be released: the annotation that did must not let the same accident through another time.
 	held, released *corebinding.Loss
@@ -110,17 +114,24 @@ func decide(in *input) *plan {
 	}
 	bindings := in.bindings()
 	stored := corebinding.Unite(specsOf(bindings))
-	spec := corebinding.Compute(corebinding.Input{
+	compute := corebinding.Input{
 		Selected: in.selected, Stored: stored, Unread: in.isUnread, UnreadCluster: in.unreadCluster,
-	})
+	}
+	if in.takers != nil {
+		compute.Awaits, compute.AwaitsCluster = in.takers.awaitsObject, in.takers.awaitsCluster
+	}
+	spec := corebinding.Compute(compute)
+	if p.waits = in.takers.waits(); p.waits {
+		p.after.at(lookForTakers)
+	}
 	if stored != nil {
 		spec, p.held, p.released = in.valve.Hold(corebinding.Change{Stored: stored, Wanted: &spec, Deleted: in.byItself, Going: in.withOthers})
 	}
 	changes, difference := divide(in, spec)
 	if difference == corebinding.Equal {
 		p.writes = annotated(in)
-		p.settled = len(in.unread) == 0 && p.held == nil && len(p.writes) == 0
-		p.spent = in.valve.Release != "" && len(in.unread) == 0 && p.held == nil
+		p.settled = len(in.unread) == 0 && p.held == nil && !p.waits && len(p.writes) == 0
+		p.spent = in.valve.Release != "" && len(in.unread) == 0 && p.held == nil && !p.waits
 		return p
 	}
 	wait := in.waitSet
@@ -135,7 +146,7 @@ func decide(in *input) *plan {
 		return p
 	}
 	p.writes = changes
-	p.spent = p.released != nil
+	p.spent = p.released != nil && !p.waits
 	return p
 }
 

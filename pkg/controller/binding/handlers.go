@@ -70,6 +70,7 @@ func (c *Controller) onPolicyDeleted(obj any) {
 	delete(c.specs, name)
 	delete(c.settled, name)
 	delete(c.unreadSince, name)
+	delete(c.letsGoSince, name)
 	delete(c.begun, name)
 	c.mu.Unlock()
 	c.pace.forget(name)

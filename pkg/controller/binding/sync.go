@@ -69,6 +69,7 @@ func (c *Controller) sync(ctx context.Context, name string) (time.Duration, erro
 		return c.deletePolicy(ctx, in)
 	}
 	p := decide(in)
+	c.noteTakers(name, in.takers, in.now)
 	done, err := c.act(ctx, in, p)
 	if err != nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
 		return 0, err
@@ -126,6 +127,7 @@ func (c *Controller) gather(name string) (in *input, ok bool, after time.Duratio
 		}
 	}
 	in.selected, ok = c.config.Index.Snapshot(name)
+	in.takers = c.takersOf(name, corebinding.Unite(specsOf(in.bindings())), in.now)
 	return in, ok, 0
 }
 
@@ -386,6 +388,9 @@ func (c *Controller) deletePolicy(ctx context.Context, in *input) (time.Duration
 			klog.FromContext(ctx).V(2).Info("BindingPolicy deleted")
 		}
 		return 0, ignoreNotFound(err)
+	}
+	if c.awaitsTakers(in, bindings) {
+		return lookForTakers, nil
 	}
 	var errs []error
 	for _, b := range bindings {

@@ -24,6 +24,10 @@ type Input struct {
 	Unread func(schema.GroupResource) bool
 	// UnreadCluster tells of a cluster that nothing is known of it because not every inventory was read since the start.
 	UnreadCluster func(name string) bool
+	// Awaits and AwaitsCluster tell whether an object, or a cluster, that is not selected any more stays until another policy has
+	// taken it over. Nil: none does.
+	Awaits        func(objref.Ref) bool
+	AwaitsCluster func(name string) bool
 }
 
 // Compute returns the spec that the Binding shall have, in the contract's order: objects by group, version, resource,
@@ -59,8 +63,9 @@ func Compute(in Input) controlv1alpha1.BindingSpec {
 		}
 		entries = append(entries, e)
 	}
+	leaving := in.leaving(stored)
 	for ref, e := range stored {
-		if isUnread(ref) {
+		if isUnread(ref) || leaving(ref) && in.Awaits(ref) {
 			entries = append(entries, e)
 		}
 	}
@@ -69,13 +74,45 @@ func Compute(in Input) controlv1alpha1.BindingSpec {
 	clusters := slices.Clone(in.Selected.Clusters)
 	if in.Stored != nil {
 		for _, destination := range in.Stored.Destinations {
-			if in.UnreadCluster(destination.ClusterID) {
+			_, selected := slices.BinarySearch(in.Selected.Clusters, destination.ClusterID)
+			if in.UnreadCluster(destination.ClusterID) || !selected && in.AwaitsCluster != nil && in.AwaitsCluster(destination.ClusterID) {
 				clusters = append(clusters, destination.ClusterID)
 			}
 		}
 	}
 	slices.Sort(clusters)
 	return assemble(entries, slices.Compact(clusters))
+}
+
+// leaving returns what tells whether a stored object is not selected any more; nothing is said to be if that does not matter.
+func (in *Input) leaving(stored map[objref.Ref]entry) func(objref.Ref) bool {
+	still := 0
+	for i := range in.Selected.Matches {
+		if _, ok := stored[in.Selected.Matches[i].Ref]; ok {
+			still++
+		}
+	}
+	if still == len(stored) || in.Awaits == nil {
+		return func(objref.Ref) bool { return false }
+	}
+	selected := make(map[objref.Ref]struct{}, len(in.Selected.Matches))
+	for i := range in.Selected.Matches {
+		selected[in.Selected.Matches[i].Ref] = struct{}{}
+	}
+	return func(ref objref.Ref) bool {
+		_, is := selected[ref]
+		return !is
+	}
+}
+
+// Refs returns the objects that a Binding lists; nil for no Binding.
+func Refs(spec *controlv1alpha1.BindingSpec) map[objref.Ref]struct{} {
+	stored := index(spec)
+	refs := make(map[objref.Ref]struct{}, len(stored))
+	for ref := range stored {
+		refs[ref] = struct{}{}
+	}
+	return refs
 }
 
 // sortEntries sorts in the contract's order.

@@ -133,6 +133,33 @@ func (x *Index) Asking(ref objref.Ref) []string {
 	return slices.Compact(names)
 }
 
+// Selecting returns the policies that select the object, sorted.
+func (x *Index) Selecting(ref objref.Ref) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	o := x.catalog.object(ref)
+	if o == nil {
+		return nil
+	}
+	names := make([]string, len(o.matches))
+	for i, m := range o.matches {
+		names[i] = m.policy.name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Destinations returns the clusters that a policy selects, sorted. They are shared: do not change them.
+func (x *Index) Destinations(name string) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.policies[name]
+	if p == nil {
+		return nil
+	}
+	return p.destinations()
+}
+
 // unite returns what is in either of two sorted lists, sorted. It changes neither; without a first it returns the second.
 func unite(isFirst bool, a, b []string) []string {
 	if !isFirst {

@@ -304,6 +304,15 @@ func (c *changes) take(j int) {
 	item := &c.work.Items[j]
 	c.removed = slices.Insert(c.removed, 0, Change{Op: OpRemove, At: j, Ref: item.Ref})
 	c.flagged = c.flagged || item.Options != (Options{})
+	c.outdates(item)
+}
+
+// outdates notes the work of another Binding that an item which goes may have outdated in the cluster.
+func (c *changes) outdates(item *Item) {
+	copied, ok := c.site.Copies[item.Ref]
+	if ok && !item.Observe && copied.Hash != item.Hash && !slices.Contains(c.plan.Outdated, copied.Work) {
+		c.plan.Outdated = append(c.plan.Outdated, copied.Work)
+	}
 }
 
 // insert puts the object before the first one that comes after it in order. What the work holds is in order, unless somebody

@@ -8,6 +8,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
 // Plan is what is to be done for one destination.
@@ -20,6 +21,9 @@ type Plan struct {
 	Conflicts []Conflict
 	// Leaving lists the objects that are not wanted any more and are being handed over to somebody else. Sorted.
 	Leaving []HandOver
+	// Outdated lists works of other Bindings of ours: they hold objects that leave with other content, which the cluster may have
+	// written last. Once the Actions are carried out they are to be nudged.
+	Outdated []*Work
 	// HeldBack counts the objects that are not as they are wanted because they are held.
 	HeldBack int
 	// TooLarge lists the objects that fit into no work. What works hold of them is held as it is. Sorted.
@@ -47,6 +51,14 @@ type Site struct {
 	// Awaited are objects that another Binding of ours is about to deliver, with its name. What leaves the works of this one stays
 	// until it has: the cluster would delete the object in between.
 	Awaited map[objref.Ref]string
+	// Copies are those of objects in the works, or of some of them, that works of other Bindings of ours hold there.
+	Copies map[objref.Ref]Copy
+}
+
+// Copy is an object in a work of another Binding of ours.
+type Copy struct {
+	Work *Work
+	Hash transform.Hash
 }
 
 // Remove plans to take everything out of the works of a site.

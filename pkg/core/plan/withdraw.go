@@ -51,6 +51,7 @@ func (c *changes) withdraw(j int) {
 	if item.Hash != object.Hash {
 		c.replaced = append(c.replaced, Change{Op: OpReplace, At: j, Ref: item.Ref, Object: object})
 		c.withdrawn = true
+		c.outdates(item)
 	}
 }
 

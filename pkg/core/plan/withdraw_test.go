@@ -139,3 +139,27 @@ func withdrawnIn(m *mailbox, ref objref.Ref) bool {
 	}
 	return true
 }
+
+// TestOutdated: what leaves outdates what others of ours deliver if it is not the same.
+func TestOutdated(t *testing.T) {
+	m := &mailbox{works: map[string]*plan.Work{}}
+	limits := packing.Limits{Count: 9, Bytes: 500}
+	run(t, m, plan.NewDesired([]plan.Object{object(settings, "1"), object(secret, "1"), object(role, "1")}, limits), "place")
+	m.report(every, plan.Applied)
+	same, other := &plan.Work{Name: "same"}, &plan.Work{Name: "other"}
+	site := m.site()
+	site.Copies = map[objref.Ref]plan.Copy{
+		settings: {Work: same, Hash: object(settings, "1").Hash},
+		secret:   {Work: other, Hash: object(secret, "2").Hash},
+		role:     {Work: other, Hash: object(role, "2").Hash},
+	}
+	for name, desired := range map[string][]plan.Object{"Some": {object(role, "1")}, "All": nil} {
+		p := plan.Build(plan.NewDesired(desired, limits), site)
+		if diff := cmp.Diff([]*plan.Work{other}, p.Outdated); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if p := plan.Build(plan.NewDesired([]plan.Object{object(settings, "1"), object(secret, "1"), object(role, "1")}, limits), site); p.Outdated != nil {
+		t.Errorf("nothing leaves, and %v is outdated", p.Outdated)
+	}
+}
