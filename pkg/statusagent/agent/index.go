@@ -124,9 +124,12 @@ func (x *index) setApplied(obj *workv1.AppliedManifestWork) []string {
 			changed = append(changed, x.release(obj.Name, ref))
 		}
 	}
-	for ref := range now.versions {
-		if _, already := before.versions[ref]; !already {
+	for ref, version := range now.versions {
+		switch was, already := before.versions[ref]; {
+		case !already:
 			changed = append(changed, x.hold(obj.Name, ref))
+		case was != version:
+			changed = append(changed, x.objects[ref].name) // it may have to be watched in another version
 		}
 	}
 	return changed

@@ -156,6 +156,21 @@ func TestIndexWanted(t *testing.T) {
 	}
 }
 
+// TestIndexTellsOfANewVersion: of an object that is applied in another version, since its kind is not served in the one before, nothing
+// would be reported any more.
+func TestIndexTellsOfANewVersion(t *testing.T) {
+	x := newIndex(corestatus.Excluded{})
+	x.setWork(aWork("w", "u1", 0))
+	x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1beta1", settings: "v1"}))
+	got := x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"}))
+	if diff := cmp.Diff([]string{corestatus.ReportName(nginx)}, got); diff != "" {
+		t.Errorf("concerned (-want +got):\n%s", diff)
+	}
+	if got := x.wanted(nil)[nginx.GroupResource()].Version; got != "v1" {
+		t.Errorf("watched in %s", got)
+	}
+}
+
 // TestIndexIsItsInputs: whatever came before, in whatever order, the index answers like one that was told only how things
 // are now.
 func TestIndexIsItsInputs(t *testing.T) {
