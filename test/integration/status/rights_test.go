@@ -181,6 +181,26 @@ func TestAgentMayNothingElseOnTheHub(t *testing.T) {
 	}
 }
 
+// TestManagerLeavesOtherAddOnsAlone: of what it does not call by its name the manager may write works, since those carry the add-on,
+// and remove reports; it creates nothing but add-ons and RoleBindings, which can bind the agents' rights only.
+func TestManagerLeavesOtherAddOnsAlone(t *testing.T) {
+	_, its, _ := fleet(t)
+	join(t, "rights3")
+	got := rights(t, its, managerConfig(its), "rights3")
+	maps.DeleteFunc(got, func(_, verbs string) bool { return verbs == "get list watch" })
+	want := map[string]string{
+		"rights3 workstatuses.control.kubestellar.io":                      "list delete",
+		"rights3 manifestworks.work.open-cluster-management.io":            "get list watch create patch delete",
+		"rights3 clustermanagementaddons.addon.open-cluster-management.io": "get list watch create",
+		"rights3 managedclusteraddons.addon.open-cluster-management.io":    "get list watch create",
+		"rights3 rolebindings.rbac.authorization.k8s.io":                   "create",
+		"rights3 certificatesigningrequests/approval.certificates.k8s.io":  "update",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rights of the manager (-want +got):\n%s", diff)
+	}
+}
+
 // TestAgentReadsInTheWEC: and does nothing else but renew its Lease.
 func TestAgentReadsInTheWEC(t *testing.T) {
 	_, _, wec := fleet(t)
