@@ -10,6 +10,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/runner"
 )
 
@@ -22,6 +23,7 @@ type options struct {
 	dirs        map[string]string
 	limits      packing.Limits
 	concurrency int
+	exclude     []string
 }
 
 // newOptions returns the defaults: fit for a fleet of a thousand clusters. API servers defend themselves.
@@ -33,6 +35,7 @@ func newOptions() *options {
 		itsLimits:   clusters.Options{QPS: 1000, Burst: 2000},
 		limits:      packing.Limits{Count: 512000, Bytes: 512000},
 		concurrency: 32,
+		exclude:     corestatus.DefaultExcludeKinds(),
 	}
 }
 
@@ -67,6 +70,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.limits.Count, "max-num-wrapped", o.limits.Count, "The largest number of objects in a ManifestWork.")
 	flags.IntVar(&o.limits.Bytes, "max-size-wrapped", o.limits.Bytes,
 		"The largest sum of the sizes of the objects in a ManifestWork, in bytes. OCM refuses more than 512000 unless told otherwise.")
+	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude, "Kinds that the agents do not report, each as Kind or Kind.group: as they were told. "+
+		"Objects of these count as healthy when they are applied.")
 	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "Writes under way at once in each ITS.")
 }
 
@@ -98,6 +103,9 @@ func (o *options) validate() error {
 	}
 	if o.limits.Bytes < 1 {
 		return fmt.Errorf("--max-size-wrapped must be at least 1, is %d", o.limits.Bytes)
+	}
+	if _, err := corestatus.ParseExcluded(o.exclude); err != nil {
+		return fmt.Errorf("--exclude-kinds: %w", err)
 	}
 	if err := o.wds.Validate("wds"); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/dynwatch"
 	"github.com/starlinghq/starling/pkg/runner"
@@ -99,6 +100,10 @@ func newController(o *options, wds *clusters.Space) (*transport.Controller, erro
 		}
 		spaces = append(spaces, transport.Space{Name: its.Name, Connect: connect(its.Name, options, o.wdsName, wds.UID)})
 	}
+	excluded, err := corestatus.ParseExcluded(o.exclude)
+	if err != nil {
+		return nil, err
+	}
 	return transport.New(transport.Config{
 		Bindings:         bindings,
 		CustomTransforms: customTransforms,
@@ -109,6 +114,7 @@ func newController(o *options, wds *clusters.Space) (*transport.Controller, erro
 		Pipeline:         transform.Standard(),
 		Limits:           o.limits,
 		Concurrency:      o.concurrency,
+		Excluded:         excluded,
 	})
 }
 

@@ -333,6 +333,7 @@ func (c *Controller) publish(name string, p *placement) {
 		delete(c.outcomes, name)
 		delete(c.published, name)
 		delete(c.unsettled, name)
+		delete(c.missing, name)
 		p = &placement{}
 	} else {
 		c.placements[name] = p

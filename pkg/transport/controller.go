@@ -22,6 +22,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/dynwatch"
 	"github.com/starlinghq/starling/pkg/logging"
@@ -48,6 +49,8 @@ type Config struct {
 	Limits packing.Limits
 	// Concurrency is the number of writes under way at once in each space, and of Bindings that are gathered at once.
 	Concurrency int
+	// Excluded are the kinds that agents do not report besides those without a status: nobody misses their reports.
+	Excluded corestatus.Excluded
 	// Clock tells the time; nil is the real one.
 	Clock clock.WithTicker
 }
@@ -100,6 +103,7 @@ type Controller struct {
 	outcomes   map[string]map[string]outcome      // what came of deliveries, by Binding and mailbox
 	published  map[string]publication             // what was last written to the status of Bindings
 	unsettled  map[string]time.Time               // since when Bindings have a status that is held back
+	missing    map[string]missing                 // since when reports are missing, by Binding
 
 	orphans orphans
 }
@@ -128,6 +132,7 @@ func New(config Config) (*Controller, error) {
 		outcomes:   map[string]map[string]outcome{},
 		published:  map[string]publication{},
 		unsettled:  map[string]time.Time{},
+		missing:    map[string]missing{},
 		orphans: orphans{
 			queue: newQueue[orphan](config.Clock, "transport-orphans"),
 			alive: map[types.UID]struct{}{}, found: map[*space]map[types.UID]struct{}{},

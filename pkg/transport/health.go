@@ -7,7 +7,6 @@ import (
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
-	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
 // Reports says what may be concluded from a report that is not there.
@@ -136,8 +135,32 @@ func (s *site) wellbeing(now time.Time) (w wellbeing) {
 	return w
 }
 
+// copyKey names an object in a mailbox.
+type copyKey struct {
+	mailbox string
+	ref     objref.Ref
+}
+
+// missing are the copies of which a report is missing, with since when.
+type missing map[copyKey]time.Time
+
+// missed returns since when a report is missing that is missing now, and notes it: by our clock, since that of a cluster may be
+// anywhere. Only what is found missing at the start has been so since it was applied, or a restart would take a problem back for a while.
+func (before missing) missed(now missing, key copyKey, applied, at time.Time, starting bool) time.Time {
+	since, known := before[key]
+	switch {
+	case known:
+	case starting && applied.Before(at):
+		since = applied
+	default:
+		since = at
+	}
+	now[key] = since
+	return since
+}
+
 func (s *site) judge(w *wellbeing, item *plan.Item, now time.Time) {
-	if !corestatus.Reports(item.Ref.GroupResource()) {
+	if !s.excluded.Reports(item.Ref.GroupResource()) {
 		w.healthy++ // to be there is all that it is for
 		return
 	}
@@ -152,7 +175,11 @@ func (s *site) judge(w *wellbeing, item *plan.Item, now time.Time) {
 	case s.reports != ReportsRead:
 		w.mute = append(w.mute, item.Ref.String())
 	default:
-		left := time.Unix(item.Since, 0).Add(reportPatience).Sub(now)
+		since := time.Unix(item.Since, 0)
+		if s.missed != nil {
+			since = s.missed(item.Ref, since)
+		}
+		left := since.Add(reportPatience).Sub(now)
 		if left <= 0 {
 			w.problems = append(w.problems, item.Ref.String()+": was applied, and the cluster does not report on it")
 			return

@@ -2,6 +2,8 @@ package transport
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
 var nginx = objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "nginx"}
@@ -80,6 +83,18 @@ func TestHealth(t *testing.T) {
 			want:    "False Unhealthy: 1 problems, see status.problems",
 			applied: "2/2", healthy: "1/2",
 			problems: []string{"a: deployments.apps web/nginx: was applied, and the cluster does not report on it"},
+		},
+		"Excluded": {
+			in: in(ReportsRead, func() site {
+				s := said(siteWith("a", both...), nil)
+				var err error
+				if s.excluded, err = corestatus.ParseExcluded([]string{"Deployment.apps"}); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}()),
+			want:    "True Healthy: 2 objects for 1 clusters",
+			applied: "2/2", healthy: "2/2",
 		},
 		"NobodyReports": {
 			in:      in(ReportsNone, said(siteWith("a", both...), nil)),
@@ -169,5 +184,47 @@ func TestReportsAreNewsOnce(t *testing.T) {
 	}
 	if !r.become(ReportsRead) || r.become(ReportsRead) || r.now() != ReportsRead {
 		t.Error("the state is not told once")
+	}
+}
+
+// TestMissingByOurClock: the clock of a cluster may be anywhere; how long a report is waited for is told by ours.
+func TestMissingByOurClock(t *testing.T) {
+	key := copyKey{"a", nginx}
+	for name, tc := range map[string]struct {
+		skew     time.Duration // of the cluster's clock
+		starting bool
+		want     map[time.Duration]string // seconds after it was applied
+	}{
+		"Same":               {want: map[time.Duration]string{0: "waits 30s", 10 * time.Second: "waits 20s", 30 * time.Second: "problem"}},
+		"AnHourAhead":        {skew: time.Hour, want: map[time.Duration]string{0: "waits 30s", 10 * time.Second: "waits 20s", 31 * time.Second: "problem"}},
+		"AnHourBehind":       {skew: -time.Hour, want: map[time.Duration]string{0: "waits 30s", 31 * time.Second: "problem"}},
+		"AfterARestart":      {skew: -time.Hour, starting: true, want: map[time.Duration]string{0: "problem", 5 * time.Second: "problem", 40 * time.Second: "problem"}},
+		"AheadAfterARestart": {skew: time.Hour, starting: true, want: map[time.Duration]string{0: "waits 30s", 31 * time.Second: "problem"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := missing{}
+			for _, after := range slices.Sorted(maps.Keys(tc.want)) {
+				at, current := now.Add(after), missing{}
+				s := siteWith("a", plan.Item{Ref: nginx, State: plan.Applied, Since: now.Add(tc.skew).Unix()})
+				s.wants = func(objref.Ref) bool { return true }
+				s.verdict = func(objref.Ref) (health.Verdict, bool) { return health.Verdict{}, false }
+				s.reports = ReportsRead
+				s.missed = func(ref objref.Ref, applied time.Time) time.Time {
+					return before.missed(current, copyKey{"a", ref}, applied, at, tc.starting && after < startUp)
+				}
+				w := s.wellbeing(at)
+				got := "problem"
+				if len(w.problems) == 0 {
+					got = "waits " + w.recheck.String()
+				}
+				if got != tc.want[after] {
+					t.Errorf("%s after it was applied: %s, want %s", after, got, tc.want[after])
+				}
+				before = current
+			}
+			if _, ok := before[key]; !ok {
+				t.Error("it is not remembered")
+			}
+		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
 // statusInterval is the least time between two writes of the status of one Binding: the answers of a fleet come one by one.
@@ -58,6 +59,7 @@ func (c *Controller) syncStatus(ctx context.Context, name string) (result, error
 		old = &last.status // the informer has not seen our last write yet
 	}
 	status, v := decideStatus(old, in)
+	c.noteMissing(name, in.missing)
 	if apiequality.Semantic.DeepEqual(*old, status) {
 		c.settle(name, now, true)
 		return result{after: v.recheck}, nil
@@ -86,6 +88,17 @@ func (c *Controller) syncStatus(ctx context.Context, name string) (result, error
 	delete(c.unsettled, name)
 	c.mu.Unlock()
 	return result{after: v.recheck}, nil
+}
+
+// noteMissing remembers since when reports are missing. One worker has the Binding.
+func (c *Controller) noteMissing(name string, now missing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(now) == 0 {
+		delete(c.missing, name)
+	} else {
+		c.missing[name] = now
+	}
 }
 
 // settling is how long a status that says that something is under way is held back: mostly it is done by then, and what is
@@ -120,6 +133,7 @@ type situation struct {
 	heldBack   []string // mailboxes that are not listed any more, and hold something held
 	problems   []string // of objects, whatever the destination, and of destinations that are not listed any more
 	sites      []site   // the destinations, sorted by name
+	missing    missing  // is filled while the sites are judged
 	now        time.Time
 }
 
@@ -141,6 +155,10 @@ type site struct {
 	wants   func(objref.Ref) bool
 	verdict func(objref.Ref) (health.Verdict, bool)
 	reports Reports
+	// excluded are kinds of which no reports are expected.
+	excluded corestatus.Excluded
+	// missed returns since when a report is missing, given since when the object is applied by the clock of the cluster.
+	missed func(ref objref.Ref, applied time.Time) time.Time
 	// unseen tells that something was written that the works do not show yet.
 	unseen bool
 }
@@ -160,11 +178,13 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 	}
 	in = situation{
 		generation: p.generation, deleting: p.deleting, problems: slices.Clone(p.problems), mistakes: p.mistakes,
-		hold: c.holdingOf(p), now: now,
+		hold: c.holdingOf(p), now: now, missing: missing{},
 	}
 	c.mu.Lock()
 	outcomes := maps.Clone(c.outcomes[binding.Name])
+	missingBefore := c.missing[binding.Name]
 	c.mu.Unlock()
+	starting := now.Before(c.started.Add(startUp))
 	for mailbox, o := range outcomes {
 		if _, listed := p.destinations[mailbox]; !listed {
 			for _, text := range o.errors {
@@ -187,7 +207,7 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 	}
 	in.objects = p.desired.Len()
 	for _, name := range slices.Sorted(maps.Keys(p.destinations)) {
-		s := site{name: name, outcome: outcomes[name], wants: p.desired.Wants}
+		s := site{name: name, outcome: outcomes[name], wants: p.desired.Wants, excluded: c.config.Excluded}
 		s.known = s.desired == p.desired
 		owner, sure := c.owner(name)
 		switch {
@@ -195,6 +215,9 @@ func (c *Controller) gatherStatus(binding *controlv1alpha1.Binding, now time.Tim
 			s.known = s.known && !owner.outdated(p, name, s.properties)
 			s.reports = owner.reports.now()
 			s.verdict = func(ref objref.Ref) (health.Verdict, bool) { return owner.reports.of(name, ref) }
+			s.missed = func(ref objref.Ref, applied time.Time) time.Time {
+				return missingBefore.missed(in.missing, copyKey{name, ref}, applied, now, starting)
+			}
 			s.unseen = owner.expected.unmet(Key{Binding: p.name, Mailbox: name}, owner.store.of(p.uid, name), now)
 			// Looked up anew: a delivery may have met its expectation with newer works than those.
 			for _, work := range owner.store.of(p.uid, name) {

@@ -17,22 +17,6 @@ func DefaultExcludeKinds() []string {
 	}
 }
 
-// Reports tells whether a delivered object of that resource is expected to have a WorkStatus that tells how it does, if agents
-// exclude what they exclude by default. If not, all that can be known of the object is that it is applied, and nothing is
-// missing when it is not reported.
-func Reports(gr schema.GroupResource) bool {
-	if !hasStatus(gr) {
-		return false
-	}
-	switch gr.Group {
-	case "":
-		return gr.Resource != "configmaps" && gr.Resource != "secrets" && gr.Resource != "serviceaccounts"
-	case "rbac.authorization.k8s.io":
-		return false
-	}
-	return true
-}
-
 // hasStatus tells whether objects of that resource may have a .status. Of Kubernetes' own resources it is known; custom
 // resources and those of other API servers are taken to have one.
 func hasStatus(gr schema.GroupResource) bool {
@@ -90,6 +74,10 @@ func (e Excluded) Resource(gr schema.GroupResource) bool {
 	_, ok := e.resources[gr]
 	return ok
 }
+
+// Reports tells whether a delivered object of that resource is expected to have a WorkStatus that tells how it does. If not, all
+// that can be known of the object is that it is applied, and nothing is missing when it is not reported.
+func (e Excluded) Reports(gr schema.GroupResource) bool { return hasStatus(gr) && !e.Resource(gr) }
 
 // Kind tells whether objects of that kind are excluded.
 func (e Excluded) Kind(gk schema.GroupKind) bool {

@@ -58,7 +58,7 @@ func TestReports(t *testing.T) {
 		"configmaps": false, "secrets": false, "serviceaccounts": false, "endpoints": false, "networkpolicies.networking.k8s.io": false,
 		"ingresses.networking.k8s.io": true, "priorityclasses.scheduling.k8s.io": false, "roles.rbac.authorization.k8s.io": false,
 	} {
-		if got := Reports(schema.ParseGroupResource(text)); got != want {
+		if got := (Excluded{}).Reports(schema.ParseGroupResource(text)); got != want {
 			t.Errorf("Reports(%s) = %t, want %t", text, got, want)
 		}
 	}
@@ -68,8 +68,17 @@ func TestReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	for gr := range excluded.resources {
-		if Reports(gr) {
+		if (Excluded{}).Reports(gr) {
 			t.Errorf("%s is excluded, and expected", gr)
+		}
+	}
+	// So is what somebody has them leave out.
+	if excluded, err = ParseExcluded([]string{"Widget.example.com"}); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"widgets.example.com": false, "widgets": true, "deployments.apps": true, "secrets": false} {
+		if got := excluded.Reports(schema.ParseGroupResource(text)); got != want {
+			t.Errorf("without Widgets, Reports(%s) = %t, want %t", text, got, want)
 		}
 	}
 }
