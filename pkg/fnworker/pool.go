@@ -138,6 +138,13 @@ func (p *Pool) do(ctx context.Context, call request) (response, error) {
 		return response{}, err
 	}
 	p.give(w)
+	if answer.Runaway {
+		image := call.Image
+		if answer.Rendering != nil && len(answer.Rendering.Results.Items) > 0 { // the one that ran last
+			image = answer.Rendering.Results.Items[len(answer.Rendering.Results.Items)-1].Image
+		}
+		return response{}, &KilledError{image, answer.Error}
+	}
 	return answer, nil
 }
 

@@ -53,6 +53,7 @@ func rendered(files kptpkg.Files, running func(image string) error) (response, e
 	out := response{Rendering: &rendering{Results: result.Results}}
 	if err != nil {
 		out.Error = err.Error()
+		_, out.Runaway = errors.AsType[*functions.RunawayError](err)
 		_, out.Rendering.Package = errors.AsType[*render.PackageError](err)
 		return out, nil
 	}

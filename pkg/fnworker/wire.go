@@ -41,6 +41,8 @@ type response struct {
 	Results []functions.Result `json:"results,omitempty"`
 	Stderr  string             `json:"stderr,omitempty"`
 	Error   string             `json:"error,omitempty"`
+	// Runaway says that the error is that a function was stopped.
+	Runaway bool `json:"runaway,omitempty"`
 
 	// Rendering is the answer for a package.
 	Rendering *rendering `json:"rendering,omitempty"`

@@ -1,6 +1,7 @@
 package fnworker
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -95,6 +96,7 @@ func run(call request) response {
 	out := response{Results: made.Results, Stderr: made.Stderr}
 	if err != nil {
 		out.Error = err.Error()
+		_, out.Runaway = errors.AsType[*functions.RunawayError](err)
 		return out
 	}
 	if out.Items, err = encode(made.Items); err != nil {

@@ -3,6 +3,7 @@ package packageserver
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -47,6 +48,7 @@ func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 	}
 	codecs := serializer.NewCodecFactory(scheme)
 	config := genericapiserver.NewRecommendedConfig(codecs)
+	config.Serializer = textOnly{codecs}
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	config.RequestTimeout = c.RequestTimeout
 	config.MaxRequestBodyBytes = c.MaxRequest
@@ -82,6 +84,7 @@ func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 	}
 	revisions := newRevisions(c.Store, c.Done)
 	group := genericapiserver.NewDefaultAPIGroupInfo(porchv1alpha1.GroupName, scheme, runtime.NewParameterCodec(scheme), codecs)
+	group.NegotiatedSerializer = textOnly{codecs}
 	group.VersionedResourcesStorageMap[porchv1alpha1.GroupVersion.Version] = map[string]rest.Storage{
 		"packagerevisions":          revisions,
 		"packagerevisions/approval": &approval{revisions},
@@ -92,4 +95,15 @@ func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 		return nil, fmt.Errorf("install %s: %w", porchv1alpha1.GroupVersion, err)
 	}
 	return server, nil
+}
+
+// textOnly offers no protobuf: our kinds have no such form, and who prefers it, as the namespace controller does, would be sent an error
+// instead of JSON.
+type textOnly struct{ runtime.NegotiatedSerializer }
+
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
+func (s textOnly) SupportedMediaTypes() []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
+		return info.MediaType == runtime.ContentTypeProtobuf
+	})
 }

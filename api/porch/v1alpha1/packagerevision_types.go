@@ -52,6 +52,8 @@ type PackageRevisionSpec struct {
 	// WorkspaceName tells the revisions of a package apart; it does not change.
 	WorkspaceName string `json:"workspaceName,omitempty"`
 	// Revision is 0 until the revision is published, then counts from 1. -1 is content of a main branch. Set by the server.
+	// +optional
+	// +kubebuilder:default=0
 	Revision int `json:"revision,omitempty"`
 	// Parent is deprecated.
 	Parent *ParentReference `json:"parent,omitempty"`

@@ -18,7 +18,8 @@ func TestKilledBetweenWrites(t *testing.T) {
 	e := newEnvironment(t)
 	ctx := t.Context()
 	for _, point := range packages.Points() {
-		name := strings.NewReplacer("/", "-").Replace(point)
+		name := strings.ReplaceAll(point, "/", "-")
+		kind, _, _ := strings.Cut(point, "/")
 		t.Run(name, func(t *testing.T) {
 			// A package with one published revision, and another on its way.
 			first := e.move(t, e.make(t, e.revision("upstream", name, "v1")), published)
@@ -28,11 +29,11 @@ func TestKilledBetweenWrites(t *testing.T) {
 			third.Spec.Tasks = []porchv1alpha1.Task{task(porchv1alpha1.TaskTypeEdit, first.Name)}
 			before := map[string]porchv1alpha1.PackageRevisionLifecycle{
 				"approve": proposed, "delete": deletionProposed, "create": draft, "update": draft, "propose": draft,
-			}[name[:strings.Index(name, "-")]]
+			}[kind]
 			second = e.move(t, second, before)
 
 			operation := func(u *user) error {
-				switch name[:strings.Index(name, "-")] {
+				switch kind {
 				case "create":
 					_, err := u.create(ctx, third)
 					return err

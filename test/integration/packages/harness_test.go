@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -79,12 +80,6 @@ func (u *user) resources(namespace string) *gentype.ClientWithList[*porchv1alpha
 		})
 }
 
-func (u *user) packages(namespace string) *gentype.ClientWithList[*porchv1alpha1.PorchPackage, *porchv1alpha1.PorchPackageList] {
-	return gentype.NewClientWithList("packages", u.rest, u.codec, namespace,
-		func() *porchv1alpha1.PorchPackage { return &porchv1alpha1.PorchPackage{} },
-		func() *porchv1alpha1.PorchPackageList { return &porchv1alpha1.PorchPackageList{} })
-}
-
 // create makes a revision without a name.
 func (u *user) create(ctx context.Context, pr *porchv1alpha1.PackageRevision) (*porchv1alpha1.PackageRevision, error) {
 	out := &porchv1alpha1.PackageRevision{}
@@ -137,9 +132,7 @@ func (e *environment) apply(t *testing.T, apiVersion, kind, resource, namespace,
 		t.Fatal(err)
 	}
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
-	for field, value := range fields {
-		obj.Object[field] = value
-	}
+	maps.Copy(obj.Object, fields)
 	obj.SetName(name)
 	obj.SetNamespace(namespace)
 	if _, err := e.kept.Resource(gv.WithResource(resource)).Namespace(namespace).
@@ -208,9 +201,7 @@ func (e *environment) write(t *testing.T, name string, files map[string]string) 
 	t.Helper()
 	client := e.admin.resources(e.namespace)
 	prr := must[*porchv1alpha1.PackageRevisionResources](t)(client.Get(t.Context(), name, metav1.GetOptions{}))
-	for path, text := range files {
-		prr.Spec.Resources[path] = text
-	}
+	maps.Copy(prr.Spec.Resources, files)
 	return must[*porchv1alpha1.PackageRevisionResources](t)(client.Update(t.Context(), prr, metav1.UpdateOptions{}))
 }
 

@@ -119,10 +119,15 @@ func (c *call) execute(source string, list *starlark.Dict) error {
 		Load: load,
 	}
 	thread.SetMaxExecutionSteps(maxSteps)
+	runaway := false
 	thread.OnMaxSteps = func(thread *starlark.Thread) {
+		runaway = true
 		thread.Cancel(fmt.Sprintf("it took more than %d steps", maxSteps))
 	}
 	_, err := starlark.ExecFileOptions(dialect, thread, "source", source, starlark.StringDict{"ctx": &program{list: list}})
+	if runaway {
+		return &RunawayError{fmt.Sprintf("starlark: it took more than %d steps", maxSteps)}
+	}
 	if failed, ok := errors.AsType[*starlark.EvalError](err); ok {
 		fmt.Fprintln(&c.stderr, failed.Backtrace())
 		where := ""
@@ -141,6 +146,11 @@ func (c *call) execute(source string, list *starlark.Dict) error {
 	}
 	return nil
 }
+
+// RunawayError says that a function was stopped, since it would have gone on for ever or nearly so.
+type RunawayError struct{ Reason string }
+
+func (e *RunawayError) Error() string { return e.Reason }
 
 // program is what programs know as ctx.
 type program struct {

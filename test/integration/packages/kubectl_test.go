@@ -1,0 +1,300 @@
+package packages
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+const testTimeout = 30 * time.Second
+
+// kubectl runs kubectl in the namespace of the test.
+func (e *environment) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return e.fleet.Kubectl(t, space, append([]string{"--namespace", e.namespace}, args...)...)
+}
+
+// TestKubectl: what users do, as with kinds that are built in.
+func TestKubectl(t *testing.T) {
+	e := newEnvironment(t)
+	for i := range 7 {
+		pr := e.revision("upstream", fmt.Sprintf("p%d", i), "v1")
+		pr.Labels = map[string]string{"odd": fmt.Sprint(i%2 == 1)}
+		pr.Spec.PackageMetadata = &porchv1alpha1.PackageMetadata{Labels: map[string]string{"tier": fmt.Sprint("t", i%2)}}
+		e.make(t, pr)
+	}
+	first := e.move(t, &porchv1alpha1.PackageRevision{ObjectMeta: metav1.ObjectMeta{Name: "upstream.p0.v1"}}, published)
+
+	t.Run("Table", func(t *testing.T) {
+		lines := strings.Split(e.kubectl(t, "get", "packagerevisions"), "\n")
+		if got := strings.Fields(lines[0]); strings.Join(got, " ") != "NAME PACKAGE WORKSPACENAME REVISION LATEST LIFECYCLE REPOSITORY" {
+			t.Errorf("columns %v", got)
+		}
+		if got := strings.Fields(lines[1]); strings.Join(got, " ") != "upstream.p0.v1 p0 v1 1 true Published upstream" {
+			t.Errorf("row %v", got)
+		}
+		if got := strings.Fields(e.kubectl(t, "get", "packagerevisionresources", "upstream.p1.v1", "--no-headers")); strings.Join(got, " ") != "upstream.p1.v1 p1 v1 0 upstream 2" {
+			t.Errorf("files: %v", got)
+		}
+		if got := e.kubectl(t, "get", "packages", "upstream.p0"); !strings.Contains(got, "LATEST REVISION") || strings.Fields(strings.Split(got, "\n")[1])[3] != "1" {
+			t.Errorf("packages: %s", got)
+		}
+		if got := strings.Count(e.kubectl(t, "get", "packages", "--no-headers"), "\n"); got != 7 {
+			t.Errorf("%d packages", got)
+		}
+	})
+	t.Run("Selectors", func(t *testing.T) {
+		for selector, want := range map[string]int{
+			"--selector=odd=true": 3, "--selector=kpt.dev/latest-revision=true": 1, "--selector=odd": 7, "--selector=!odd": 0,
+			"--field-selector=spec.lifecycle=Draft": 6, "--field-selector=spec.lifecycle!=Draft": 1, "--field-selector=spec.packageName=p3": 1,
+			"--field-selector=spec.revision=1": 1, "--field-selector=spec.revision=0": 6, "--field-selector=spec.repository=upstream,spec.workspaceName=v1": 7,
+			"--field-selector=metadata.name=upstream.p2.v1": 1, "--field-selector=spec.packageMetadata.labels[tier]=t1": 3,
+		} {
+			if got := strings.Count(e.kubectl(t, "get", "packagerevisions", "--output=name", selector), "\n"); got != want {
+				t.Errorf("%s selects %d, want %d", selector, got, want)
+			}
+		}
+		_, err := e.admin.revisions(e.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nothing=1"})
+		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "is not a known field selector") {
+			t.Errorf("unknown field: %v", err)
+		}
+	})
+	t.Run("Pages", func(t *testing.T) {
+		seen, pages, next := map[string]bool{}, 0, ""
+		for {
+			list := must[*porchv1alpha1.PackageRevisionList](t)(e.admin.revisions(e.namespace).List(t.Context(), metav1.ListOptions{Limit: 3, Continue: next}))
+			for _, pr := range list.Items {
+				seen[pr.Name] = true
+			}
+			pages++
+			if next = list.Continue; next == "" {
+				break
+			}
+			if len(list.Items) != 3 || list.RemainingItemCount == nil {
+				t.Errorf("a page of %d, remaining %v", len(list.Items), list.RemainingItemCount)
+			}
+		}
+		if len(seen) != 7 || pages != 3 {
+			t.Errorf("%d in %d pages", len(seen), pages)
+		}
+	})
+	t.Run("Explain", func(t *testing.T) {
+		testenv.Eventually(t, testTimeout, func() (bool, string) {
+			out, err := e.fleet.Run("kubectl", "--", "--context", space, "explain", "packagerevisions.spec.lifecycle")
+			return strings.Contains(out, "Where the revision is") || strings.Contains(out, "where the revision is"), fmt.Sprint(out, err)
+		})
+	})
+	t.Run("ServerSideApply", func(t *testing.T) { serverSideApply(t, e) })
+	t.Run("DryRun", func(t *testing.T) {
+		before := e.kubectl(t, "get", "packagerevisions", "--output=name")
+		pr := e.revision("upstream", "dry", "v1")
+		out := &porchv1alpha1.PackageRevision{}
+		err := e.admin.rest.Post().Namespace(e.namespace).Resource("packagerevisions").Param("dryRun", "All").Body(pr).Do(t.Context()).Into(out)
+		if err != nil || out.Name != "upstream.dry.v1" || len(out.Status.Conditions) == 0 {
+			t.Errorf("create: %v, %+v", err, out)
+		}
+		e.kubectl(t, "patch", "packagerevision", "upstream.p1.v1", "--type=merge", `--patch={"spec":{"lifecycle":"Proposed"}}`, "--dry-run=server")
+		e.kubectl(t, "delete", "packagerevision", "upstream.p1.v1", "--dry-run=server")
+		if got := e.kubectl(t, "get", "packagerevisions", "--output=name"); got != before {
+			t.Errorf("before %s\nafter %s", before, got)
+		}
+		if got := e.kubectl(t, "get", "packagerevision", "upstream.p1.v1", "--output=jsonpath={.spec.lifecycle}"); got != "Draft" {
+			t.Errorf("is %s after a dry run", got)
+		}
+	})
+	t.Run("Preconditions", func(t *testing.T) {
+		uid, version := types.UID("other"), "1"
+		for name, p := range map[string]metav1.Preconditions{"UID": {UID: &uid}, "Version": {ResourceVersion: &version}} {
+			err := e.admin.revisions(e.namespace).Delete(t.Context(), "upstream.p1.v1", metav1.DeleteOptions{Preconditions: &p})
+			if !apierrors.IsConflict(err) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		pr := must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), "upstream.p1.v1", metav1.GetOptions{}))
+		stale := pr.DeepCopy()
+		pr.Labels["x"] = "1"
+		must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Update(t.Context(), pr, metav1.UpdateOptions{}))
+		if _, err := e.admin.revisions(e.namespace).Update(t.Context(), stale, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+			t.Errorf("a stale update: %v", err)
+		}
+		stale.ResourceVersion = ""
+		if _, err := e.admin.revisions(e.namespace).Update(t.Context(), stale, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("an update without a version: %v", err)
+		}
+	})
+	t.Run("Watch", func(t *testing.T) { watchResumes(t, e) })
+	t.Run("DeletedOnceMore", func(t *testing.T) {
+		old := e.kubectl(t, "get", "packagerevision", "upstream.p6.v1", "--output=jsonpath={.metadata.uid}")
+		e.kubectl(t, "delete", "packagerevision", "upstream.p6.v1")
+		e.make(t, e.revision("upstream", "p6", "v1"))
+		if e.kubectl(t, "get", "packagerevision", "upstream.p6.v1", "--output=jsonpath={.metadata.uid}") == old {
+			t.Error("another object has the same UID")
+		}
+	})
+	t.Run("Finalizer", func(t *testing.T) {
+		e.kubectl(t, "patch", "packagerevision", "upstream.p5.v1", "--type=merge", `--patch={"metadata":{"finalizers":["example.com/x"]}}`)
+		e.kubectl(t, "delete", "packagerevision", "upstream.p5.v1", "--wait=false")
+		if got := e.kubectl(t, "get", "packagerevision", "upstream.p5.v1", "--output=jsonpath={.metadata.deletionTimestamp}"); got == "" {
+			t.Error("is not being deleted")
+		}
+		e.kubectl(t, "patch", "packagerevision", "upstream.p5.v1", "--type=merge", `--patch={"metadata":{"finalizers":null}}`)
+		e.kubectl(t, "wait", "--for=delete", "packagerevision/upstream.p5.v1", "--timeout=10s")
+	})
+	t.Run("Collection", func(t *testing.T) {
+		err := e.admin.revisions(e.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("with a published one: %v", err)
+		}
+		if got := strings.TrimSpace(e.kubectl(t, "get", "packagerevisions", "--output=name")); got != "packagerevision.porch.kpt.dev/"+first.Name {
+			t.Errorf("left are %s", got)
+		}
+	})
+	e.consistent(t, true)
+	t.Run("NamespaceGoes", func(t *testing.T) {
+		e.fleet.Kubectl(t, space, "delete", "namespace", e.namespace, "--timeout=60s")
+		if left := e.keptRevisions(t, e.namespace); len(left) > 0 {
+			t.Errorf("%d revisions are left", len(left))
+		}
+	})
+}
+
+func serverSideApply(t *testing.T, e *environment) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "applied.yaml")
+	apply := func(manager, label string, more ...string) (string, error) {
+		manifest := fmt.Sprintf(`{"apiVersion":"porch.kpt.dev/v1alpha1","kind":"PackageRevision",
+			"metadata":{"name":"upstream.applied.v1","namespace":%q,"labels":{"owner":%q}},
+			"spec":{"packageName":"applied","repository":"upstream","workspaceName":"v1","readinessGates":[{"conditionType":"Of-%s"}]}}`, e.namespace, label, manager)
+		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return e.fleet.Run(append([]string{"kubectl", "--", "--context", space, "apply", "--server-side", "--field-manager", manager, "--filename", file}, more...)...)
+	}
+	if out, err := apply("one", "a"); err != nil {
+		t.Fatal(out, err)
+	}
+	version := e.kubectl(t, "get", "packagerevision", "upstream.applied.v1", "--output=jsonpath={.metadata.resourceVersion}")
+	if out, err := apply("one", "a"); err != nil {
+		t.Fatal(out, err)
+	}
+	if again := e.kubectl(t, "get", "packagerevision", "upstream.applied.v1", "--output=jsonpath={.metadata.resourceVersion}"); again != version {
+		t.Errorf("the same applied again is a write: %s, then %s", version, again)
+	}
+	if _, err := apply("two", "b"); err == nil || !strings.Contains(err.Error(), "conflict") {
+		t.Errorf("another's field: %v", err)
+	}
+	if out, err := apply("two", "b", "--force-conflicts"); err != nil {
+		t.Fatal(out, err)
+	}
+	pr := must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), "upstream.applied.v1", metav1.GetOptions{}))
+	gates := map[string]bool{}
+	for _, gate := range pr.Spec.ReadinessGates {
+		gates[gate.ConditionType] = true
+	}
+	if pr.Labels["owner"] != "b" || !gates["Of-one"] || !gates["Of-two"] || !gates[porchv1alpha1.ConditionPipelinePassed] {
+		t.Errorf("labels %v, gates %v", pr.Labels, gates)
+	}
+	managers := map[string]bool{}
+	for _, entry := range pr.ManagedFields {
+		managers[entry.Manager] = true
+	}
+	if !managers["one"] || !managers["two"] {
+		t.Errorf("managers %v", managers)
+	}
+	// Files are a map: applying some of them leaves the others.
+	patch, err := json.Marshal(map[string]any{
+		"apiVersion": "porch.kpt.dev/v1alpha1", "kind": "PackageRevisionResources",
+		"spec": map[string]any{"resources": map[string]string{"x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prr := must[*porchv1alpha1.PackageRevisionResources](t)(e.admin.resources(e.namespace).Patch(t.Context(), "upstream.applied.v1", types.MergePatchType, patch, metav1.PatchOptions{}))
+	if prr.Spec.Resources["x.yaml"] == "" || prr.Spec.Resources["Kptfile"] == "" {
+		t.Errorf("files %v", prr.Spec.Resources)
+	}
+	if out := e.kubectl(t, "delete", "packagerevision", "upstream.applied.v1"); !strings.Contains(out, "deleted") {
+		t.Error(out)
+	}
+}
+
+// watchResumes: a watch goes on from where it was, brings each change once, and a bookmark at the end of what is there.
+func watchResumes(t *testing.T, e *environment) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	client := e.admin.revisions(e.namespace)
+	list := must[*porchv1alpha1.PackageRevisionList](t)(client.List(ctx, metav1.ListOptions{}))
+	label := func(n int) {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, n)
+		must[*porchv1alpha1.PackageRevision](t)(client.Patch(ctx, "upstream.p2.v1", types.MergePatchType, patch, metav1.PatchOptions{}))
+	}
+	label(1)
+	label(2)
+	read := func(w watch.Interface, n int) []*porchv1alpha1.PackageRevision {
+		t.Helper()
+		var out []*porchv1alpha1.PackageRevision
+		for event := range w.ResultChan() {
+			pr, ok := event.Object.(*porchv1alpha1.PackageRevision)
+			if !ok {
+				t.Fatalf("an event of %T: %v", event.Object, event.Object)
+			}
+			if event.Type == watch.Modified {
+				out = append(out, pr)
+			}
+			if len(out) == n {
+				return out
+			}
+		}
+		t.Fatal("the watch ended")
+		return nil
+	}
+	first := must[watch.Interface](t)(client.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion}))
+	got := read(first, 1)
+	first.Stop()
+	if got[0].Labels["n"] != "1" {
+		t.Errorf("the first change: labels %v", got[0].Labels)
+	}
+	resumed := must[watch.Interface](t)(client.Watch(ctx, metav1.ListOptions{ResourceVersion: got[0].ResourceVersion}))
+	defer resumed.Stop()
+	label(3)
+	rest := read(resumed, 2)
+	if rest[0].Labels["n"] != "2" || rest[1].Labels["n"] != "3" {
+		t.Errorf("after it: %v, %v", rest[0].Labels, rest[1].Labels)
+	}
+
+	yes := true
+	initial := must[watch.Interface](t)(client.Watch(ctx, metav1.ListOptions{
+		SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, AllowWatchBookmarks: true,
+	}))
+	defer initial.Stop()
+	added := 0
+	for event := range initial.ResultChan() {
+		if event.Type == watch.Added {
+			added++
+			continue
+		}
+		pr, ok := event.Object.(*porchv1alpha1.PackageRevision)
+		if event.Type != watch.Bookmark || !ok || pr.Annotations[metav1.InitialEventsAnnotationKey] != "true" || added != len(list.Items) {
+			t.Errorf("after %d of %d: %s %v", added, len(list.Items), event.Type, event.Object)
+		}
+		break
+	}
+	_, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: "nonsense"})
+	if err == nil {
+		t.Error("a watch from nowhere began")
+	}
+}

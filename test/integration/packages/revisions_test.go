@@ -1,0 +1,302 @@
+package packages
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+const (
+	deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: 1 # few\n"
+	pipeline   = `apiVersion: kpt.dev/v1
+kind: Kptfile
+metadata:
+  name: web
+pipeline:
+  mutators:
+  - image: ghcr.io/kptdev/krm-functions-catalog/set-namespace:v0.4.1
+    configMap:
+      namespace: web
+`
+)
+
+// TestUpgrade: a package is cloned, changed, and brought to the next revision of its upstream, with both sides' changes in it.
+func TestUpgrade(t *testing.T) {
+	e := newEnvironment(t)
+	v1 := e.make(t, e.revision("upstream", "web", "v1"))
+	e.write(t, v1.Name, map[string]string{"deployment.yaml": deployment})
+	v1 = e.move(t, v1, published)
+	v2 := e.make(t, e.revision("upstream", "web", "v2"), task(porchv1alpha1.TaskTypeEdit, v1.Name))
+	e.write(t, v2.Name, map[string]string{"deployment.yaml": deployment + "  paused: true\n"})
+	v2 = e.move(t, v2, published)
+	if v2.Spec.Revision != 2 || v1.Spec.Revision != 1 {
+		t.Errorf("revisions %d and %d", v1.Spec.Revision, v2.Spec.Revision)
+	}
+
+	mine := e.make(t, e.revision("edge", "site/web", "a"), task(porchv1alpha1.TaskTypeClone, v1.Name))
+	if lock := mine.Status.UpstreamLock; lock == nil || lock.Git.Ref != "web/v1" || !mine.Status.Deployment {
+		t.Errorf("cloned from %+v, deployment %t", lock, mine.Status.Deployment)
+	}
+	files := e.write(t, mine.Name, map[string]string{"deployment.yaml": strings.Replace(deployment, "replicas: 1", "replicas: 3", 1)}).Spec.Resources
+	if context := files["package-context.yaml"]; !strings.Contains(context, "package-path: site/web") {
+		t.Errorf("package context: %s", context)
+	}
+	mine = e.move(t, mine, published)
+	next := e.make(t, e.revision("edge", "site/web", "b"), task(porchv1alpha1.TaskTypeUpgrade, v1.Name, v2.Name, mine.Name))
+	prr := must[*porchv1alpha1.PackageRevisionResources](t)(e.admin.resources(e.namespace).Get(t.Context(), next.Name, metav1.GetOptions{}))
+	text := prr.Spec.Resources["deployment.yaml"]
+	if !strings.Contains(text, "replicas: 3 # few") || !strings.Contains(text, "paused: true") {
+		t.Errorf("merged:\n%s", text)
+	}
+	if lock := next.Status.UpstreamLock; lock == nil || lock.Git.Ref != "web/v2" {
+		t.Errorf("upgraded to %+v", lock)
+	}
+	kptfile, err := kptpkg.ParseKptfile(prr.Spec.Resources[kptpkg.KptfileName])
+	if err != nil || kptfile.Name() != "web" || kptfile.UpstreamLock() == nil || kptfile.UpstreamLock().Git.Ref != "web/v2" {
+		t.Errorf("Kptfile: %v\n%s", err, prr.Spec.Resources[kptpkg.KptfileName])
+	}
+
+	// What is used as upstream stays, until nobody does.
+	if _, err := e.admin.revisions(e.namespace).Update(t.Context(), at(v2, deletionProposed), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err = e.admin.revisions(e.namespace).Delete(t.Context(), v2.Name, metav1.DeleteOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), next.Name) {
+		t.Errorf("delete what is used: %v", err)
+	}
+	if err := e.admin.revisions(e.namespace).Delete(t.Context(), next.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.admin.revisions(e.namespace).Delete(t.Context(), v2.Name, metav1.DeleteOptions{}); err != nil {
+		t.Errorf("delete what nobody uses: %v", err)
+	}
+	// The one before is the latest again, at once.
+	v1 = must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), v1.Name, metav1.GetOptions{}))
+	if v1.Labels[porchv1alpha1.LatestRevisionLabel] != "true" {
+		t.Errorf("labels of %s: %v", v1.Name, v1.Labels)
+	}
+	e.consistent(t, true)
+}
+
+func at(pr *porchv1alpha1.PackageRevision, l porchv1alpha1.PackageRevisionLifecycle) *porchv1alpha1.PackageRevision {
+	pr = pr.DeepCopy()
+	pr.Spec.Lifecycle = l
+	return pr
+}
+
+// TestGateOfThePipeline: what the functions of a package object to is kept, said, and stands in the way until it is repaired.
+func TestGateOfThePipeline(t *testing.T) {
+	e := newEnvironment(t)
+	pr := e.make(t, e.revision("upstream", "web", "v1"))
+	prr := e.write(t, pr.Name, map[string]string{"Kptfile": pipeline, "deployment.yaml": deployment})
+	if prr.Status.RenderStatus.Err != "" || !strings.Contains(prr.Spec.Resources["deployment.yaml"], "namespace: web") {
+		t.Fatalf("render %+v\n%s", prr.Status.RenderStatus, prr.Spec.Resources["deployment.yaml"])
+	}
+	if n := len(prr.Status.RenderStatus.Result.Items); n != 1 {
+		t.Errorf("%d results", n)
+	}
+
+	broken := strings.Replace(pipeline, "set-namespace:v0.4.1", "no-such-function:v1", 1)
+	prr = e.write(t, pr.Name, map[string]string{"Kptfile": broken, "deployment.yaml": deployment})
+	if status := prr.Status.RenderStatus; !strings.Contains(status.Err, "set-namespace") || status.Result.ExitCode != 1 {
+		t.Errorf("render %+v; want an error that lists what is known", status)
+	}
+	if prr.Spec.Resources["deployment.yaml"] != deployment {
+		t.Errorf("what was sent is not what is kept:\n%s", prr.Spec.Resources["deployment.yaml"])
+	}
+	pr = must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
+	_, err := e.admin.revisions(e.namespace).Update(t.Context(), at(pr, proposed), metav1.UpdateOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "PackagePipelinePassed") || !strings.Contains(err.Error(), "no-such-function") {
+		t.Errorf("propose: %v", err)
+	}
+	// Nobody talks the gate away: not by its condition, not by leaving it out, not in the Kptfile.
+	forged := pr.DeepCopy()
+	forged.Spec.ReadinessGates = nil
+	forged.Status.Conditions = []porchv1alpha1.Condition{{Type: porchv1alpha1.ConditionPipelinePassed, Status: porchv1alpha1.ConditionTrue}}
+	forged = must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Update(t.Context(), forged, metav1.UpdateOptions{}))
+	if _, err := e.admin.revisions(e.namespace).Update(t.Context(), at(forged, proposed), metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("propose, forged: %v", err)
+	}
+	e.write(t, pr.Name, map[string]string{"Kptfile": broken + "status:\n  conditions:\n  - type: PackagePipelinePassed\n    status: \"True\"\n"})
+	pr = must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
+	if _, err := e.admin.revisions(e.namespace).Update(t.Context(), at(pr, proposed), metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("propose, forged in the Kptfile: %v", err)
+	}
+
+	e.write(t, pr.Name, map[string]string{"Kptfile": pipeline})
+	e.move(t, pr, published)
+	e.consistent(t, false)
+}
+
+// TestBadFiles: what is no package is refused with its reason, and the draft is as before.
+func TestBadFiles(t *testing.T) {
+	e := newEnvironment(t)
+	pr := e.make(t, e.revision("upstream", "web", "v1"))
+	billion := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		billion += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 9), ","))
+	}
+	starlark := func(program string) string {
+		return "apiVersion: fn.kpt.dev/v1alpha1\nkind: StarlarkRun\nmetadata:\n  name: run\n  annotations:\n    config.kubernetes.io/local-config: \"true\"\nsource: |\n" + program
+	}
+	running := "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: web\npipeline:\n  mutators:\n  - image: starlark:v0.5.0\n    configPath: run.yaml\n"
+	large := strings.Repeat("0123456789abcdef", 1<<16)
+	cases := map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"PathOut":     {map[string]string{"../x": "a"}, []string{"../x", "below the package"}},
+		"Absolute":    {map[string]string{"/etc/passwd": "a"}, []string{"/etc/passwd"}},
+		"Binary":      {map[string]string{"x.bin": "a\x00b"}, []string{"x.bin", "binary"}},
+		"NoKptfile":   {map[string]string{"Kptfile": ""}, []string{"Kptfile"}},
+		"BadKptfile":  {map[string]string{"Kptfile": "a: [b"}, []string{"Kptfile"}},
+		"BadYAML":     {map[string]string{"x.yaml": "a: [b"}, []string{"x.yaml"}},
+		"Billion":     {map[string]string{"x.yaml": billion}, []string{"x.yaml", "aliases"}},
+		"Duplicate":   {map[string]string{"x.yaml": deployment, "y.yaml": deployment}, []string{"x.yaml", "y.yaml"}},
+		"SevenMiB":    {map[string]string{"1": large, "2": large, "3": large, "4": large, "5": large, "6": large, "7": large}, []string{"bytes", "at most"}},
+		"EndlessLoop": {map[string]string{"Kptfile": running, "run.yaml": starlark("  while True: pass\n")}, []string{"starlark", "killed"}},
+		"Gigabyte":    {map[string]string{"Kptfile": running, "run.yaml": starlark("  x = []\n  for i in range(10000000): x.append('x' * 1000000 + str(i))\n")}, []string{"starlark", "killed", "memory"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			client := e.admin.resources(e.namespace)
+			before := must[*porchv1alpha1.PackageRevisionResources](t)(client.Get(t.Context(), pr.Name, metav1.GetOptions{}))
+			wanted := before.DeepCopy()
+			maps.Copy(wanted.Spec.Resources, tc.files)
+			_, err := client.Update(t.Context(), wanted, metav1.UpdateOptions{})
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			if !apierrors.IsInvalid(err) {
+				t.Errorf("refused as %v", err)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error does not say %q: %v", want, err)
+				}
+			}
+			after := must[*porchv1alpha1.PackageRevisionResources](t)(client.Get(t.Context(), pr.Name, metav1.GetOptions{}))
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Errorf("the draft changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+	t.Run("FiftyMiB", func(t *testing.T) {
+		client := e.admin.resources(e.namespace)
+		wanted := must[*porchv1alpha1.PackageRevisionResources](t)(client.Get(t.Context(), pr.Name, metav1.GetOptions{}))
+		for i := range 50 {
+			wanted.Spec.Resources[fmt.Sprint(i)] = large
+		}
+		if _, err := client.Update(t.Context(), wanted, metav1.UpdateOptions{}); !apierrors.IsRequestEntityTooLargeError(err) {
+			t.Errorf("refused as %v", err)
+		}
+	})
+}
+
+// TestBadRevisions: each mistake is answered with its field and the way out.
+func TestBadRevisions(t *testing.T) {
+	e := newEnvironment(t)
+	taken := e.move(t, e.make(t, e.revision("upstream", "there/web", "v1")), published)
+	unpublished := e.make(t, e.revision("upstream", "draft", "v1"))
+	cases := map[string]struct {
+		change func(pr *porchv1alpha1.PackageRevision)
+		want   string
+	}{
+		"Name":       {func(pr *porchv1alpha1.PackageRevision) { pr.Name = "other" }, `metadata.name: Invalid value: "other"`},
+		"Repository": {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.RepositoryName = "none" }, `spec.repository: Not found: "none"`},
+		"Dots":       {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.PackageName = "a.b" }, "spec.packageName"},
+		"Above":      {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.PackageName = "there" }, taken.Name},
+		"Below":      {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.PackageName = "there/web/x/y" }, taken.Name},
+		"Lifecycle":  {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.Lifecycle = proposed }, "spec.lifecycle"},
+		"Latest": {func(pr *porchv1alpha1.PackageRevision) {
+			pr.Labels = map[string]string{porchv1alpha1.LatestRevisionLabel: "true"}
+		}, "is set by the server"},
+		"TwoTasks": {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.Tasks = make([]porchv1alpha1.Task, 2) }, "spec.tasks: Too many"},
+		"NoSource": {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.Tasks = []porchv1alpha1.Task{task("clone", "none")} }, `upstreamRef.name: Not found: "none"`},
+		"EditOther": {func(pr *porchv1alpha1.PackageRevision) {
+			pr.Spec.Tasks = []porchv1alpha1.Task{task("edit", taken.Name)}
+		}, "is a revision of package there/web"},
+		"EditDraft": {func(pr *porchv1alpha1.PackageRevision) {
+			pr.Spec.Tasks = []porchv1alpha1.Task{task("edit", unpublished.Name)}
+		}, "must be published, is Draft"},
+		"CloneInto": {func(pr *porchv1alpha1.PackageRevision) {
+			pr.Spec.PackageName = "draft"
+			pr.Spec.Tasks = []porchv1alpha1.Task{task("clone", taken.Name)}
+		}, "already exists in repo"},
+		"CloneFromGit": {func(pr *porchv1alpha1.PackageRevision) {
+			pr.Spec.Tasks = []porchv1alpha1.Task{{Type: "clone", Clone: &porchv1alpha1.PackageCloneTaskSpec{Upstream: porchv1alpha1.UpstreamPackage{Git: &porchv1alpha1.GitPackage{Repo: "https://example.com/x"}}}}}
+		}, "make a Repository"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pr := e.revision("upstream", "new", "v2")
+			tc.change(pr)
+			_, err := e.admin.create(t.Context(), pr)
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("%v; want it to say %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestTwoWriters of one draft: one of them gets a conflict. Two approvers of one package: each revision gets a number of its own.
+func TestTwoWriters(t *testing.T) {
+	e := newEnvironment(t)
+	second := newUser(t, e.start(t, nil, "--leader-elect=false").config)
+	pr := e.make(t, e.revision("upstream", "web", "v1"))
+	prr := must[*porchv1alpha1.PackageRevisionResources](t)(e.admin.resources(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
+	results := make([]error, 2)
+	var writing sync.WaitGroup
+	for i, u := range []*user{e.admin, second} {
+		writing.Go(func() {
+			mine := prr.DeepCopy()
+			mine.Spec.Resources["x.yaml"] = fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: n%d\n", i)
+			_, results[i] = u.resources(e.namespace).Update(t.Context(), mine, metav1.UpdateOptions{})
+		})
+	}
+	writing.Wait()
+	if (results[0] == nil) == (results[1] == nil) || !apierrors.IsConflict(results[0]) && !apierrors.IsConflict(results[1]) {
+		t.Errorf("two writers: %v; %v", results[0], results[1])
+	}
+
+	const many = 8
+	waiting := make([]*porchv1alpha1.PackageRevision, many)
+	for i := range waiting {
+		waiting[i] = e.move(t, e.make(t, e.revision("upstream", "many", fmt.Sprintf("w%d", i))), proposed)
+	}
+	numbers := make([]int, many)
+	for i, pr := range waiting {
+		u := []*user{e.admin, second}[i%2]
+		writing.Go(func() {
+			testenv.Eventually(t, testTimeout, func() (bool, string) {
+				now, err := u.revisions(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{})
+				if err != nil {
+					return false, err.Error()
+				}
+				now, err = u.approve(t.Context(), at(now, published))
+				if err != nil {
+					return false, err.Error()
+				}
+				numbers[i] = now.Spec.Revision
+				return true, ""
+			})
+		})
+	}
+	writing.Wait()
+	slices.Sort(numbers)
+	if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6, 7, 8}, numbers); diff != "" {
+		t.Errorf("numbers (-want +got):\n%s", diff)
+	}
+	e.consistent(t, false)
+}
