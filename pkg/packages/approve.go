@@ -13,6 +13,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/kptpkg/lifecycle"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/upgrade"
 )
 
 // fencedLabel of what is kept changes its resourceVersion, and means nothing else.
@@ -57,7 +58,7 @@ func (s *Store) Approve(ctx context.Context, before *storev1alpha1.PackageRevisi
 	}
 	after.Labels[porchv1alpha1.LatestRevisionLabel] = "true"
 	setPrivateLabels(after)
-	after.Status.SelfLock = Locate(after)
+	after.Status.SelfLock = upgrade.Locate(after)
 	published, err := s.write(ctx, after, dryRun)
 	if err != nil || dryRun {
 		return published, err

@@ -2,6 +2,7 @@ package packages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 
@@ -12,7 +13,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
-	"github.com/starlinghq/starling/pkg/core/kptpkg/merge"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/upgrade"
 )
 
 // source is what a task makes a revision of.
@@ -23,13 +24,6 @@ type source struct {
 	// needs are digests of content that others put.
 	needs []string
 }
-
-// maxConflicts bounds how many conflicts of a merge are told.
-const maxConflicts = 10
-
-// ConditionMergeConflicts says that an upgrade met changes on both sides, where, and which it kept. There is none without conflicts.
-// Owner: package-server.
-const ConditionMergeConflicts = "MergeConflicts"
 
 // take carries out the task that a revision is created with.
 func (s *Store) take(ctx context.Context, pr *porchv1alpha1.PackageRevision) (*source, error) {
@@ -76,7 +70,7 @@ func (s *Store) clone(ctx context.Context, pr *porchv1alpha1.PackageRevision, fr
 	if err != nil {
 		return nil, err
 	}
-	files, err = follow(files, upstream, path.Base(pr.Spec.PackageName), porchv1alpha1.ResourceMerge)
+	files, err = upgrade.Follow(files, upstream, path.Base(pr.Spec.PackageName), porchv1alpha1.ResourceMerge)
 	if err != nil {
 		return nil, invalid(pr.Name, fmt.Sprintf("the upstream %s: %v", upstream.Name, err))
 	}
@@ -131,59 +125,24 @@ func (s *Store) upgrade(ctx context.Context, pr *porchv1alpha1.PackageRevision, 
 	if err := samePackage(pr, local, "upgrade.localPackageRevisionRef"); err != nil {
 		return nil, err
 	}
-	strategy := task.Strategy
-	if strategy == "" {
-		strategy = porchv1alpha1.ResourceMerge
-	}
-	// What the merge is told of as upstream becomes what the package follows.
-	if updated, err = follow(updated, newUpstream, "", strategy); err != nil {
+	merged, conflicts, err := upgrade.Merge(task.Strategy, original, newUpstream, updated, files)
+	var wrong *upgrade.UpstreamError
+	switch {
+	case errors.As(err, &wrong):
 		return nil, invalid(pr.Name, fmt.Sprintf("the upstream %s: %v", newUpstream.Name, err))
-	}
-	merged, err := merge.Merge(merge.Strategy(strategy), withoutStatus(original), withoutStatus(updated), withoutStatus(files))
-	if err != nil {
+	case err != nil:
 		return nil, invalid(pr.Name, "spec.tasks[0].upgrade: "+err.Error())
 	}
-	result := merge.AddMergeComments(merged.Files)
-	src, err := s.copied(pr, local, result)
+	src, err := s.copied(pr, local, merged)
 	if err != nil {
 		return nil, err
 	}
 	src.content.Upstream, src.content.UpstreamDigest = newUpstream.Name, newUpstream.Content.Digest
 	src.needs = []string{local.Content.Digest, newUpstream.Content.Digest}
-	if len(merged.Conflicts) > 0 {
-		src.conditions = append(src.conditions, conflictsOf(&merged))
+	if conflicts != nil {
+		src.conditions = append(src.conditions, *conflicts)
 	}
 	return src, nil
-}
-
-// withoutStatus takes the conditions out of the Kptfile: they say how a revision did, and would be merged as if somebody had written
-// them.
-func withoutStatus(files kptpkg.Files) kptpkg.Files {
-	kptfile, err := kptpkg.ParseKptfile(files[kptpkg.KptfileName])
-	if err != nil || len(kptfile.Conditions()) == 0 {
-		return files
-	}
-	if err := kptfile.SetConditions(nil); err != nil {
-		return files
-	}
-	return with(files, kptpkg.KptfileName, kptfile.String())
-}
-
-func conflictsOf(merged *merge.Result) porchv1alpha1.Condition {
-	text := ""
-	for i, c := range merged.Conflicts {
-		if i == maxConflicts {
-			break
-		}
-		text += c.String() + "; "
-	}
-	text = text[:len(text)-len("; ")]
-	if more := len(merged.Conflicts) + merged.MoreConflicts - maxConflicts; more > 0 {
-		text += fmt.Sprintf(" … and %d more", more)
-	}
-	return porchv1alpha1.Condition{
-		Type: ConditionMergeConflicts, Status: porchv1alpha1.ConditionTrue, Reason: "ChangedOnBothSides", Message: shorten(text, maxMessage),
-	}
 }
 
 // referred returns a revision that a task names, and its files.
@@ -212,51 +171,6 @@ func samePackage(pr *porchv1alpha1.PackageRevision, cr *storev1alpha1.PackageRev
 	}
 	return invalid(pr.Name, fmt.Sprintf("spec.tasks[0].%s.name: Invalid value: %q: is a revision of package %s in repository %s, not of %s in %s",
 		field, cr.Name, cr.Spec.PackageName, cr.Spec.RepositoryName, pr.Spec.PackageName, pr.Spec.RepositoryName))
-}
-
-// follow writes into a Kptfile which upstream it follows, and takes its own status out. An empty name leaves that of the upstream.
-func follow(files kptpkg.Files, upstream *storev1alpha1.PackageRevision, name string, strategy porchv1alpha1.PackageMergeStrategy) (kptpkg.Files, error) {
-	kptfile, err := kptpkg.ParseKptfile(files[kptpkg.KptfileName])
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", kptpkg.KptfileName, err)
-	}
-	if name != "" {
-		if err := kptfile.SetName(name); err != nil {
-			return nil, err
-		}
-		if err := kptfile.SetReadinessGates(nil); err != nil {
-			return nil, err
-		}
-	}
-	if err := kptfile.SetConditions(nil); err != nil {
-		return nil, err
-	}
-	at := Locate(upstream)
-	git := kptpkg.GitUpstream{Repo: at.Git.Repo, Directory: at.Git.Directory, Ref: at.Git.Ref}
-	locked := git
-	locked.Commit = at.Git.Commit
-	err = kptfile.SetUpstream(
-		kptpkg.Upstream{Type: string(at.Type), Git: &git, UpdateStrategy: string(strategy)},
-		kptpkg.Upstream{Type: string(at.Type), Git: &locked})
-	if err != nil {
-		return nil, err
-	}
-	return with(files, kptpkg.KptfileName, kptfile.String()), nil
-}
-
-// Locate says where a revision lies: in the repository that it was imported from or exported to, or here. What lies here has no
-// commit; its digest stands for that.
-func Locate(cr *storev1alpha1.PackageRevision) *porchv1alpha1.Locator {
-	if lock := cr.Status.SelfLock; lock != nil && lock.Git != nil {
-		return lock
-	}
-	ref := "drafts/" + cr.Spec.PackageName + "/" + cr.Spec.WorkspaceName
-	if cr.Spec.Lifecycle.Published() {
-		ref = fmt.Sprintf("%s/v%d", cr.Spec.PackageName, cr.Spec.Revision)
-	}
-	return &porchv1alpha1.Locator{Type: porchv1alpha1.RepositoryTypeGit, Git: &porchv1alpha1.GitLock{
-		Repo: "hub:" + cr.Namespace + "/" + cr.Spec.RepositoryName, Directory: cr.Spec.PackageName, Ref: ref, Commit: cr.Content.Digest,
-	}}
 }
 
 // contextFile is where packages of a deployment repository find their own name.

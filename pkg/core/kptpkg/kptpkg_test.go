@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
 )
@@ -202,4 +203,58 @@ func FuzzKptfile(f *testing.F) {
 			t.Errorf("conditions %+v", got)
 		}
 	})
+}
+
+func TestEdit(t *testing.T) {
+	const file = "# head\n---\na:   1 # kept\n---\n# two\nb: [x,   y]\n...\n"
+	set := func(field string) func(d *yaml.RNode) (bool, error) {
+		return func(d *yaml.RNode) (bool, error) {
+			if d.Field(field) == nil {
+				return false, nil
+			}
+			return true, d.PipeE(yaml.SetField("new", yaml.NewStringRNode("z")))
+		}
+	}
+	for name, tc := range map[string]struct{ name, content, field, want string }{
+		"First":   {"f.yaml", "a:   1 # kept\n---\nb: [x,   y]\n", "a", "a: 1 # kept\nnew: z\n---\nb: [x,   y]\n"},
+		"Second":  {"f.yaml", "a:   1 # kept\n---\n# two\nb: [x,   y]\n", "b", "a:   1 # kept\n---\n# two\nb: [x, y]\nnew: z\n"},
+		"Marker":  {"f.yaml", "---\na:   1\n", "a", "---\na: 1\nnew: z\n"},
+		"Nothing": {"f.yaml", file, "c", file},
+		"Whole":   {"f.yaml", file, "b", "# head\na: 1 # kept\n---\n# two\nb: [x, y]\nnew: z\n"},
+		"Wide":    {"f.yaml", "a:\n  - 1\n", "a", "a:\n  - 1\nnew: z\n"},
+		"JSON":    {"f.json", `{"a":1}`, "a", "{\n  \"a\": 1,\n  \"new\": \"z\"\n}\n"},
+	} {
+		got, err := kptpkg.Edit(tc.name, tc.content, set(tc.field))
+		if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+	if _, err := kptpkg.Edit("f.yaml", "a: &x 1\nb: *x\n", set("a")); err == nil || !strings.Contains(err.Error(), "alias") {
+		t.Errorf("an alias: %v", err)
+	}
+}
+
+func TestReplaceFunctions(t *testing.T) {
+	const text = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: x\npipeline:\n  mutators:\n  - image: a # ours\n    name: o.0\n    unknown: kept\n  - image: b # theirs\n    unknown: kept\n"
+	ours := func(name string) bool { return strings.HasPrefix(name, "o.") }
+	for name, tc := range map[string]struct {
+		front []kptpkg.Function
+		want  string
+	}{
+		"None":    {nil, strings.Replace(text, "  - image: a # ours\n    name: o.0\n    unknown: kept\n", "", 1)},
+		"Another": {[]kptpkg.Function{{Image: "c", Name: "o.0"}}, strings.Replace(text, "  - image: a # ours\n    name: o.0\n    unknown: kept\n", "  - image: c\n    name: o.0\n", 1)},
+	} {
+		k, err := kptpkg.ParseKptfile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := k.ReplaceFunctions("mutators", ours, tc.front); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(tc.want, k.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
 }

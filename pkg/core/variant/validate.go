@@ -2,6 +2,7 @@ package variant
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -125,6 +126,9 @@ func validateContext(at string, data map[string]string, removeKeys []string) []s
 		if value, there := data[key]; there {
 			wrong = append(wrong, field.Invalid(path.Child("data"), map[string]string{key: clip(value)}, fmt.Sprintf("must not contain the key %q", key)).Error())
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		wrong = append(wrong, invalid(path.Child("data").String(), key, validation.IsConfigMapKey(key))...)
 	}
 	for _, key := range reservedKeys {
 		if slices.Contains(removeKeys, key) {

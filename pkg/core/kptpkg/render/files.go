@@ -1,9 +1,7 @@
 package render
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -57,7 +55,7 @@ func (r *renderer) readFile(name string) error {
 		return err
 	}
 	var objects []*object
-	s := &source{wide: yaml.DeriveSeqIndentStyle(content) == string(yaml.WideSequenceStyle), parts: cut(content)}
+	s := &source{wide: kptpkg.IsWide(content), parts: kptpkg.Cut(content)}
 	for i, node := range nodes {
 		if node.YNode().Kind != yaml.MappingNode {
 			return nil // a list of values, say
@@ -92,41 +90,6 @@ func (r *renderer) readFile(name string) error {
 
 func hasAlias(n *yaml.Node) bool {
 	return n.Kind == yaml.AliasNode || n.Anchor != "" || slices.ContainsFunc(n.Content, hasAlias)
-}
-
-// cut cuts a file into its documents. A line that begins with --- begins one, in whatever YAML. Parts that hold nothing go with the
-// next, or the last.
-func cut(content string) []string {
-	if !strings.HasSuffix(content, "\n") {
-		content += "\n"
-	}
-	var parts []string
-	var part strings.Builder
-	something := false
-	for line := range strings.Lines(content) {
-		marker := strings.HasPrefix(line, "---") && (len(strings.TrimSpace(line)) == 3 || line[3] == ' ' || line[3] == '\t')
-		if marker && something {
-			parts = append(parts, part.String())
-			part.Reset()
-			something = false
-		}
-		part.WriteString(line)
-		trimmed := strings.TrimSpace(line)
-		switch {
-		case marker:
-			something = something || len(trimmed) > 3 && !strings.HasPrefix(strings.TrimSpace(trimmed[3:]), "#")
-		case strings.HasPrefix(line, "...") || strings.HasPrefix(line, "%"):
-			return nil // rare: then the file is written as a whole
-		case trimmed != "" && !strings.HasPrefix(trimmed, "#"):
-			something = true
-		}
-	}
-	if rest := part.String(); something || len(parts) == 0 {
-		parts = append(parts, rest)
-	} else {
-		parts[len(parts)-1] += rest
-	}
-	return parts
 }
 
 // order sorts the objects by file and place.
@@ -197,7 +160,7 @@ func (r *renderer) writeFile(name string, objects []*object) (string, error) {
 		if same && s.parts != nil {
 			parts = append(parts, s.parts[o.origin.index])
 		} else {
-			text, err := s.encode(name, o.Node)
+			text, err := kptpkg.Encode(name, o.Node, s.wide)
 			if err != nil {
 				return "", err
 			}
@@ -214,46 +177,12 @@ func (r *renderer) writeFile(name string, objects []*object) (string, error) {
 	var out strings.Builder
 	for i, part := range parts {
 		switch {
-		case i > 0 && !startsDocument(part):
+		case i > 0 && !kptpkg.StartsDocument(part):
 			out.WriteString("---\n")
-		case i == 0 && objects[0].origin != nil && objects[0].origin.index == 0 && s.parts != nil && startsDocument(s.parts[0]) && !startsDocument(part):
+		case i == 0 && objects[0].origin != nil && objects[0].origin.index == 0 && s.parts != nil && kptpkg.StartsDocument(s.parts[0]) && !kptpkg.StartsDocument(part):
 			out.WriteString("---\n") // as it was
 		}
 		out.WriteString(part)
 	}
 	return out.String(), nil
-}
-
-// startsDocument tells whether a part begins with its own marker, behind comments maybe.
-func startsDocument(part string) bool {
-	for line := range strings.Lines(part) {
-		switch trimmed := strings.TrimSpace(line); {
-		case strings.HasPrefix(line, "---"):
-			return true
-		case trimmed != "" && !strings.HasPrefix(trimmed, "#"):
-			return false
-		}
-	}
-	return false
-}
-
-// encode writes an object in the style of its file.
-func (s *source) encode(name string, node *yaml.RNode) (string, error) {
-	if path.Ext(name) == ".json" {
-		text, err := node.MarshalJSON()
-		if err != nil {
-			return "", err
-		}
-		var out bytes.Buffer
-		if err := json.Indent(&out, text, "", "  "); err != nil {
-			return "", err
-		}
-		return strings.TrimRight(out.String(), "\n") + "\n", nil
-	}
-	style := yaml.CompactSequenceStyle
-	if s.wide {
-		style = yaml.WideSequenceStyle
-	}
-	text, err := yaml.MarshalWithOptions(node.Document(), &yaml.EncoderOptions{SeqIndent: style})
-	return string(text), err
 }

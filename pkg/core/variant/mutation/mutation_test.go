@@ -1,0 +1,332 @@
+package mutation_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/variant/mutation"
+)
+
+const kptfile = `apiVersion: kpt.dev/v1
+kind: Kptfile
+metadata:
+  name: web # ours
+pipeline:
+  mutators:
+  # last of all
+  - image: apply-replacements:v0.1.1 # keep
+    configPath: r.yaml
+`
+
+const complete = `  - type: PVOperationsComplete
+    status: "True"
+    reason: OperationsComplete
+    message: all operations of the package variant are complete
+`
+
+const gate = "info:\n  readinessGates:\n  - conditionType: PVOperationsComplete\n"
+
+// input returns an input with a spec and files that are added to a package.
+func input(t *testing.T, name, spec string, files kptpkg.Files) *mutation.Input {
+	t.Helper()
+	pv := &configv1alpha1.PackageVariant{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	if err := yaml.UnmarshalStrict([]byte(spec), &pv.Spec); err != nil {
+		t.Fatal(err)
+	}
+	all := kptpkg.Files{"Kptfile": kptfile}
+	maps.Copy(all, files)
+	return &mutation.Input{Variant: pv, Revision: "repo.web.w", Files: all, Lookup: lookup}
+}
+
+// lookup finds objects in a cluster that serves some kinds.
+func lookup(kind schema.GroupVersionKind, name string) (map[string]any, error) {
+	switch kind.String() + " " + name {
+	case "/v1, Kind=ConfigMap east":
+		return map[string]any{"data": map[string]any{"b": "2", "a": "1", "yes": "true"}}, nil
+	case "infra.example.com/v1, Kind=Endpoints east":
+		return map[string]any{"spec": map[string]any{"port": int64(80), "hosts": []any{"x", "y"}}}, nil
+	case "infra.example.com/v1, Kind=Endpoints bare", "/v1, Kind=Secret east":
+		return map[string]any{"data": map[string]any{"password": "hidden"}}, nil
+	case "infra.example.com/v1, Kind=Endpoints dark":
+		return nil, errors.New("connection refused")
+	}
+	if kind.Group == "gone.example.com" {
+		return nil, mutation.ErrNotServed
+	}
+	return nil, nil
+}
+
+func point(kind, name, value string) string {
+	return fmt.Sprintf("apiVersion: infra.example.com/v1\nkind: %s\nmetadata:\n  name: %s # here\n  annotations:\n    kpt.dev/config-injection: %s\nspec:\n  port: 1\n", kind, name, value)
+}
+
+func TestApply(t *testing.T) {
+	const context = "# about us\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\ndata:\n  name: web # set by the server\n  old: x\n  stays: \"1\"\n"
+	for name, tc := range map[string]struct {
+		variant string
+		spec    string
+		files   kptpkg.Files
+		want    kptpkg.Files // of those that change
+		err     string
+	}{
+		"Nothing": {"my-pv", "{}", nil, kptpkg.Files{"Kptfile": kptfile + gate + "status:\n  conditions:\n" + complete}, ""},
+		"Context": {
+			"my-pv", "packageContext: {data: {region: east, stays: '1', both: x, fine: 'true'}, removeKeys: [old, both, absent]}",
+			kptpkg.Files{"package-context.yaml": context},
+			kptpkg.Files{"package-context.yaml": "# about us\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\ndata:\n  name: web # set by the server\n  stays: \"1\"\n  fine: \"true\"\n  region: east\n"},
+			"",
+		},
+		"NoContext": {
+			"my-pv", "packageContext: {data: {region: east}}", nil, nil,
+			"spec.packageContext: package-context.yaml not found in PackageRevisionResources 'default/repo.web.w'; packages have one if their Repository has spec.deployment",
+		},
+		"OtherContext": {
+			"my-pv", "packageContext: {data: {region: east}}",
+			kptpkg.Files{"package-context.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n"},
+			nil,
+			"spec.packageContext: package-context.yaml of PackageRevisionResources 'default/repo.web.w' does not contain ConfigMap kptfile.kpt.dev",
+		},
+		"NoData": {
+			"my-pv", "packageContext: {removeKeys: [a]}",
+			kptpkg.Files{"package-context.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\n"},
+			nil,
+			"spec.packageContext: package-context.yaml of PackageRevisionResources 'default/repo.web.w': no data field found",
+		},
+		"Functions": {
+			"my-pv", `pipeline:
+  mutators:
+  - {image: "gcr.io/kpt-fn/set-namespace:v0.1", configMap: {namespace: my-ns}, name: my-func}
+  - {image: "gcr.io/kpt-fn/set-labels:v0.1", configMap: {app: foo}}
+  validators:
+  - {image: kubeval, selectors: [{kind: Deployment}]}`, nil,
+			kptpkg.Files{"Kptfile": strings.Replace(kptfile, "  # last of all", `  - image: gcr.io/kpt-fn/set-namespace:v0.1
+    configMap:
+      namespace: my-ns
+    name: PackageVariant.my-pv.my-func.0
+  - image: gcr.io/kpt-fn/set-labels:v0.1
+    configMap:
+      app: foo
+    name: PackageVariant.my-pv..1
+  # last of all`, 1) + `  validators:
+  - image: kubeval
+    name: PackageVariant.my-pv..0
+    selectors:
+    - kind: Deployment
+` + gate + "status:\n  conditions:\n" + complete},
+			"",
+		},
+		"FunctionsGo": {
+			"my.pv", "{}",
+			kptpkg.Files{"Kptfile": strings.Replace(kptfile, "  # last of all", "  - image: a\n    name: PackageVariant.my.pv.with.dots.0\n  - image: b\n    name: PackageVariant.my.other.x.0\n  - image: c\n    name: PackageVariant.my.pv.x\n  # last of all", 1) + "  validators:\n  - image: d\n    name: PackageVariant.my.pv..12\n"},
+			kptpkg.Files{"Kptfile": strings.Replace(kptfile, "  # last of all", "  - image: b\n    name: PackageVariant.my.other.x.0\n  - image: c\n    name: PackageVariant.my.pv.x\n  # last of all", 1) + gate + "status:\n  conditions:\n" + complete},
+			"",
+		},
+		"Injected": {
+			"my-pv", "injectors: [{kind: Other, name: x}, {group: infra.example.com, version: v1, kind: Endpoints, name: east}, {name: absent}]",
+			kptpkg.Files{"e.yaml": "---\n# first\na: 1\n---\n" + point("Endpoints", "service", "required") + "---\nz:   {last: here}\n"},
+			kptpkg.Files{
+				"e.yaml": "---\n# first\na: 1\n---\napiVersion: infra.example.com/v1\nkind: Endpoints\nmetadata:\n  name: service # here\n  annotations:\n    kpt.dev/config-injection: required\n" +
+					"    kpt.dev/injected-resource: 'east'\nspec:\n  hosts:\n  - x\n  - \"y\"\n  port: 80\n---\nz:   {last: here}\n",
+				"Kptfile": kptfile + gate + "  - conditionType: config.injection.Endpoints.service\nstatus:\n  conditions:\n" + complete +
+					"  - type: config.injection.Endpoints.service\n    status: \"True\"\n    reason: ConfigInjected\n    message: injected resource \"east\" from cluster\n",
+			},
+			"",
+		},
+		"ConfigMap": {
+			"my-pv", "injectors: [{name: east}]",
+			kptpkg.Files{"c.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","annotations":{"kpt.dev/config-injection":"optional","kpt.dev/injected-resource-name":"east"}}}`},
+			kptpkg.Files{
+				"c.json": "{\n  \"apiVersion\": \"v1\",\n  \"data\": {\n    \"a\": \"1\",\n    \"b\": \"2\",\n    \"yes\": \"true\"\n  },\n  \"kind\": \"ConfigMap\",\n  \"metadata\": {\n    \"annotations\": {\n      \"kpt.dev/config-injection\": \"optional\",\n      \"kpt.dev/injected-resource-name\": \"east\"\n    },\n    \"name\": \"c\"\n  }\n}\n",
+				"Kptfile": kptfile + gate + "status:\n  conditions:\n" + complete +
+					"  - type: config.injection.ConfigMap.c\n    status: \"True\"\n    reason: ConfigInjected\n    message: injected resource \"east\" from cluster\n",
+			},
+			"",
+		},
+		"NotInjected": {
+			"my-pv", "injectors: [{name: nobody}, {name: bare, kind: Endpoints}]",
+			kptpkg.Files{"e.yaml": point("Endpoints", "bare", "optional"), "f.yaml": strings.Replace(point("Thing", "x", "required"), "infra.", "gone.", 1), "g.yaml": point("Other", "y", "optional")},
+			kptpkg.Files{"Kptfile": kptfile + gate + "  - conditionType: config.injection.Thing.x\nstatus:\n  conditions:\n" + complete +
+				"  - type: config.injection.Endpoints.bare\n    status: \"False\"\n    reason: NoResourceSelected\n    message: field \"spec\" not found in resource \"bare\"\n" +
+				"  - type: config.injection.Other.y\n    status: \"False\"\n    reason: NoResourceSelected\n    message: no resource matched any injection selector for this injection point\n" +
+				"  - type: config.injection.Thing.x\n    status: \"False\"\n    reason: NoResourceSelected\n    message: no in-cluster resources of type gone.example.com/v1.Thing\n"},
+			"",
+		},
+		"Secret": {
+			"my-pv", "injectors: [{name: east}]",
+			kptpkg.Files{"s.yaml": "apiVersion: v1\nkind: Secret\nmetadata:\n  name: s\n  annotations: {kpt.dev/config-injection: required}\n"},
+			kptpkg.Files{"Kptfile": kptfile + gate + "  - conditionType: config.injection.Secret.s\nstatus:\n  conditions:\n" + complete +
+				"  - type: config.injection.Secret.s\n    status: \"False\"\n    reason: NoResourceSelected\n    message: field \"spec\" not found in resource \"east\"\n"},
+			"",
+		},
+		"NoInjectors": {
+			"my-pv", "{}",
+			kptpkg.Files{"e.yaml": point("Endpoints", "service", "optional")},
+			kptpkg.Files{"Kptfile": kptfile + gate + "status:\n  conditions:\n" + complete +
+				"  - type: config.injection.Endpoints.service\n    status: \"False\"\n    reason: NoResourceSelected\n    message: no injectors defined\n"},
+			"",
+		},
+		"PointsGo": {
+			"my-pv", "{}",
+			kptpkg.Files{
+				"e.yaml": point("Endpoints", "service", "optional"),
+				"Kptfile": kptfile + gate + "  - conditionType: Theirs\n  - conditionType: config.injection.Gone.x\n  - conditionType: config.injection.Endpoints.service\nstatus:\n  conditions:\n" +
+					"  - type: config.injection.Gone.x\n    status: \"True\"\n  - type: Theirs\n    status: \"True\"\n",
+			},
+			kptpkg.Files{"Kptfile": kptfile + gate + "  - conditionType: Theirs\n  - conditionType: config.injection.Endpoints.service\nstatus:\n  conditions:\n" +
+				"  - type: Theirs\n    status: \"True\"\n" + complete +
+				"  - type: config.injection.Endpoints.service\n    status: \"False\"\n    reason: NoResourceSelected\n    message: no injectors defined\n"},
+			"",
+		},
+		"Ambiguous": {
+			"my-pv", "{}",
+			kptpkg.Files{"a.yaml": point("Endpoints", "service", "optional") + "---\n" + point("Endpoints", "other", "maybe"), "sub/b.yaml": point("Endpoints", "service", "required")},
+			nil,
+			`errors in injection points: a.yaml: Endpoints/other has annotation kpt.dev/config-injection with value "maybe"; must be "required" or "optional", duplicate injection conditionType "config.injection.Endpoints.service" (a.yaml and sub/b.yaml)`,
+		},
+		"Unknown": {
+			"my-pv", "injectors: [{name: dark}]",
+			kptpkg.Files{"e.yaml": point("Endpoints", "service", "optional")},
+			nil,
+			"spec.injectors[0]: look up Endpoints dark: connection refused",
+		},
+		"NoKptfile":  {"my-pv", "{}", kptpkg.Files{"Kptfile": "a: b"}, nil, `Kptfile: apiVersion and kind are "" and "", want kpt.dev/v1 and Kptfile`},
+		"BrokenFile": {"my-pv", "{}", kptpkg.Files{"e.yaml": "kpt.dev/config-injection: ["}, nil, "e.yaml: yaml: line 1: did not find expected node content"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(t, tc.variant, tc.spec, tc.files)
+			before := maps.Clone(in.Files)
+			r, err := mutation.Apply(in)
+			if diff := cmp.Diff(before, in.Files); diff != "" {
+				t.Errorf("the input was changed:\n%s", diff)
+			}
+			if tc.err != "" {
+				if err == nil || err.Error() != tc.err {
+					t.Errorf("got  %v\nwant %s", err, tc.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := maps.Clone(before)
+			maps.Copy(want, tc.want)
+			if _, said := tc.want["Kptfile"]; !said {
+				want["Kptfile"] = kptfile + gate + "status:\n  conditions:\n" + complete
+			}
+			if diff := cmp.Diff(want, r.Files); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if !r.Changed {
+				t.Error("not changed")
+			}
+			again := *in
+			again.Files = r.Files
+			second, err := mutation.Apply(&again)
+			if err != nil || second.Changed || second.Content {
+				t.Errorf("applied again: %v, %s", err, cmp.Diff(r.Files, second.Files))
+			}
+			for _, text := range r.Files {
+				if strings.Contains(text, "hidden") {
+					t.Errorf("a Secret's content: %s", text)
+				}
+			}
+		})
+	}
+}
+
+// TestContent: gates and conditions alone are no new content.
+func TestContent(t *testing.T) {
+	for spec, want := range map[string]bool{
+		"{}": false, "injectors: [{name: nobody}]": false, "injectors: [{name: east}]": true, "pipeline: {mutators: [{image: x}]}": true,
+	} {
+		r, err := mutation.Apply(input(t, "my-pv", spec, kptpkg.Files{"e.yaml": point("Endpoints", "service", "required")}))
+		if err != nil || r.Content != want {
+			t.Errorf("%s: content %t, %v", spec, r.Content, err)
+		}
+	}
+	r, err := mutation.Apply(input(t, "my-pv", "injectors: [{name: b}, {name: a}, {kind: Other, name: x}]", kptpkg.Files{"e.yaml": point("Endpoints", "service", "required")}))
+	want := []configv1alpha1.InjectedObject{{Group: "infra.example.com", Version: "v1", Kind: "Endpoints", Name: "a"}, {Group: "infra.example.com", Version: "v1", Kind: "Endpoints", Name: "b"}}
+	if diff := cmp.Diff(want, r.Injected); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestUpgrade(t *testing.T) {
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\ndata:\n  a: \"1\"\n  b: \"1\"\n"
+	base := "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: web\n"
+	original := kptpkg.Files{"Kptfile": base, "c.yaml": object}
+	updated := kptpkg.Files{"Kptfile": base, "c.yaml": strings.Replace(object, `a: "1"`, `a: "2"`, 1), "new.yaml": strings.Replace(object, "name: c", "name: d", 1)}
+	draft := kptpkg.Files{
+		"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: edge # ours\nstatus:\n  conditions:\n  - type: Theirs\n    status: \"True\"\n  - type: MergeConflicts\n    status: \"True\"\n",
+		"c.yaml":  strings.Replace(object, `b: "1"`, `b: "9" # by hand`, 1),
+	}
+	upstream := &storev1alpha1.PackageRevision{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "up.web.w2"},
+		Spec:       porchv1alpha1.PackageRevisionSpec{RepositoryName: "up", PackageName: "web", Revision: 2, Lifecycle: porchv1alpha1.LifecyclePublished},
+		Content:    storev1alpha1.Content{Digest: "sha256:2"},
+	}
+	got, err := mutation.Upgrade(draft, original, upstream, updated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := got["c.yaml"]; !strings.Contains(text, `a: "2"`) || !strings.Contains(text, `b: "9" # by hand`) || got["new.yaml"] == "" {
+		t.Errorf("%s", text)
+	}
+	k, err := kptpkg.ParseKptfile(got["Kptfile"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]kptpkg.Condition{{Type: "Theirs", Status: "True"}}, k.Conditions()); diff != "" || k.Name() != "edge" {
+		t.Errorf("name %s, conditions (-want +got):\n%s", k.Name(), diff)
+	}
+	want := &kptpkg.Upstream{Type: "git", Git: &kptpkg.GitUpstream{Repo: "hub:default/up", Directory: "web", Ref: "web/v2", Commit: "sha256:2"}}
+	if diff := cmp.Diff(want, k.UpstreamLock()); diff != "" {
+		t.Errorf("lock (-want +got):\n%s", diff)
+	}
+	// Both sides changed the same: that is told, and a human decides.
+	draft["c.yaml"] = strings.Replace(object, `a: "1"`, `a: "9"`, 1)
+	if got, err = mutation.Upgrade(draft, original, upstream, updated); err != nil || !strings.Contains(got["Kptfile"], "type: MergeConflicts") {
+		t.Errorf("%v\n%s", err, got["Kptfile"])
+	}
+}
+
+// FuzzApply: whatever a package holds, what is written can be read, and writing again changes nothing.
+func FuzzApply(f *testing.F) {
+	f.Add(point("Endpoints", "service", "required"), "a", "1")
+	f.Add("---\n"+point("Endpoints", "x", "optional")+"---\n# end\n", "k", "yes")
+	f.Add("a: &x {b: c}\nd: *x\n---\n"+point("Endpoints", "x", "optional"), "", "")
+	f.Fuzz(func(t *testing.T, file, key, value string) {
+		if !utf8.ValidString(file) || !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return // no API server takes it
+		}
+		pv := &configv1alpha1.PackageVariant{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a.b"}}
+		pv.Spec.Injectors = []configv1alpha1.InjectionSelector{{Name: "east"}}
+		pv.Spec.Pipeline = &configv1alpha1.Pipeline{Mutators: []configv1alpha1.Function{{Image: "x", Name: key, ConfigMap: map[string]string{key: value}}}}
+		in := &mutation.Input{Variant: pv, Files: kptpkg.Files{"Kptfile": kptfile, "f.yaml": file}, Lookup: lookup}
+		first, err := mutation.Apply(in)
+		if err != nil {
+			return
+		}
+		in.Files = first.Files
+		second, err := mutation.Apply(in)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, first.Files["f.yaml"])
+		}
+		if second.Changed {
+			t.Errorf("changed again: %s", cmp.Diff(first.Files, second.Files))
+		}
+	})
+}
