@@ -67,6 +67,9 @@ func (o Object) key() Object {
 		group = ""
 	}
 	o.APIVersion = group
+	if group == "kpt.dev" && o.Kind == kptpkg.KptfileKind {
+		o.Name, o.Namespace = "", "" // the name of a package may change; its Kptfile is the same
+	}
 	return o
 }
 
@@ -80,7 +83,7 @@ type document struct {
 }
 
 // Packages returns how two versions of a package differ, by file, and in a file by the place of the object. Only files that differ are
-// read.
+// read. The comments by which upgrades find objects again, and the status in a Kptfile, are no difference.
 func Packages(before, after kptpkg.Files) []Entry {
 	var entries []Entry
 	var old, now []*document
@@ -105,7 +108,7 @@ func Packages(before, after kptpkg.Files) []Entry {
 			old, now = append(old, oldDocuments...), append(now, nowDocuments...)
 		default:
 			old, now = append(old, oldDocuments...), append(now, nowDocuments...)
-			if same(oldDocuments, nowDocuments) {
+			if same(oldDocuments, nowDocuments) && !isKptfile(name) && withoutMergeComments(was) != withoutMergeComments(is) {
 				entries = append(entries, Entry{Change: Changed, File: name, Note: "differs in the order of its objects, or in what stands between them"})
 			}
 		}
@@ -177,7 +180,7 @@ func read(name, content string) ([]*document, error) {
 			if d == nil {
 				return nil, nil
 			}
-			d.text = text
+			d.setText(text)
 			documents = append(documents, d)
 		}
 	}
@@ -196,9 +199,11 @@ func readWhole(name, content string) ([]*document, error) {
 		if d == nil {
 			return nil, nil
 		}
-		if d.text, err = node.String(); err != nil {
+		text, err := node.String()
+		if err != nil {
 			return nil, err
 		}
+		d.setText(text)
 		documents = append(documents, d)
 	}
 	return documents, nil
@@ -215,6 +220,14 @@ func newDocument(name string, index int, node *yaml.RNode) *document {
 	}
 	object.Namespace, object.Name = text(node, "metadata", "namespace"), text(node, "metadata", "name")
 	return &document{file: name, index: index, object: object, node: node}
+}
+
+// setText sets what is compared.
+func (d *document) setText(text string) {
+	if isKptfile(d.file) {
+		text = withoutStatus(text, d.node.Document())
+	}
+	d.text = withoutMergeComments(text)
 }
 
 func text(node *yaml.RNode, path ...string) string {
