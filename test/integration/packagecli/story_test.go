@@ -97,7 +97,7 @@ func TestFromDraftToUpgrade(t *testing.T) {
 	if !strings.Contains(merged, "replicas: 3") || !strings.Contains(merged, "web:2") || !strings.Contains(merged, "# the only one") {
 		t.Errorf("merged:\n%s", merged)
 	}
-	a.fails(1, []string{"diff", "edge.shop.web.upgrade-v2", "--name-only"}, "Changed   deployment.yaml        Deployment.apps web")
+	a.fails(1, []string{"diff", "edge.shop.web.upgrade-v2", "--name-only"}, "Changed   deployment.yaml   Deployment.apps web")
 	a.fails(1, []string{"diff", "edge.shop.web.upgrade-v2", "--against", "upstream"}, "+++ edge.shop.web.upgrade-v2:deployment.yaml", "+  replicas: 3")
 	a.ok("propose", "edge.shop.web.upgrade-v2")
 	a.ok("reject", "edge.shop.web.upgrade-v2")
