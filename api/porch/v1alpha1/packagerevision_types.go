@@ -209,6 +209,13 @@ type PackageRevisionStatus struct {
 type Locator struct {
 	Type RepositoryType `json:"type,omitempty"`
 	Git  *GitLock       `json:"git,omitempty"`
+	OCI  *OCILock       `json:"oci,omitempty"`
+}
+
+// OCILock is an image at a digest.
+type OCILock struct {
+	Image  string `json:"image,omitempty"`
+	Digest string `json:"digest,omitempty"`
 }
 
 // GitLock is content at a commit.

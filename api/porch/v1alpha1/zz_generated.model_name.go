@@ -36,6 +36,11 @@ func (in Locator) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in OCILock) OpenAPIModelName() string {
+	return "dev.kpt.porch.v1alpha1.OCILock"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in OCIPackage) OpenAPIModelName() string {
 	return "dev.kpt.porch.v1alpha1.OCIPackage"
 }

@@ -37,6 +37,10 @@ type PackageRevision struct {
 	Status porchv1alpha1.PackageRevisionStatus `json:"status,omitempty"`
 	// content says what the files are.
 	Content Content `json:"content"`
+	// external says where the git repository or registry of the Repository has it; empty for what is here alone. Owner: the repositories
+	// controller.
+	// +optional
+	External External `json:"external,omitempty"`
 	// served is what else the object served has, and this one has not, since it would mean something else here.
 	// +optional
 	Served Served `json:"served,omitempty"`
@@ -66,6 +70,21 @@ type Content struct {
 	// imported tells that the revision came from the external repository that its Repository names, and not from a user.
 	// +optional
 	Imported bool `json:"imported,omitempty"`
+}
+
+// External is where a revision lies outside.
+type External struct {
+	// ref is the tag or the branch.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Ref string `json:"ref,omitempty"`
+	// id is the commit, or the digest, that it led to when it was read or written.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	ID string `json:"id,omitempty"`
+	// branch tells that ref is a branch: the revision is a placeholder, and follows it.
+	// +optional
+	Branch bool `json:"branch,omitempty"`
 }
 
 // Served is metadata of the object served.

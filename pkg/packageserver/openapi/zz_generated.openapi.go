@@ -22,6 +22,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.GitLock{}.OpenAPIModelName():                        schema_starling_api_porch_v1alpha1_GitLock(ref),
 		v1alpha1.GitPackage{}.OpenAPIModelName():                     schema_starling_api_porch_v1alpha1_GitPackage(ref),
 		v1alpha1.Locator{}.OpenAPIModelName():                        schema_starling_api_porch_v1alpha1_Locator(ref),
+		v1alpha1.OCILock{}.OpenAPIModelName():                        schema_starling_api_porch_v1alpha1_OCILock(ref),
 		v1alpha1.OCIPackage{}.OpenAPIModelName():                     schema_starling_api_porch_v1alpha1_OCIPackage(ref),
 		v1alpha1.PackageCloneTaskSpec{}.OpenAPIModelName():           schema_starling_api_porch_v1alpha1_PackageCloneTaskSpec(ref),
 		v1alpha1.PackageEditTaskSpec{}.OpenAPIModelName():            schema_starling_api_porch_v1alpha1_PackageEditTaskSpec(ref),
@@ -297,11 +298,41 @@ func schema_starling_api_porch_v1alpha1_Locator(ref common.ReferenceCallback) co
 							Ref: ref(v1alpha1.GitLock{}.OpenAPIModelName()),
 						},
 					},
+					"oci": {
+						SchemaProps: spec.SchemaProps{
+							Ref: ref(v1alpha1.OCILock{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.GitLock{}.OpenAPIModelName()},
+			v1alpha1.GitLock{}.OpenAPIModelName(), v1alpha1.OCILock{}.OpenAPIModelName()},
+	}
+}
+
+func schema_starling_api_porch_v1alpha1_OCILock(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "OCILock is an image at a digest.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"image": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+					"digest": {
+						SchemaProps: spec.SchemaProps{
+							Type:   []string{"string"},
+							Format: "",
+						},
+					},
+				},
+			},
+		},
 	}
 }
 

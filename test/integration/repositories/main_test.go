@@ -56,7 +56,8 @@ func newEnvironment(t *testing.T) *environment {
 			}
 		}
 	}
-	err = clusters.WaitForResources(t.Context(), &clusters.Space{Name: "wds1", Config: config}, configv1alpha1.Repositories, storev1alpha1.ContentChunks)
+	err = clusters.WaitForResources(t.Context(), &clusters.Space{Name: "wds1", Config: config}, configv1alpha1.Repositories, storev1alpha1.ContentChunks,
+		storev1alpha1.PackageRevisions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,670 @@
+package repositories
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-containerregistry/pkg/registry"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/content"
+	"github.com/starlinghq/starling/pkg/controller/repositories"
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/test/testenv"
+	"github.com/starlinghq/starling/test/testgit"
+)
+
+const soon = 30 * time.Second
+
+// run runs the controllers until the test ends, or stop is called.
+func (e *environment) run(t *testing.T, reached func(string)) (stop func()) {
+	t.Helper()
+	controller, err := repositories.Setup(repositories.SetupConfig{
+		WDS: e.config, WDSName: "wds1", FileRoots: []string{"/"}, TempDir: t.TempDir(), MinInterval: 300 * time.Millisecond, Reached: reached,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- controller.Run(ctx, 2) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	testenv.Eventually(t, soon, func() (bool, string) {
+		err := controller.Ready()
+		return err == nil, fmt.Sprint(err)
+	})
+	return stop
+}
+
+func (e *environment) create(t *testing.T, name, spec string) {
+	t.Helper()
+	if _, err := e.repositories().Create(t.Context(), parse(t, name, spec), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const everySecond = "sync: {schedule: '@every 1s'}"
+
+func gitSpec(url, more string) string {
+	return fmt.Sprintf("{type: git, %s, git: {repo: %q%s}}", everySecond, url, more)
+}
+
+func (e *environment) repository(t *testing.T, name string) *configv1alpha1.Repository {
+	t.Helper()
+	obj, err := e.repositories().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo := &configv1alpha1.Repository{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, repo); err != nil {
+		t.Fatal(err)
+	}
+	return repo
+}
+
+// condition waits until a condition has a reason, and returns its message.
+func (e *environment) condition(t *testing.T, name, kind, reason string) string {
+	t.Helper()
+	var text string
+	testenv.Eventually(t, soon, func() (bool, string) {
+		repo := e.repository(t, name)
+		c := meta.FindStatusCondition(repo.Status.Conditions, kind)
+		if c == nil {
+			return false, fmt.Sprintf("%s has no condition %s", name, kind)
+		}
+		text = c.Message
+		return c.Reason == reason && c.ObservedGeneration == repo.Generation, fmt.Sprintf("%s of %s is %s (%s): %s; want %s", kind, name, c.Status, c.Reason, c.Message, reason)
+	})
+	return text
+}
+
+func (e *environment) stored() dynamic.ResourceInterface {
+	return e.client.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace)
+}
+
+func (e *environment) revisions(t *testing.T) map[string]*storev1alpha1.PackageRevision {
+	t.Helper()
+	list, err := e.stored().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*storev1alpha1.PackageRevision{}
+	for i := range list.Items {
+		cr := &storev1alpha1.PackageRevision{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, cr); err != nil {
+			t.Fatal(err)
+		}
+		all[cr.Name] = cr
+	}
+	return all
+}
+
+// texts returns the revisions with the text of their content, as lines.
+func (e *environment) texts(t *testing.T) []string {
+	t.Helper()
+	var lines []string
+	for name, cr := range e.revisions(t) {
+		latest := ""
+		if cr.Labels[porchv1alpha1.LatestRevisionLabel] == "true" {
+			latest = " latest"
+		}
+		lines = append(lines, fmt.Sprintf("%s %d %s%s", name, cr.Spec.Revision, e.text(t, cr), latest))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func (e *environment) text(t *testing.T, cr *storev1alpha1.PackageRevision) string {
+	t.Helper()
+	files, err := e.content(t).Get(t.Context(), cr.Content.Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(files["config.yaml"], "text: ")
+	return strings.Trim(text, "\"\n")
+}
+
+func (e *environment) content(t *testing.T) *content.Store {
+	t.Helper()
+	store, err := content.New(e.config, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// become waits until the revisions are these.
+func (e *environment) become(t *testing.T, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	testenv.Eventually(t, soon, func() (bool, string) {
+		diff := cmp.Diff(want, e.texts(t))
+		return diff == "", "revisions (-want +got):\n" + diff
+	})
+}
+
+// publish makes a revision as package-server does when one is approved.
+func (e *environment) publish(t *testing.T, repo, pkg, workspace string, number int, text string) *storev1alpha1.PackageRevision {
+	t.Helper()
+	files := kptpkg.Files{
+		"Kptfile":     "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: x\n",
+		"config.yaml": fmt.Sprintf("text: %q\n", text),
+	}
+	digest, err := e.content(t).Put(t.Context(), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cr := &storev1alpha1.PackageRevision{
+		ObjectMeta: metav1.ObjectMeta{Name: repo + "." + strings.ReplaceAll(pkg, "/", ".") + "." + workspace, Namespace: e.namespace},
+		Spec: porchv1alpha1.PackageRevisionSpec{
+			RepositoryName: repo, PackageName: pkg, WorkspaceName: workspace, Revision: number, Lifecycle: porchv1alpha1.LifecyclePublished,
+			Tasks: []porchv1alpha1.Task{{Type: porchv1alpha1.TaskTypeInit, Init: &porchv1alpha1.PackageInitTaskSpec{Description: "x"}}},
+		},
+		Status:  porchv1alpha1.PackageRevisionStatus{PublishedBy: "jane@example.com", PublishedAt: &metav1.Time{Time: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}},
+		Content: storev1alpha1.Content{Digest: digest, Files: int32(len(files))},
+	}
+	cr.APIVersion, cr.Kind = storev1alpha1.GroupVersion.String(), "PackageRevision"
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.stored().Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return cr
+}
+
+func (e *environment) secret(t *testing.T, name string, data map[string]string) {
+	t.Helper()
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
+	encoded := map[string]any{}
+	for key, value := range data {
+		encoded[key] = base64.StdEncoding.EncodeToString([]byte(value))
+	}
+	obj.Object["data"] = encoded
+	secrets := e.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(e.namespace)
+	if _, err := secrets.Apply(t.Context(), name, obj, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// versions are the resourceVersions of all that the controllers write.
+func (e *environment) versions(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, resource := range []schema.GroupVersionResource{storev1alpha1.PackageRevisions, configv1alpha1.Repositories} {
+		list, err := e.client.Resource(resource).Namespace(e.namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			all[resource.Resource+"/"+list.Items[i].GetName()] = list.Items[i].GetResourceVersion()
+		}
+	}
+	return all
+}
+
+// quiet checks that for some looks nothing is written.
+func (e *environment) quiet(t *testing.T) {
+	t.Helper()
+	var before map[string]string
+	since := time.Now()
+	testenv.Eventually(t, soon, func() (bool, string) { // what is on its way arrives
+		last := before
+		if before = e.versions(t); !cmp.Equal(last, before) {
+			since = time.Now()
+		}
+		return time.Since(since) > 1500*time.Millisecond, "still writing"
+	})
+	testenv.Never(t, 3*time.Second, func() string { return cmp.Diff(before, e.versions(t)) })
+}
+
+func TestImport(t *testing.T) {
+	e := newEnvironment(t)
+	r := testgit.New(t)
+	r.Package("web", "one")
+	r.Tag("web/v1", r.Commit("main", "one"))
+	r.Package("web", "two")
+	r.Package("infra/db", "db")
+	second := r.Commit("main", "two")
+	r.Annotate("web/v2", second)
+	r.Files["bad/Kptfile"] = "{"
+	head := r.Commit("main", "three")
+	stop := e.run(t, nil)
+	e.create(t, "up", gitSpec(r.URL(), ""))
+	e.become(t, "up.infra.db.main -1 db", "up.web.main -1 two", "up.web.v1 1 one", "up.web.v2 2 two latest")
+	e.condition(t, "up", "Ready", "Ready")
+	e.condition(t, "up", "Consistent", "Consistent")
+	repo := e.repository(t, "up")
+	if s := repo.Status; s.PackageCount != 4 || s.Packages != 2 || s.GitCommitHash != head || s.LastFullSyncTime == nil || s.ObservedGeneration != repo.Generation {
+		t.Errorf("status %+v", s)
+	}
+	if len(repo.Status.Errors) != 1 || repo.Status.Errors[0].Package != "bad" || !strings.Contains(repo.Status.Errors[0].Message, "Kptfile") {
+		t.Errorf("errors %+v", repo.Status.Errors)
+	}
+	cr := e.revisions(t)["up.web.v2"]
+	wantLock := &porchv1alpha1.Locator{Type: "git", Git: &porchv1alpha1.GitLock{Repo: r.URL(), Directory: "web", Ref: "web/v2", Commit: second}}
+	if diff := cmp.Diff(wantLock, cr.Status.SelfLock); diff != "" {
+		t.Errorf("selfLock (-want +got):\n%s", diff)
+	}
+	if cr.Status.PublishedBy != "author@example.com" || cr.Spec.Lifecycle != porchv1alpha1.LifecyclePublished || !cr.Content.Imported || cr.Content.Files != 2 {
+		t.Errorf("revision %+v", cr)
+	}
+
+	t.Run("QuietWhenNothingChanges", func(t *testing.T) { e.quiet(t) })
+	whole := t
+	t.Run("QuietAfterARestart", func(t *testing.T) {
+		before := e.versions(t)
+		stop()
+		stop = e.run(whole, nil)
+		testenv.Never(t, 3*time.Second, func() string { return cmp.Diff(before, e.versions(t)) })
+	})
+	t.Run("NewTag", func(t *testing.T) {
+		r.Tag("web/v3", head)
+		r.Tag("web/candidate.1", head)
+		e.become(t, "up.infra.db.main -1 db", "up.web.candidate-1 -1 two", "up.web.main -1 two", "up.web.v1 1 one", "up.web.v2 2 two", "up.web.v3 3 two latest")
+	})
+	t.Run("BranchGrows", func(t *testing.T) {
+		r.Package("web", "three")
+		delete(r.Files, "infra/db/Kptfile")
+		head = r.Commit("main", "four")
+		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one", "up.web.v2 2 two", "up.web.v3 3 two latest")
+		if db := e.revisions(t)["up.infra.db.main"]; db != nil {
+			t.Error("a package that is gone has a placeholder")
+		}
+	})
+	t.Run("TagMoved", func(t *testing.T) {
+		r.Tag("web/v1", head)
+		if text := e.condition(t, "up", "Consistent", "TagsMoved"); !strings.Contains(text, "web/v1 (revision up.web.v1)") {
+			t.Errorf("message %q", text)
+		}
+		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one", "up.web.v2 2 two", "up.web.v3 3 two latest")
+		e.quiet(t)
+	})
+	t.Run("MovedWithTheSameContentIsNoNews", func(t *testing.T) {
+		r.Tag("web/v3", second)
+		testenv.Eventually(t, soon, func() (bool, string) {
+			got := e.revisions(t)["up.web.v3"].External.ID
+			return got == second, "the tag is noted at " + got
+		})
+		if text := e.condition(t, "up", "Consistent", "TagsMoved"); strings.Contains(text, "web/v3") {
+			t.Errorf("message %q", text)
+		}
+	})
+	t.Run("TagGone", func(t *testing.T) {
+		r.SetRef("refs/tags/web/v2", "")
+		if text := e.condition(t, "up", "Consistent", "Several"); !strings.Contains(text, "tags are gone; their revisions stay until they are deleted: web/v2") {
+			t.Errorf("message %q", text)
+		}
+		if e.revisions(t)["up.web.v2"] == nil {
+			t.Error("a revision went with its tag")
+		}
+	})
+	t.Run("DeletingTakesTheTag", func(t *testing.T) {
+		for _, name := range []string{"up.web.v2", "up.web.v3"} {
+			if err := e.stored().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one latest")
+		if got := r.Refs(); slices.Contains(got, "refs/tags/web/v3") {
+			t.Errorf("references %v", got)
+		}
+	})
+	t.Run("DeletingOneWhoseTagMovedImportsItAnew", func(t *testing.T) {
+		if err := e.stored().Delete(t.Context(), "up.web.v1", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 three latest")
+		e.condition(t, "up", "Consistent", "Consistent")
+	})
+	t.Run("RepositoryGoesAndComes", func(t *testing.T) {
+		before := e.texts(t)
+		if err := e.repositories().Delete(t.Context(), "up", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		testenv.Never(t, time.Second, func() string { return cmp.Diff(before, e.texts(t)) })
+		e.create(t, "up", gitSpec(r.URL(), ""))
+		e.condition(t, "up", "Ready", "Ready")
+		if diff := cmp.Diff(before, e.texts(t)); diff != "" {
+			t.Errorf("revisions (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestRewrittenHistory(t *testing.T) {
+	e := newEnvironment(t)
+	r, s := testgit.New(t), testgit.Serve(t)
+	r.Package("web", "one")
+	first := r.Commit("main", "one")
+	r.Package("web", "two")
+	r.Tag("web/v1", r.Commit("main", "two"))
+	e.run(t, nil)
+	e.create(t, "up", gitSpec(s.URL(r), ""))
+	e.become(t, "up.web.main -1 two", "up.web.v1 1 two latest")
+
+	r.Package("web", "rewritten")
+	head := r.CommitOn("main", "rewritten", first)
+	r.Tag("web/v2", head)
+	text := e.condition(t, "up", "Consistent", "HistoryRewritten")
+	if !strings.Contains(text, "starling.io/accept-history="+head) {
+		t.Errorf("message %q", text)
+	}
+	// What was imported stays; what is new comes.
+	e.become(t, "up.web.main -1 two", "up.web.v1 1 two", "up.web.v2 2 rewritten latest")
+	e.condition(t, "up", "Ready", "Ready")
+	packs := s.Packs.Load()
+	e.quiet(t)
+	if got := s.Packs.Load(); got != packs {
+		t.Errorf("%d fetches for a branch that is known to be rewritten", got-packs)
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, configv1alpha1.AcceptHistoryAnnotation, head)
+	if _, err := e.repositories().Patch(t.Context(), "up", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.become(t, "up.web.main -1 rewritten", "up.web.v1 1 two", "up.web.v2 2 rewritten latest")
+	e.condition(t, "up", "Consistent", "Consistent")
+}
+
+func TestServerGoneAndBack(t *testing.T) {
+	e := newEnvironment(t)
+	r, s := testgit.New(t), testgit.Serve(t)
+	r.Package("web", "one")
+	r.Tag("web/v1", r.Commit("main", "one"))
+	e.run(t, nil)
+	e.create(t, "up", gitSpec(s.URL(r), ""))
+	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest")
+	s.Broken.Store(true)
+	e.condition(t, "up", "Ready", "Error")
+	r.Tag("web/v2", r.Ref("refs/heads/main"))
+	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest")
+	s.Broken.Store(false)
+	e.condition(t, "up", "Ready", "Ready")
+	e.become(t, "up.web.main -1 one", "up.web.v1 1 one", "up.web.v2 2 one latest")
+
+	dead := httptest.NewServer(nil)
+	dead.Close()
+	e.create(t, "nobody", gitSpec(dead.URL+"/r", ""))
+	e.condition(t, "nobody", "Ready", "Unreachable")
+	e.create(t, "none", gitSpec(s.URL(r)+"/none", ""))
+	e.condition(t, "none", "Ready", "NotFound")
+	e.create(t, "branch", gitSpec(s.URL(r), ", branch: none"))
+	e.condition(t, "branch", "Ready", "NotFound")
+	e.create(t, "schedule", fmt.Sprintf("{type: git, sync: {schedule: often}, git: {repo: %q}}", s.URL(r)))
+	if text := e.condition(t, "schedule", "Ready", "InvalidSpec"); !strings.Contains(text, "spec.sync.schedule") {
+		t.Errorf("message %q", text)
+	}
+}
+
+func TestAuthorization(t *testing.T) {
+	e := newEnvironment(t)
+	r, s := testgit.New(t), testgit.Serve(t)
+	r.Package("web", "one")
+	r.Commit("main", "one")
+	s.Authorization.Store("Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2")))
+	e.run(t, nil)
+	// Nobody looks again for long: only the Secret's change brings it about.
+	e.create(t, "up", fmt.Sprintf("{type: git, sync: {schedule: '@every 24h'}, git: {repo: %q, secretRef: {name: login}}}", s.URL(r)))
+	e.condition(t, "up", "Ready", "SecretNotFound")
+	e.secret(t, "login", map[string]string{"username": "me", "password": "hunter3"})
+	if text := e.condition(t, "up", "Ready", "Unauthorized"); strings.Contains(text, "hunter") {
+		t.Errorf("the message tells the Secret: %q", text)
+	}
+	e.secret(t, "login", map[string]string{"username": "me", "password": "hunter2"})
+	e.condition(t, "up", "Ready", "Ready")
+	e.become(t, "up.web.main -1 one")
+	if s := e.repository(t, "up").Status; s.NextFullSyncTime == nil {
+		t.Error("a look in 24 hours is not told of")
+	}
+
+	// Asked for once.
+	r.Package("web", "two")
+	r.Commit("main", "two")
+	at := time.Now().UTC().Add(-time.Second).Format(time.RFC3339)
+	patch := fmt.Sprintf(`{"spec":{"sync":{"runOnceAt":%q}}}`, at)
+	if _, err := e.repositories().Patch(t.Context(), "up", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.become(t, "up.web.main -1 two")
+	testenv.Eventually(t, soon, func() (bool, string) {
+		return e.repository(t, "up").Status.ObservedRunOnceAt != nil, "it is not told that the look was made"
+	})
+}
+
+func TestExportToGit(t *testing.T) {
+	e := newEnvironment(t)
+	r, s := testgit.New(t), testgit.Serve(t)
+	r.Package("other", "stays")
+	base := r.Commit("main", "base")
+	s.Broken.Store(true)
+	e.run(t, nil)
+	e.create(t, "out", gitSpec(s.URL(r), ", author: Robot, email: robot@example.com"))
+	e.condition(t, "out", "Ready", "Error")
+	// Publishing does not wait for the server.
+	e.publish(t, "out", "web", "first", 1, "one")
+	s.Broken.Store(false)
+	testenv.Eventually(t, soon, func() (bool, string) { return r.Ref("refs/tags/web/v1") != "", "there is no tag" })
+	e.condition(t, "out", "Exported", "Exported")
+	e.become(t, "out.other.main -1 stays", "out.web.first 1 one latest", "out.web.main -1 one")
+	message, parents, files := r.Show(r.Ref("refs/tags/web/v1"))
+	if !strings.Contains(message, `kpt:{"package":"web","workspaceName":"first","revision":"v1","task":{"type":"init"`) || !slices.Equal(parents, []string{base}) {
+		t.Errorf("message %q, parents %v", message, parents)
+	}
+	if files["other/config.yaml"] == "" || files["web/config.yaml"] != "text: \"one\"\n" {
+		t.Errorf("files %v", files)
+	}
+	e.quiet(t)
+
+	t.Run("Conflict", func(t *testing.T) {
+		s.Broken.Store(true)
+		e.condition(t, "out", "Ready", "Error")
+		r.Package("web", "somebody else's")
+		r.Files["web/config.yaml"] = "text: \"other\"\n"
+		r.CommitOn("beside", "beside", base)
+		r.Tag("web/v2", r.Ref("refs/heads/beside"))
+		e.publish(t, "out", "web", "second", 2, "two")
+		s.Broken.Store(false)
+		if text := e.condition(t, "out", "Exported", "Conflict"); !strings.Contains(text, "web/v2") {
+			t.Errorf("message %q", text)
+		}
+		if got := e.revisions(t)["out.web.second"]; e.text(t, got) != "two" || got.External.Ref != "" {
+			t.Errorf("revision %+v", got)
+		}
+		e.publish(t, "out", "web", "third", 3, "three") // the others go on
+		testenv.Eventually(t, soon, func() (bool, string) { return r.Ref("refs/tags/web/v3") != "", "there is no tag" })
+		e.condition(t, "out", "Exported", "Conflict")
+		e.quiet(t)
+		r.SetRef("refs/tags/web/v2", "") // and it heals
+		e.condition(t, "out", "Exported", "Exported")
+		if r.Ref("refs/tags/web/v2") == "" {
+			t.Error("there is no tag")
+		}
+	})
+	t.Run("Disabled", func(t *testing.T) {
+		e.create(t, "readonly", fmt.Sprintf("{type: git, export: Disabled, %s, git: {repo: %q, directory: none}}", everySecond, r.URL()))
+		e.publish(t, "readonly", "web", "first", 1, "x")
+		testenv.Never(t, 2*time.Second, func() string {
+			if got := r.Ref("refs/tags/none/web/v1"); got != "" {
+				return "it was exported"
+			}
+			return ""
+		})
+	})
+}
+
+func TestExportToOCI(t *testing.T) {
+	e := newEnvironment(t)
+	server := httptest.NewServer(registry.New())
+	defer server.Close()
+	e.run(t, nil)
+	spec := fmt.Sprintf("{type: oci, %s, oci: {registry: %q}}", everySecond, strings.TrimPrefix(server.URL, "http://")+"/team")
+	e.create(t, "out", spec)
+	e.condition(t, "out", "Ready", "Ready")
+	e.publish(t, "out", "infra/web", "first", 1, "one")
+	e.condition(t, "out", "Exported", "Exported")
+	testenv.Eventually(t, soon, func() (bool, string) {
+		external := e.revisions(t)["out.infra.web.first"].External
+		return external.Ref == "infra/web:v1" && strings.HasPrefix(external.ID, "sha256:"), fmt.Sprintf("external %+v", external)
+	})
+	e.create(t, "in", strings.Replace(spec, "type: oci", "type: oci, export: Disabled", 1))
+	e.become(t, "in.infra.web.first 1 one latest", "out.infra.web.first 1 one latest")
+	lock := e.revisions(t)["in.infra.web.first"].Status.SelfLock
+	if lock == nil || lock.OCI == nil || lock.OCI.Digest != e.revisions(t)["out.infra.web.first"].External.ID {
+		t.Errorf("selfLock %+v", lock)
+	}
+	e.quiet(t)
+	if err := e.stored().Delete(t.Context(), "out.infra.web.first", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.condition(t, "in", "Consistent", "TagsMissing")
+	e.become(t, "in.infra.web.first 1 one latest")
+}
+
+// Whatever point the work ends at, it is done once when it begins again.
+func TestCrashes(t *testing.T) {
+	errStop := errors.New("stop")
+	for _, point := range []string{
+		repositories.PointImportContent, repositories.PointImportRevision, repositories.PointExportWaits, repositories.PointExportTag, repositories.PointDeleteTag,
+	} {
+		t.Run(strings.ReplaceAll(point, ":", "-"), func(t *testing.T) {
+			e := newEnvironment(t)
+			r := testgit.New(t)
+			for i := range 3 {
+				r.Package(fmt.Sprintf("p%d", i), "one")
+			}
+			commit := r.Commit("main", "one")
+			for i := range 3 {
+				r.Tag(fmt.Sprintf("p%d/v1", i), commit)
+			}
+			imported := []string{"up.p0.main -1 one", "up.p0.v1 1 one latest", "up.p1.main -1 one", "up.p1.v1 1 one latest", "up.p2.main -1 one", "up.p2.v1 1 one latest"}
+			all := append(slices.Clone(imported), "up.web.main -1 web", "up.web.ws 1 web latest")
+
+			reached := make(chan struct{})
+			var once sync.Once
+			e.run(t, func(at string) {
+				if at == point {
+					once.Do(func() { close(reached) })
+					<-t.Context().Done() // like a process that is gone: nothing is written any more
+				}
+			})
+
+			e.create(t, "up", gitSpec(r.URL(), ""))
+			if point != repositories.PointImportContent && point != repositories.PointImportRevision {
+				e.become(t, imported...)
+				e.publish(t, "up", "web", "ws", 1, "web")
+				if point == repositories.PointDeleteTag {
+					e.become(t, all...)
+					if err := e.stored().Delete(t.Context(), "up.web.ws", metav1.DeleteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			select {
+			case <-reached:
+			case <-time.After(soon):
+				t.Fatal(errStop, " was never reached: ", point)
+			}
+			e.run(t, nil)
+			switch point {
+			case repositories.PointImportContent, repositories.PointImportRevision:
+				e.become(t, imported...)
+			case repositories.PointDeleteTag:
+				e.become(t, append(slices.Clone(imported), "up.web.main -1 web")...)
+				if r.Ref("refs/tags/web/v1") != "" {
+					t.Error("the tag is there")
+				}
+			default:
+				e.become(t, all...)
+				testenv.Eventually(t, soon, func() (bool, string) {
+					cr := e.revisions(t)["up.web.ws"]
+					return cr.External.ID == r.Ref("refs/tags/web/v1") && cr.External.ID != "", fmt.Sprintf("external %+v", cr.External)
+				})
+				if _, parents, _ := r.Show(r.Ref("refs/heads/main")); !slices.Equal(parents, []string{commit}) {
+					t.Errorf("it was exported more than once: %v", parents)
+				}
+			}
+			e.quiet(t)
+		})
+	}
+}
+
+// Two at once is what a lease keeps from happening; should it, nothing is lost or doubled.
+func TestTwoReplicas(t *testing.T) {
+	e := newEnvironment(t)
+	r, s := testgit.New(t), testgit.Serve(t)
+	for i := range 10 {
+		r.Package(fmt.Sprintf("p%d", i), "one")
+	}
+	commit := r.Commit("main", "one")
+	e.run(t, nil)
+	e.run(t, nil)
+	e.create(t, "up", gitSpec(s.URL(r), ""))
+	var want []string
+	for i := range 10 {
+		r.Tag(fmt.Sprintf("p%d/v1", i), commit)
+		e.publish(t, "up", fmt.Sprintf("p%d", i), "mine", 2, "two")
+		want = append(want, fmt.Sprintf("up.p%d.main -1 two", i), fmt.Sprintf("up.p%d.v1 1 one", i), fmt.Sprintf("up.p%d.mine 2 two latest", i))
+	}
+	e.become(t, want...)
+	e.condition(t, "up", "Exported", "Exported")
+	e.quiet(t)
+	tags := 0
+	for _, ref := range r.Refs() {
+		if strings.HasPrefix(ref, "refs/tags/") {
+			tags++
+		}
+	}
+	if tags != 20 {
+		t.Errorf("%d tags, want 20", tags)
+	}
+}
+
+func TestHub(t *testing.T) {
+	e := newEnvironment(t)
+	e.run(t, nil)
+	e.create(t, "hub", "{}")
+	e.condition(t, "hub", "Ready", "Ready")
+	e.publish(t, "hub", "web", "ws", 1, "x")
+	testenv.Eventually(t, soon, func() (bool, string) {
+		s := e.repository(t, "hub").Status
+		return s.PackageCount == 1 && s.Packages == 1, fmt.Sprintf("status %+v", s)
+	})
+	if err := e.stored().Delete(t.Context(), "hub.web.ws", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, soon, func() (bool, string) {
+		_, err := e.stored().Get(t.Context(), "hub.web.ws", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), "the revision is there"
+	})
+	e.quiet(t)
+	if text, err := json.Marshal(e.repository(t, "hub").Status); err != nil || strings.Contains(string(text), "Exported") {
+		t.Errorf("status %s", text)
+	}
+}
