@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,6 +25,8 @@ type evidence struct {
 	read bool
 	// object is the object; nil if it is not there.
 	object *reported
+	// fresh is for how long the object's last change is so new that its controller may just be about to take notice.
+	fresh time.Duration
 	// excluded tells whether the object's kind is not to be reported.
 	excluded bool
 	// report is the WorkStatus; nil if it is not there.
@@ -67,7 +70,7 @@ func decide(in evidence) verdict {
 	want := &report{source: source(in.holding.ref, in.object), hash: hashOf(in.object.status)}
 	want.Name = in.name
 	want.Labels = in.holding.labels
-	want.Annotations = annotations(in.object, in.report)
+	want.Annotations = annotations(in.object, in.report, in.fresh > 0)
 	if in.holding.ownership == unknown {
 		want.Labels = in.report.Labels // until it is known whose it is
 	}
@@ -118,21 +121,27 @@ func source(ref objref.Ref, obj *reported) controlv1alpha1.SourceRef {
 // annotations are what the WorkStatus of an object says besides: how its status was shortened, and which generation of the copy
 // has the content of which generation in the WDS.
 //
-// As long as the status does not speak of the last generation, it is left at what was said of the one before: it says as much, that
-// the new content was not observed. So an edit costs one write when it was observed, with the status, and not one more before.
-func annotations(obj *reported, before *report) map[string]string {
+// While a change is fresh and the status does not speak of it, it is left at what was said before: so an edit costs one write when it
+// was observed, with the status, and not one more before. What is not observed after that is told, or a status of the past would pass
+// for one of the present, also of objects that do not say which content they have.
+func annotations(obj *reported, before *report, fresh bool) map[string]string {
 	said := map[string]string{}
 	if obj.truncated != "" {
 		said[controlv1alpha1.AnnotationTruncated] = obj.truncated
 	}
+	unnoticed := obj.observed > 0 && obj.observed < obj.Generation
+	saidSource := before != nil && before.Annotations[controlv1alpha1.AnnotationSourceGeneration] != ""
 	switch {
-	case obj.sourceGeneration == "":
-	case before != nil && before.Annotations[controlv1alpha1.AnnotationSourceGeneration] != "" && obj.observed > 0 && obj.observed < obj.Generation:
+	case unnoticed && fresh && before != nil && saidSource == (obj.sourceGeneration != ""):
 		for _, key := range []string{controlv1alpha1.AnnotationSourceGeneration, controlv1alpha1.AnnotationGeneration} {
-			said[key] = before.Annotations[key]
+			if value, ok := before.Annotations[key]; ok {
+				said[key] = value
+			}
 		}
-	default:
+	case obj.sourceGeneration != "":
 		said[controlv1alpha1.AnnotationSourceGeneration] = obj.sourceGeneration
+		said[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
+	case unnoticed:
 		said[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
 	}
 	if len(said) == 0 {

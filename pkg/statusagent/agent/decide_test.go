@@ -130,10 +130,36 @@ func TestDecide(t *testing.T) {
 			want: writes{Amend: saying(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Reason: "report"},
 		},
 		"SourceNotObservedYet": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: there(`{"a":1}`, func(r *report) {
+			in: evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "3", 6), report: there(`{"a":1}`, func(r *report) {
 				r.Annotations = generations("2", "6")
 			})},
 			want: writes{Reason: "report"},
+		},
+		"SourceNotObserved": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: there(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("2", "6")
+			})},
+			want: writes{Amend: saying(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Reason: "report"},
+		},
+		"NotObservedYet": {
+			in:   evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "", 6), report: there(`{"a":1}`, nil)},
+			want: writes{Reason: "report"},
+		},
+		"NotObserved": {
+			in:   evidence{holding: held(ours), read: true, object: sourced(7, "", 6), report: there(`{"a":1}`, nil)},
+			want: writes{Amend: saying(`"starling.io/generation":"7"`), Reason: "report"},
+		},
+		"EditedAgainAndNotObserved": {
+			in: evidence{holding: held(ours), read: true, fresh: notice, object: sourced(8, "", 6), report: there(`{"a":1}`, func(r *report) {
+				r.Annotations = map[string]string{controlv1alpha1.AnnotationGeneration: "7"}
+			})},
+			want: writes{Reason: "report"},
+		},
+		"ObservedAtLast": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "", 7), report: there(`{"a":2}`, func(r *report) {
+				r.Annotations = map[string]string{controlv1alpha1.AnnotationGeneration: "7"}
+			})},
+			want: writes{Amend: saying(`"starling.io/generation":null`), Status: addStatus, Reason: "report"},
 		},
 		"SourceObserved": {
 			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 7), report: there(`{"a":2}`, func(r *report) {

@@ -24,6 +24,8 @@ const (
 	// believed is how long a WorkStatus that we wrote and do not see is believed to be there. The watch shows it within
 	// milliseconds, unless it was interrupted just then and somebody deleted the WorkStatus meanwhile.
 	believed = 10 * time.Second
+	// notice is how long a controller in the WEC has to take notice of a change before it is told that it did not.
+	notice = 2 * time.Second
 	// leastStatus is how many bytes of a status are reported at least, however often the hub refuses it.
 	leastStatus = 1 << 10
 )
@@ -72,8 +74,11 @@ func (a *Agent) sync(ctx context.Context, name string) (time.Duration, error) {
 	}
 	v := decide(in)
 	if v.nothing() {
-		a.settled(name, in)
-		return 0, nil
+		again := a.settled(name, in)
+		if in.fresh > 0 {
+			again = in.fresh // and then the rest
+		}
+		return again, nil
 	}
 	if wait := a.untilQuiet(name); wait > 0 {
 		return wait, nil
@@ -87,6 +92,9 @@ func (a *Agent) sync(ctx context.Context, name string) (time.Duration, error) {
 	}
 	klog.FromContext(ctx).V(2).Info("Reported", logging.Key, name, logging.Reason, v.reason, "created", v.create != nil, "deleted", v.remove)
 	a.reported(name)
+	if in.fresh > 0 {
+		return in.fresh, nil
+	}
 	return believed, nil
 }
 
@@ -133,6 +141,9 @@ func (a *Agent) gather(ctx context.Context, name string) (evidence, error) {
 	in.excluded = a.config.Excluded.Kind(in.object.gvk.GroupKind())
 	a.mu.Lock()
 	limit, limited := a.limits[name]
+	if pending, ok := a.changed[h.ref]; ok {
+		in.fresh = max(0, notice-a.config.Clock.Since(pending.at))
+	}
 	a.mu.Unlock()
 	if limited {
 		short, err := in.object.within(limit)
@@ -274,8 +285,8 @@ func (a *Agent) untilQuiet(name string) time.Duration {
 	return quiet - a.config.Clock.Since(last.at)
 }
 
-// settled forgets what is over: the change that came in, and in time what was written.
-func (a *Agent) settled(name string, in evidence) {
+// settled forgets what is over: the change that came in, and in time what was written. It returns when that is, 0 if nothing is left.
+func (a *Agent) settled(name string, in evidence) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if in.holding == nil || in.read || in.kindGone {
@@ -284,9 +295,15 @@ func (a *Agent) settled(name string, in evidence) {
 	if in.holding == nil {
 		delete(a.limits, name)
 	}
-	if last, ok := a.written[name]; ok && a.config.Clock.Since(last.at) >= believed {
+	last, ok := a.written[name]
+	if !ok {
+		return 0
+	}
+	left := believed - a.config.Clock.Since(last.at)
+	if left <= 0 {
 		delete(a.written, name)
 	}
+	return max(0, left)
 }
 
 // reported notes that the object's change is in the mailbox.

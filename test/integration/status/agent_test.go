@@ -276,6 +276,44 @@ func TestAgentReports(t *testing.T) {
 	})
 }
 
+// TestAgentTellsWhatIsNotNoticed: of a change that nobody in the cluster takes notice of it is told that nobody does, or what was said
+// before would be taken for what is. One that is noticed costs the write of what comes of it.
+func TestAgentTellsWhatIsNotNoticed(t *testing.T) {
+	m := enroll(t, "unnoticed")
+	m.start()
+	w := m.work("w", ourLabels())
+	ref := m.widget("one", w)
+	m.holds("w", ref)
+	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"observedGeneration": 1})
+	m.reports(ref, `{"observedGeneration":1}`)
+	m.sent.idle(t)
+
+	before := len(m.sent.written())
+	edit := func(size int) {
+		m.wec.patch(t, widgets, m.cluster, "one", map[string]any{"spec": map[string]any{"size": size}})
+	}
+	edit(2)
+	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"observedGeneration": 2})
+	m.reports(ref, `{"observedGeneration":2}`)
+	m.sent.idle(t)
+	if writes := m.sent.written()[before:]; len(writes) != 1 {
+		t.Errorf("a change that was noticed cost %v", writes)
+	}
+
+	says := func(status, generation string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			ws := m.report(ref)
+			got := asJSON(ws.Object["status"]) + " of generation " + ws.GetAnnotations()["starling.io/generation"]
+			return got == status+" of generation "+generation, got
+		})
+	}
+	edit(3)
+	says(`{"observedGeneration":2}`, "3")
+	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"observedGeneration": 3})
+	says(`{"observedGeneration":3}`, "")
+}
+
 func TestAgentReportsOnlyWhatIsOurs(t *testing.T) {
 	m := enroll(t, "ours")
 	m.start()
