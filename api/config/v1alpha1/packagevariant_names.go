@@ -48,6 +48,10 @@ const (
 // value. Owner: whoever publishes the package.
 const LabelTagPrefix = "tag.starling.io/"
 
+// AnnotationReleasedBy is on PackageRevisions that a PackageVariant has proposed for deletion: its name. A PackageVariant of that name takes
+// them back, and the proposal. Owner: the packages controllers.
+const AnnotationReleasedBy = "starling.io/released-by"
+
 // Reasons of the conditions above.
 const (
 	ReasonOperationsComplete = "OperationsComplete"

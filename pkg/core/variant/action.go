@@ -1,0 +1,120 @@
+package variant
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+)
+
+// Verb says what an Action does.
+type Verb string
+
+// Verbs. The first two are about the PackageVariant, the others about a PackageRevision.
+const (
+	// AddFinalizer and RemoveFinalizer are about PackageVariantFinalizer.
+	AddFinalizer    Verb = "add finalizer"
+	RemoveFinalizer Verb = "remove finalizer"
+	// Create makes a draft. One of that name that is there already is the one that is meant: it was not seen yet.
+	Create Verb = "create"
+	// Adopt makes a revision one of the PackageVariant.
+	Adopt Verb = "adopt"
+	// Release makes it one no more.
+	Release Verb = "release"
+	// Delete deletes a draft or a proposed revision.
+	Delete Verb = "delete"
+	// ProposeDeletion proposes the deletion of a published revision, and releases it.
+	ProposeDeletion Verb = "propose deletion"
+	// Restore takes a proposal of deletion back.
+	Restore Verb = "restore"
+	// Begin says of a draft that there is work to do before it is proposed.
+	Begin Verb = "begin"
+	// Propose proposes a draft.
+	Propose Verb = "propose"
+	// Approve publishes a proposed revision, through the subresource approval.
+	Approve Verb = "approve"
+)
+
+// Action is one write.
+type Action struct {
+	Verb Verb
+	// Revision is the name of the PackageRevision.
+	Revision string
+	// Object is what is created, with Create only.
+	Object *porchv1alpha1.PackageRevision
+
+	variant *configv1alpha1.PackageVariant
+}
+
+// String says what the action does.
+func (a *Action) String() string {
+	if a.Revision == "" {
+		return string(a.Verb)
+	}
+	return string(a.Verb) + " " + a.Revision
+}
+
+// Change makes of a PackageRevision what the action wants it to be; it is for actions that update.
+func (a *Action) Change(pr *porchv1alpha1.PackageRevision) {
+	switch a.Verb {
+	case Adopt:
+		pr.OwnerReferences = slices.DeleteFunc(pr.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller })
+		pr.OwnerReferences = append(pr.OwnerReferences, ownerOf(a.variant))
+		pr.Labels = overlaid(pr.Labels, a.variant.Spec.Labels)
+		pr.Annotations = overlaid(pr.Annotations, a.variant.Spec.Annotations)
+		delete(pr.Annotations, configv1alpha1.AnnotationReleasedBy)
+	case Release:
+		a.release(pr)
+	case ProposeDeletion:
+		pr.Spec.Lifecycle = porchv1alpha1.LifecycleDeletionProposed
+		a.release(pr)
+		pr.Annotations = overlaid(pr.Annotations, map[string]string{configv1alpha1.AnnotationReleasedBy: a.variant.Name})
+	case Restore, Approve:
+		pr.Spec.Lifecycle = porchv1alpha1.LifecyclePublished
+	case Propose:
+		pr.Spec.Lifecycle = porchv1alpha1.LifecycleProposed
+	case Begin:
+		pending(pr)
+	case AddFinalizer, RemoveFinalizer, Create, Delete:
+	}
+}
+
+func (a *Action) release(pr *porchv1alpha1.PackageRevision) {
+	pr.OwnerReferences = slices.DeleteFunc(pr.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == a.variant.UID })
+}
+
+// pending sets the gate of a PackageVariant, and its condition to False.
+func pending(pr *porchv1alpha1.PackageRevision) {
+	gate := porchv1alpha1.ReadinessGate{ConditionType: configv1alpha1.ConditionPVOperationsComplete}
+	if !slices.Contains(pr.Spec.ReadinessGates, gate) {
+		pr.Spec.ReadinessGates = append(pr.Spec.ReadinessGates, gate)
+	}
+	condition := porchv1alpha1.Condition{
+		Type: gate.ConditionType, Status: porchv1alpha1.ConditionFalse, Reason: configv1alpha1.ReasonOperationsPending,
+		Message: "operations of the package variant are pending",
+	}
+	for i := range pr.Status.Conditions {
+		if pr.Status.Conditions[i].Type == gate.ConditionType {
+			pr.Status.Conditions[i] = condition
+			return
+		}
+	}
+	pr.Status.Conditions = append(pr.Status.Conditions, condition)
+}
+
+func ownerOf(pv *configv1alpha1.PackageVariant) metav1.OwnerReference {
+	return *metav1.NewControllerRef(pv, configv1alpha1.GroupVersion.WithKind("PackageVariant"))
+}
+
+func overlaid(below, above map[string]string) map[string]string {
+	if len(above) == 0 {
+		return below
+	}
+	out := make(map[string]string, len(below)+len(above))
+	maps.Copy(out, below)
+	maps.Copy(out, above)
+	return out
+}
