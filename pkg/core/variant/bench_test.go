@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/variant"
 )
 
@@ -71,5 +76,34 @@ func BenchmarkCompile(b *testing.B) {
 		if _, wrong := variant.Compile(&set.Spec); len(wrong) > 0 {
 			b.Fatal(wrong)
 		}
+	}
+}
+
+// BenchmarkPlanVariant is a PackageVariant at rest whose packages have n revisions.
+func BenchmarkPlanVariant(b *testing.B) {
+	for _, n := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("revisions=%d", n), func(b *testing.B) {
+			pv := &configv1alpha1.PackageVariant{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pv", UID: "uid", Finalizers: []string{configv1alpha1.PackageVariantFinalizer}}}
+			pv.Spec = *parse[configv1alpha1.PackageVariantSpec](b, "upstream: {repo: up, package: web, revision: latest}\ndownstream: {repo: edge, package: web}\n")
+			in := &variant.Input{
+				Variant: pv, HasRepository: true, Version: func(configv1alpha1.InjectedObject) string { return "" },
+				Origin:      func(variant.Lock) *storev1alpha1.PackageRevision { return nil },
+				OwnerExists: func(types.UID) bool { return false },
+			}
+			for i := range n {
+				up, down := revision(fmt.Sprintf("u%d", i), i+1, published), revision(fmt.Sprintf("d%d", i), i+1, published)
+				down.Spec.RepositoryName = "edge"
+				down.Served.OwnerReferences = []metav1.OwnerReference{{UID: "uid"}}
+				in.Upstreams, in.Downstreams = append(in.Upstreams, up), append(in.Downstreams, down)
+			}
+			plan := variant.PlanVariant(in)
+			pv.Status.Settled = plan.Settled(nil, in.Version)
+			b.ReportAllocs()
+			for b.Loop() {
+				if plan := variant.PlanVariant(in); len(plan.Actions)+len(plan.Work) > 0 {
+					b.Fatal(plan.Actions, plan.Work)
+				}
+			}
+		})
 	}
 }
