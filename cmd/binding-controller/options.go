@@ -11,12 +11,13 @@ import (
 
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
+	"github.com/starlinghq/starling/pkg/controller/repositories"
 	"github.com/starlinghq/starling/pkg/controller/status"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/runner"
 )
 
-var allControllers = []string{binding.Name, status.Name}
+var allControllers = []string{binding.Name, status.Name, repositories.Name}
 
 type options struct {
 	runner      *runner.Options
@@ -29,6 +30,7 @@ type options struct {
 	generated   bool
 	bindingSize int
 	concurrency int
+	fileRoots   []string
 }
 
 func newOptions() *options {
@@ -70,6 +72,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.its, "its", "An ITS. May be repeated; of clusters of one name, the one that was accepted first counts.")
 	o.itsLimits.AddLimitFlags(flags, "its", "each ITS")
 	flags.StringSliceVar(&o.controllers, "controllers", o.controllers, "Which controllers run.")
+	flags.StringSliceVar(&o.fileRoots, "file-repositories", o.fileRoots,
+		"Directories of this machine below which Repositories may lead with file:// URLs. None: such URLs are refused, since whoever may create a "+
+			"Repository would read with the rights of this program.")
 	flags.StringSliceVar(&o.apiGroups, "api-groups", o.apiGroups,
 		"API groups whose objects may be workload; an empty element is the core group. None: all. "+
 			"CustomResourceDefinitions always may. Objects of other groups leave the clusters.")
@@ -83,7 +88,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 }
 
 func (o *options) validate() error {
-	if len(o.its) == 0 {
+	if len(o.its) == 0 && (o.runs(binding.Name) || o.runs(status.Name)) {
 		return errors.New("--its is required: without an inventory there are no clusters")
 	}
 	if o.wdsName == "" {

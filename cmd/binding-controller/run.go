@@ -9,6 +9,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
+	"github.com/starlinghq/starling/pkg/controller/repositories"
 	"github.com/starlinghq/starling/pkg/controller/status"
 	"github.com/starlinghq/starling/pkg/runner"
 )
@@ -36,21 +37,38 @@ func run(ctx context.Context, o *options) error {
 			if err != nil {
 				return err
 			}
-			wait("to serve BindingPolicies and Bindings")
-			if err := clusters.WaitForResources(ctx, wds, binding.Required...); err != nil {
-				return err
+			group, ctx := errgroup.WithContext(ctx)
+			isReady := func() error { return nil }
+			if o.runs(repositories.Name) {
+				// Policies do not wait for packages, nor packages for policies.
+				isReady = startPackages(ctx, group, o, wds)
 			}
-			return runControllers(ctx, o, wds, func(f func() error) { ready.Store(&f) })
+			if o.runs(binding.Name) || o.runs(status.Name) {
+				wait("to serve BindingPolicies and Bindings")
+				bindingsReady, err := startControllers(ctx, group, o, wds)
+				if err != nil {
+					group.Go(func() error { return err }) // ends the others
+					return group.Wait()
+				}
+				packagesReady := isReady
+				isReady = func() error { return errors.Join(bindingsReady(), packagesReady()) }
+			}
+			ready.Store(&isReady)
+			return group.Wait()
 		},
 	})
 }
 
-func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready func(func() error)) error {
+// startControllers starts what concerns policies, and returns what tells whether it is ready.
+func startControllers(ctx context.Context, group *errgroup.Group, o *options, wds *clusters.Space) (ready func() error, err error) {
+	if err := clusters.WaitForResources(ctx, wds, binding.Required...); err != nil {
+		return nil, err
+	}
 	inventories := make([]binding.Inventory, 0, len(o.its))
 	for _, its := range o.its {
 		options, err := its.Options(o.itsLimits)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		inventories = append(inventories, binding.ConnectITS(its.Name, options))
 	}
@@ -59,13 +77,12 @@ func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready 
 		MaxBindingSize: o.bindingSize,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	isReady := bindings.Ready
+	ready = bindings.Ready
 	if o.runs(status.Name) {
-		if isReady, err = startStatus(ctx, group, o, wds, bindings); err != nil {
-			return err
+		if ready, err = startStatus(ctx, group, o, wds, bindings); err != nil {
+			return nil, err
 		}
 	}
 	workers := 0 // the status controller alone needs the index, not the Bindings
@@ -73,6 +90,5 @@ func runControllers(ctx context.Context, o *options, wds *clusters.Space, ready 
 		workers = o.concurrency
 	}
 	group.Go(func() error { return bindings.Run(ctx, workers) })
-	ready(isReady)
-	return group.Wait()
+	return ready, nil
 }

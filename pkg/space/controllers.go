@@ -97,6 +97,10 @@ func (f *Fleet) controller(wds, program string) (Component, error) {
 	for _, its := range f.state.ITS {
 		args = append(args, "--its="+its+"="+f.layout.ComponentKubeconfig(wds, foreignName(program, its)))
 	}
+	if program == programBinding {
+		// All of this machine is that of the one user of the fleet.
+		args = append(args, "--file-repositories=/")
+	}
 	return f.own(wds, program, args...)
 }
 

@@ -11,7 +11,7 @@ const (
 	//   - Reconciling: it has not been read yet.
 	//   - InvalidSpec: a field of spec cannot be understood, or is not allowed here; the message names it.
 	//   - SecretNotFound: the Secret that spec names is missing, or lacks what is needed.
-	//   - Unauthorized: the server does not accept what the Secret holds, or asks for a Secret.
+	//   - Unauthorized: the server does not accept what the Secret holds, or asks for a Secret; or its certificate or key is not one to trust.
 	//   - NotFound: the server has no such repository, branch or directory.
 	//   - Unreachable: the server does not answer, or not in time.
 	//   - TooLarge: the repository exceeds a limit; the message names it.

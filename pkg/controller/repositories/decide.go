@@ -200,6 +200,20 @@ func relabelled(here *revisions) []*storev1alpha1.PackageRevision {
 	return append(add, remove...)
 }
 
+// newest returns the highest number of each package, here and there.
+func newest(listing *repository.Listing, here *revisions) map[string]int {
+	highest := map[string]int{}
+	for _, tag := range listing.Tags {
+		highest[tag.Package] = max(highest[tag.Package], tag.Number)
+	}
+	for _, cr := range here.all {
+		if cr.Spec.Lifecycle.Published() && cr.DeletionTimestamp == nil {
+			highest[cr.Spec.PackageName] = max(highest[cr.Spec.PackageName], cr.Spec.Revision)
+		}
+	}
+	return highest
+}
+
 // counts returns how many revisions of how many packages are here.
 func counts(here *revisions) (revisionCount, packages int) {
 	names := map[string]bool{}

@@ -50,6 +50,8 @@ type looker struct {
 	state  *state
 	here   *revisions
 	remote Remote
+	// newest is the highest number of each package, here and there.
+	newest map[string]int
 
 	mutex    sync.Mutex
 	judged   map[string]judgement
@@ -96,10 +98,6 @@ func (l *looker) run(ctx context.Context) (again bool, err error) {
 	result.judged = l.judged
 	if l.created+l.updated > 0 {
 		klog.FromContext(ctx).V(2).Info("Imported revisions", "created", l.created, "updated", l.updated)
-		// The latest revision is told by what is here when these have arrived.
-	}
-	if err := l.label(ctx); err != nil {
-		return false, err
 	}
 	again, failed, err = l.export(ctx, &result)
 	if err != nil {
@@ -145,6 +143,7 @@ func (l *looker) importTags(ctx context.Context, listing *repository.Listing) (f
 	if len(load) == 0 {
 		return nil, nil
 	}
+	l.newest = newest(listing, l.here)
 	listed := map[string]repository.Ref{}
 	for _, tag := range load {
 		listed[tag.Name] = tag
@@ -223,6 +222,13 @@ func (l *looker) create(ctx context.Context, revision repository.Revision) (prob
 	digest := revision.Files.Digest() // what is wrong is known before anything is written
 	if err := l.mirror(cr, revision, digest); err != nil {
 		return err.Error(), nil //nolint:nilerr // it is told of the package
+	}
+	if revision.Number > 0 && revision.Number == l.newest[revision.Package] {
+		// It is what it will be labelled; the one before loses its label when this one is seen.
+		if cr.Labels == nil {
+			cr.Labels = map[string]string{}
+		}
+		cr.Labels[porchv1alpha1.LatestRevisionLabel] = "true"
 	}
 	if wantsFinalizer(&l.repo.Spec, cr) {
 		cr.Finalizers = []string{Finalizer}
@@ -384,16 +390,6 @@ func (l *looker) importPlaceholder(ctx context.Context, revision repository.Revi
 		return fmt.Errorf("update placeholder %s: %w", cr.Name, err)
 	}
 	l.count(&l.updated)
-	return nil
-}
-
-// label sets the label of the latest revision right. What was imported a moment ago is labelled when it has been seen.
-func (l *looker) label(ctx context.Context) error {
-	for _, changed := range relabelled(l.here) {
-		if err := l.update(ctx, changed, "latest"); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("label %s: %w", changed.Name, err)
-		}
-	}
 	return nil
 }
 

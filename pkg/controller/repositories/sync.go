@@ -49,6 +49,9 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) (time.D
 		}
 		now = c.Clock.Now()
 	}
+	if err := c.label(ctx, here); err != nil {
+		return 0, err
+	}
 	if err := c.writeStatus(ctx, repo, wantedStatus(repo, here, &s.result, now, s.next)); err != nil {
 		return 0, err
 	}
@@ -57,6 +60,16 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) (time.D
 		next = *at
 	}
 	return max(next.Sub(now), time.Millisecond), nil
+}
+
+// label sets the label of the latest revision right. What was imported a moment ago brings us here again.
+func (c *Controller) label(ctx context.Context, here *revisions) error {
+	for _, changed := range relabelled(here) {
+		if err := c.update(ctx, changed, "latest"); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("label %s: %w", changed.Name, err)
+		}
+	}
+	return nil
 }
 
 func runOnceAt(repo *configv1alpha1.Repository) *time.Time {

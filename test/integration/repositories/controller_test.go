@@ -38,7 +38,7 @@ import (
 const soon = 30 * time.Second
 
 // run runs the controllers until the test ends, or stop is called.
-func (e *environment) run(t *testing.T, reached func(string)) (stop func()) {
+func (e *environment) run(t testing.TB, reached func(string)) (stop func()) {
 	t.Helper()
 	controller, err := repositories.Setup(repositories.SetupConfig{
 		WDS: e.config, WDSName: "wds1", FileRoots: []string{"/"}, TempDir: t.TempDir(), MinInterval: 300 * time.Millisecond, Reached: reached,
@@ -63,13 +63,14 @@ func (e *environment) run(t *testing.T, reached func(string)) (stop func()) {
 	return stop
 }
 
-func (e *environment) create(t *testing.T, name, spec string) {
+func (e *environment) create(t testing.TB, name, spec string) {
 	t.Helper()
 	if _, err := e.repositories().Create(t.Context(), parse(t, name, spec), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
+// A look each second.
 const everySecond = "sync: {schedule: '@every 1s'}"
 
 func gitSpec(url, more string) string {
@@ -427,7 +428,7 @@ func TestAuthorization(t *testing.T) {
 	e := newEnvironment(t)
 	r, s := testgit.New(t), testgit.Serve(t)
 	r.Package("web", "one")
-	r.Commit("main", "one")
+	r.Tag("web/v1", r.Commit("main", "one"))
 	s.Authorization.Store("Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2")))
 	e.run(t, nil)
 	// Nobody looks again for long: only the Secret's change brings it about.
@@ -439,7 +440,7 @@ func TestAuthorization(t *testing.T) {
 	}
 	e.secret(t, "login", map[string]string{"username": "me", "password": "hunter2"})
 	e.condition(t, "up", "Ready", "Ready")
-	e.become(t, "up.web.main -1 one")
+	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest") // the label does not wait for the next look
 	if s := e.repository(t, "up").Status; s.NextFullSyncTime == nil {
 		t.Error("a look in 24 hours is not told of")
 	}
@@ -452,7 +453,7 @@ func TestAuthorization(t *testing.T) {
 	if _, err := e.repositories().Patch(t.Context(), "up", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	e.become(t, "up.web.main -1 two")
+	e.become(t, "up.web.main -1 two", "up.web.v1 1 one latest")
 	testenv.Eventually(t, soon, func() (bool, string) {
 		return e.repository(t, "up").Status.ObservedRunOnceAt != nil, "it is not told that the look was made"
 	})

@@ -29,7 +29,7 @@ type environment struct {
 	namespace string
 }
 
-func newEnvironment(t *testing.T) *environment {
+func newEnvironment(t testing.TB) *environment {
 	t.Helper()
 	config := testenv.Shared(t).Config(t, "wds1")
 	client, err := dynamic.NewForConfig(config)
@@ -76,7 +76,7 @@ func (e *environment) repositories() dynamic.ResourceInterface {
 }
 
 // parse reads a Repository whose spec is given as YAML.
-func parse(t *testing.T, name, spec string) *unstructured.Unstructured {
+func parse(t testing.TB, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
 	text := fmt.Sprintf("{apiVersion: %s, kind: Repository, metadata: {name: %q}, spec: %s}", configv1alpha1.GroupVersion, name, spec)
