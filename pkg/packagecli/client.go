@@ -156,10 +156,10 @@ func (c *Client) Create(ctx context.Context, spec porchv1alpha1.PackageRevisionS
 	return typed[porchv1alpha1.PackageRevision](created)
 }
 
-// SetLifecycle moves a revision along, by its subresource approval if so. A revision that somebody else writes at the same time is
-// read again, and allow asked again.
+// SetLifecycle moves a revision along, by its subresource approval if so, to where decide says. A revision that somebody else writes at
+// the same time is read again, and decide asked again.
 func (c *Client) SetLifecycle(
-	ctx context.Context, name string, to porchv1alpha1.PackageRevisionLifecycle, approval bool, allow func(*porchv1alpha1.PackageRevision) error,
+	ctx context.Context, name string, approval bool, decide func(*porchv1alpha1.PackageRevision) (porchv1alpha1.PackageRevisionLifecycle, error),
 ) (*porchv1alpha1.PackageRevision, error) {
 	var subresources []string
 	if approval {
@@ -175,7 +175,8 @@ func (c *Client) SetLifecycle(
 		if err != nil {
 			return err
 		}
-		if err := allow(before); err != nil {
+		to, err := decide(before)
+		if err != nil {
 			return err
 		}
 		// As it was read, with what we do not know of it.

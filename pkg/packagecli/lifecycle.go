@@ -161,23 +161,21 @@ func (m *move) one(ctx context.Context, client *Client, name string) (*porchv1al
 			return nil, err
 		}
 	}
-	revision, err := client.Get(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	to, known := m.from[revision.Spec.Lifecycle]
-	if !known {
-		to = m.fallback()
-	}
-	from := revision.Spec.Lifecycle
-	return client.SetLifecycle(ctx, name, to, m.approval, func(now *porchv1alpha1.PackageRevision) error {
-		if now.Spec.Lifecycle != from {
-			return fmt.Errorf("somebody else has made it %s", now.Spec.Lifecycle)
+	var from porchv1alpha1.PackageRevisionLifecycle
+	return client.SetLifecycle(ctx, name, m.approval, func(now *porchv1alpha1.PackageRevision) (porchv1alpha1.PackageRevisionLifecycle, error) {
+		at := now.Spec.Lifecycle
+		if from != "" && at != from {
+			return "", fmt.Errorf("somebody else has made it %s", at)
 		}
-		if from == to {
-			return fmt.Errorf("it is %s already", to)
+		from = at
+		to, known := m.from[at]
+		if !known {
+			to = m.fallback()
 		}
-		return nil
+		if at == to {
+			return "", fmt.Errorf("it is %s already", to)
+		}
+		return to, nil
 	})
 }
 
