@@ -41,8 +41,8 @@ build-race: build
 	go build -race -ldflags '$(LDFLAGS)' -o $(BIN)/race/ $(CONTROLLERS)
 	ln -f $(BIN)/starling $(BIN)/kwok $(BIN)/race/
 
-demo: ## Bring up a fleet, carry objects to two clusters, show their status come back, and clean up (KEEP=1: do not).
-	@hack/demo.sh
+demo: ## Bring up a fleet, carry objects to two clusters, show their status come back, and clean up (KEEP=1: do not; DEMO=packages: packages).
+	@hack/demo$(if $(DEMO),-$(DEMO)).sh
 
 up: build ## Bring up a fleet in DIR with two clusters (ARGS: flags of starling up).
 	$(STARLING) up --wecs 2 --nodes $(if $(DIR),--dir $(DIR)) $(ARGS)
