@@ -101,9 +101,9 @@ git clone --quiet --bare "$work/source" "$catalog"
 git -c init.defaultBranch=main init --quiet --bare "$edge"
 run git -C "$catalog" log --oneline --decorate
 
-say "A fleet: one space with the package store"
+say "A fleet: a space to write to (wds1), with the package store, and an OCM hub (its1)"
 echo "$ export STARLING_DIR=$STARLING_DIR PATH=\$PWD/bin:\$PATH"
-run bin/starling up --wecs 0 --package-file-roots "$work"
+run bin/starling up --wecs 0
 ready=$(since "$begin")
 
 say "The repositories. What is in the catalogue is imported"
