@@ -17,6 +17,11 @@ catalog=$work/catalog.git edge=$work/edge.git
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 export GIT_AUTHOR_NAME=demo GIT_AUTHOR_EMAIL=demo@example.com GIT_COMMITTER_NAME=demo GIT_COMMITTER_EMAIL=demo@example.com
 
+# run prints a command with the paths as seen from there.
+run() {
+	printf '$ %s\n' "${*//$work/.}"
+	"$@"
+}
 # package runs kubectl starling package.
 package() {
 	printf '$ kubectl starling package %s\n' "${*//$work/.}"
@@ -139,7 +144,8 @@ published=$(since "$begin")
 say "And goes to git, as a commit and a tag"
 until_true "the export of web/v1" git -C "$edge" rev-parse --verify web/v1
 run git -C "$edge" log --oneline --decorate main
-run git -C "$edge" show web/v1:web/deployment.yaml | grep -B1 -A1 replicas
+run git -C "$edge" show web/v1:web/deployment.yaml
+git -C "$edge" show web/v1:web/deployment.yaml | grep -q "replicas: 5"
 
 say "The upstream moves on: a new image, tagged web/v2"
 sed -i "s#example.com/web:1#example.com/web:2#" "$work/source/web/deployment.yaml"
