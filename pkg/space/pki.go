@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -196,6 +197,11 @@ func (f *Fleet) ensureSpacePKI(space string) error {
 	if err != nil {
 		return err
 	}
+	if slices.Contains(f.state.WDS, space) {
+		if err := p.server(programPackages, ca, nil, packagesService); err != nil {
+			return err
+		}
+	}
 	// The key of a certificate authority serves to sign ServiceAccount tokens: the API server wants
 	// a key pair, in whatever file.
 	if _, err := p.ca("service-account"); err != nil {
@@ -205,7 +211,6 @@ func (f *Fleet) ensureSpacePKI(space string) error {
 		p.server(programAPIServer, ca, []net.IP{serviceIP}, "kubernetes", "kubernetes.default",
 			"kubernetes.default.svc", "kubernetes.default.svc.cluster.local"),
 		p.server("component", ca, nil),
-		p.server(programPackages, ca, nil, packagesService),
 		p.client("front-proxy-client", front, "front-proxy-client"),
 		p.client("admin", ca, "starling-admin", "system:masters"),
 		p.client(programControllerManager, ca, "system:kube-controller-manager"),

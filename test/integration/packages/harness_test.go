@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}, Packages: true})
 }
 
-const space = "wds1"
+const wds = "wds1"
 
 // user is somebody who asks for packages.
 type user struct {
@@ -106,7 +106,7 @@ type environment struct {
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
-	e := &environment{fleet: fleet, config: fleet.Config(t, space), namespace: strings.ToLower(t.Name())}
+	e := &environment{fleet: fleet, config: fleet.Config(t, wds), namespace: strings.ToLower(t.Name())}
 	e.admin = newUser(t, e.config)
 	var err error
 	if e.kept, err = dynamic.NewForConfig(e.config); err != nil {
@@ -262,7 +262,7 @@ func (e *environment) start(t *testing.T, env []string, flags ...string) *replic
 		t.Fatal(err)
 	}
 	listener.Close()
-	dir := filepath.Join(e.fleet.Dir, "spaces", space)
+	dir := filepath.Join(e.fleet.Dir, "spaces", wds)
 	r := &replica{log: &bytes.Buffer{}, ended: make(chan struct{})}
 	r.cmd = exec.Command(filepath.Join(filepath.Dir(binary), "package-server"), append([]string{
 		"--wds-kubeconfig=" + filepath.Join(dir, "package-server.kubeconfig"), "--bind-address=127.0.0.1", "--secure-port=" + port,
@@ -277,7 +277,12 @@ func (e *environment) start(t *testing.T, env []string, flags ...string) *replic
 		_ = r.cmd.Wait()
 		close(r.ended)
 	}()
-	t.Cleanup(r.kill)
+	t.Cleanup(func() {
+		r.kill()
+		if strings.Contains(r.log.String(), "DATA RACE") { // where it was built to find them
+			t.Errorf("a replica has a race:\n%s", r.log)
+		}
+	})
 	r.config = &rest.Config{Host: "https://" + address, QPS: 1000, Burst: 2000, TLSClientConfig: rest.TLSClientConfig{
 		CAFile: filepath.Join(dir, "pki", "ca.crt"), CertFile: filepath.Join(dir, "pki", "admin.crt"), KeyFile: filepath.Join(dir, "pki", "admin.key"),
 	}}

@@ -24,7 +24,7 @@ const testTimeout = 30 * time.Second
 // kubectl runs kubectl in the namespace of the test.
 func (e *environment) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
-	return e.fleet.Kubectl(t, space, append([]string{"--namespace", e.namespace}, args...)...)
+	return e.fleet.Kubectl(t, wds, append([]string{"--namespace", e.namespace}, args...)...)
 }
 
 // TestKubectl: what users do, as with kinds that are built in.
@@ -93,7 +93,7 @@ func TestKubectl(t *testing.T) {
 	})
 	t.Run("Explain", func(t *testing.T) {
 		testenv.Eventually(t, testTimeout, func() (bool, string) {
-			out, err := e.fleet.Run("kubectl", "--", "--context", space, "explain", "packagerevisions.spec.lifecycle")
+			out, err := e.fleet.Run("kubectl", "--", "--context", wds, "explain", "packagerevisions.spec.lifecycle")
 			return strings.Contains(out, "Where the revision is") || strings.Contains(out, "where the revision is"), fmt.Sprint(out, err)
 		})
 	})
@@ -164,7 +164,7 @@ func TestKubectl(t *testing.T) {
 	})
 	e.consistent(t, true)
 	t.Run("NamespaceGoes", func(t *testing.T) {
-		e.fleet.Kubectl(t, space, "delete", "namespace", e.namespace, "--timeout=60s")
+		e.fleet.Kubectl(t, wds, "delete", "namespace", e.namespace, "--timeout=60s")
 		if left := e.keptRevisions(t, e.namespace); len(left) > 0 {
 			t.Errorf("%d revisions are left", len(left))
 		}
@@ -181,7 +181,7 @@ func serverSideApply(t *testing.T, e *environment) {
 		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return e.fleet.Run(append([]string{"kubectl", "--", "--context", space, "apply", "--server-side", "--field-manager", manager, "--filename", file}, more...)...)
+		return e.fleet.Run(append([]string{"kubectl", "--", "--context", wds, "apply", "--server-side", "--field-manager", manager, "--filename", file}, more...)...)
 	}
 	if out, err := apply("one", "a"); err != nil {
 		t.Fatal(out, err)
