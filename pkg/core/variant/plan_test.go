@@ -471,6 +471,20 @@ func TestTrace(t *testing.T) {
 			w.move(r, deletion)
 			w.say("somebody proposes its deletion")
 		},
+		"others": func(w *world) {
+			w.settle()
+			w.move(w.downstream(draft), published)
+			files := w.files[w.downstream(published).Name]
+			human := porchv1alpha1.PackageRevisionSpec{RepositoryName: "edge", PackageName: "web", WorkspaceName: "human", Lifecycle: published, Revision: 2}
+			w.edit(w.put("edge.web.human", human, files), "\ndata:\n", "\ndata:\n  local: mine\n")
+			w.say("somebody publishes a revision by hand")
+			human.WorkspaceName, human.Lifecycle, human.Revision = "idea", draft, 0
+			w.put("edge.web.idea", human, files)
+			w.upstream(2)
+			w.say("somebody has a draft, and the upstream moves: what was published by hand is what it is merged into")
+			w.revisions["edge.web.human"].Spec.Lifecycle = deletion
+			w.say("somebody proposes to delete a revision that is not of the PackageVariant, which leaves it alone")
+		},
 		"trouble": func(w *world) {
 			w.spec("packageContext: {data: {a: b}}")
 			w.say("there is no package context")

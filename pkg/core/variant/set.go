@@ -413,12 +413,14 @@ func (p *planning) count() {
 		case configv1alpha1.VariantProposed:
 			s.Proposed++
 		case configv1alpha1.VariantPublished:
-			s.Published++
+			if !has(st.Conditions, configv1alpha1.ConditionReady, metav1.ConditionFalse) { // else it is, but not as it should be
+				s.Published++
+			}
 		case configv1alpha1.VariantDeletionProposed:
 		}
-		if isTrue(st.Conditions, configv1alpha1.PackageVariantConditionApplied) {
+		if has(st.Conditions, configv1alpha1.PackageVariantConditionApplied, metav1.ConditionTrue) {
 			s.Applied++
-			if isTrue(st.Conditions, configv1alpha1.PackageVariantConditionHealthy) {
+			if has(st.Conditions, configv1alpha1.PackageVariantConditionHealthy, metav1.ConditionTrue) {
 				s.Healthy++
 			}
 		}
@@ -445,8 +447,8 @@ func (p *planning) variantProblem(pkg Package, pv *configv1alpha1.PackageVariant
 	}
 }
 
-func isTrue(conditions []metav1.Condition, kind string) bool {
-	return slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.Type == kind && c.Status == metav1.ConditionTrue })
+func has(conditions []metav1.Condition, kind string, status metav1.ConditionStatus) bool {
+	return slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.Type == kind && c.Status == status })
 }
 
 func sortedPackages[T any](m map[Package]T) []Package {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -209,7 +210,7 @@ func TestRelease(t *testing.T) {
 }
 
 func TestCounts(t *testing.T) {
-	in, pvs := made(t, strings.Replace(listOfTwo, "{name: cluster-02}", "{name: cluster-02}, {name: cluster-03}, {name: cluster-04}", 1))
+	in, pvs := made(t, strings.Replace(listOfTwo, "{name: cluster-02}", "{name: cluster-02}, {name: cluster-03}, {name: cluster-04}, {name: team-a}", 1))
 	state := func(name string, state configv1alpha1.VariantState, conditions ...string) {
 		pv := pvs["example-"+name+"-foo"]
 		pv.Status.State = state
@@ -222,13 +223,15 @@ func TestCounts(t *testing.T) {
 	state("cluster-02", "Proposed", "Applied=False", "Healthy=True")
 	state("cluster-03", "Published", "Applied=True", "Healthy=False")
 	state("cluster-04", "", "Stalled=True", "Ready=False")
+	state("team-a", "Published", "Ready=False")
 	got := variant.PlanSet(in).Status
 	got.Conditions = nil
 	want := configv1alpha2.PackageVariantSetStatus{
-		ObservedGeneration: 1, Targets: 4, Draft: 1, Proposed: 1, Published: 1, Applied: 2, Healthy: 1,
+		ObservedGeneration: 1, Targets: 5, Draft: 1, Proposed: 1, Published: 1, Applied: 2, Healthy: 1,
 		Problems: []configv1alpha2.Problem{
 			{Target: "PackageVariant example-cluster-03-foo", Message: "cluster-03/foo: Because: of this"},
 			{Target: "PackageVariant example-cluster-04-foo", Message: "cluster-04/foo: Because: of this"},
+			{Target: "PackageVariant example-team-a-foo", Message: "team-a/foo: Because: of this"},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -478,5 +481,35 @@ func (m *setModel) settle() {
 	}
 	if certain && !cmp.Equal(wanted, got) {
 		m.t.Fatalf("wanted %v, got %v", wanted, got)
+	}
+}
+
+// TestOrderDoesNotMatter: whatever the order in which things are listed, the plan is the same.
+func TestOrderDoesNotMatter(t *testing.T) {
+	text, err := os.ReadFile("testdata/TestExamples/repository-selector.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, pvs := made(t, string(text))
+	for _, name := range []string{"example-cluster-01-foo", "example-cluster-02-foo-b", "example-cluster-04-foo-c"} {
+		pvs[name].Status.Conditions = []metav1.Condition{{Type: "Stalled", Status: "True", Reason: "Because", Message: name}}
+	}
+	for range 2 {
+		extra := in.Variants[0].DeepCopy()
+		extra.Name, extra.Spec.Downstream.Package = fmt.Sprint("extra", len(in.Variants)), "gone"
+		in.Variants = append(in.Variants, extra)
+	}
+	in.Variants = slices.DeleteFunc(in.Variants, func(pv *configv1alpha1.PackageVariant) bool { return pv.Name == "example-cluster-03-foo" })
+	first := variant.PlanSet(in)
+	if len(first.Create) != 1 || len(first.Delete) != 2 || len(first.Status.Problems) != 3 {
+		t.Fatal(summary(first), first.Status.Problems)
+	}
+	rnd := rand.New(rand.NewSource(3))
+	for range 50 {
+		rnd.Shuffle(len(in.Variants), func(i, j int) { in.Variants[i], in.Variants[j] = in.Variants[j], in.Variants[i] })
+		rnd.Shuffle(len(in.Repositories), func(i, j int) { in.Repositories[i], in.Repositories[j] = in.Repositories[j], in.Repositories[i] })
+		if diff := cmp.Diff(first, variant.PlanSet(in)); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
 	}
 }
