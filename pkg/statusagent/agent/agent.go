@@ -183,6 +183,11 @@ func (a *Agent) connect() error {
 	if err != nil {
 		return err
 	}
+	for _, w := range []watched{a.works, a.mailbox} {
+		if err := w.informer.SetWatchErrorHandlerWithContext(a.hubWatchFailed); err != nil {
+			return fmt.Errorf("watch %s: %w", w.what, err)
+		}
+	}
 	a.objects, err = dynwatch.New(dynwatch.Config{
 		Source: a.wanted, Informer: dynwatch.DynamicInformer(a.wec, reduceObject), Handler: a, Failed: a.kinds.failed,
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -229,6 +231,19 @@ func (a *Agent) noteHub(ctx context.Context, err error) error {
 		klog.FromContext(ctx).Info("The hub is back")
 	}
 	return err
+}
+
+// hubWatchFailed takes notice of a hub that is away, or does not know us any more, while there is nothing to write to it.
+func (a *Agent) hubWatchFailed(ctx context.Context, r *cache.Reflector, err error) {
+	cache.DefaultWatchErrorHandler(ctx, r, err)
+	a.noteWatch(ctx, err)
+}
+
+func (a *Agent) noteWatch(ctx context.Context, err error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return // API servers end watches now and then
+	}
+	_ = a.noteHub(ctx, err)
 }
 
 // current returns the WorkStatus as it is: as the watch shows it, or as we wrote it if the watch is behind.
