@@ -114,7 +114,11 @@ func (s *Store) putChunk(ctx context.Context, chunk *storev1alpha1.ContentChunk)
 
 func (s *Store) refresh(ctx context.Context, name string) (*metav1.PartialObjectMetadata, error) {
 	chunks := s.metadata.Resource(storev1alpha1.ContentChunks)
-	there, err := chunks.Get(ctx, name, metav1.GetOptions{})
+	// What the API server remembers will do: a chunk that is old in it is patched, and one that is young is not collected.
+	there, err := chunks.Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		there, err = chunks.Get(ctx, name, metav1.GetOptions{})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,11 @@ const (
 	privateSuffix = ".store.starling.io/"
 	// metadataPrefix begins a label for each label of the Kptfile, so that it can be selected by.
 	metadataPrefix = "metadata" + privateSuffix
-	// withinPrefix begins a label for each package that would lie around this one, so that whoever creates it finds this one.
+	// withinPrefix begins a label for the package itself, and for each that would lie around it, so that whoever creates one of those
+	// finds this one.
 	withinPrefix = "within" + privateSuffix
+	// itself is the value of the label for the package itself.
+	itself = "itself"
 )
 
 // ServedUID is the UID of the object served. It is another than that of the object kept, since the garbage collector knows objects by
@@ -120,10 +123,8 @@ func setPrivateLabels(cr *storev1alpha1.PackageRevision) {
 	for i := 1; i < len(parts); i++ {
 		labels[withinLabel(cr.Spec.RepositoryName, strings.Join(parts[:i], "/"))] = ""
 	}
+	labels[withinLabel(cr.Spec.RepositoryName, cr.Spec.PackageName)] = itself
 	cr.Labels = labels
-	if len(labels) == 0 {
-		cr.Labels = nil
-	}
 }
 
 // MetadataLabel is the label of what is kept for a label of a Kptfile.

@@ -49,8 +49,8 @@ func TestMetadataComesBack(t *testing.T) {
 			t.Errorf("cannot be found by %s", key)
 		}
 	}
-	if _, there := cr.Labels[withinLabel("r", "a/b/c")]; there {
-		t.Error("lies in itself")
+	if cr.Labels[withinLabel("r", "a/b/c")] != itself {
+		t.Error("is not the package itself")
 	}
 	if diff := cmp.Diff(want, ServeMeta(cr)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

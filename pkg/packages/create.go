@@ -49,7 +49,7 @@ func (s *Store) Create(ctx context.Context, pr *porchv1alpha1.PackageRevision, d
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkPlace(ctx, pr, ""); err != nil {
+	if err := s.checkPlace(ctx, pr, "", "0"); err != nil {
 		return nil, err
 	}
 	src, err := s.take(ctx, pr)
@@ -94,7 +94,7 @@ func (s *Store) Create(ctx context.Context, pr *porchv1alpha1.PackageRevision, d
 	s.Reached(PointCreateRevision)
 	// Whoever created a package around this one, or cloned it too, at the same moment did not see this one. It does now, or this one
 	// sees that: one of the two gives way, or both do.
-	if err := s.checkPlace(ctx, pr, string(made.UID)); err != nil {
+	if err := s.checkPlace(ctx, pr, string(made.UID), ""); err != nil {
 		return nil, s.withdraw(ctx, made, err)
 	}
 	return made, nil
@@ -153,7 +153,11 @@ func checkLabels(labels, before map[string]string) []string {
 
 // repository returns the Repository that a revision is to lie in; nil where Repositories are not served at all.
 func (s *Store) repository(ctx context.Context, pr *porchv1alpha1.PackageRevision) (*configv1alpha1.Repository, error) {
-	repository, err := s.repositories(pr.Namespace).Get(ctx, pr.Spec.RepositoryName, metav1.GetOptions{})
+	// What the API server remembers is enough, unless it remembers none.
+	repository, err := s.repositories(pr.Namespace).Get(ctx, pr.Spec.RepositoryName, metav1.GetOptions{ResourceVersion: "0"})
+	if apierrors.IsNotFound(err) {
+		repository, err = s.repositories(pr.Namespace).Get(ctx, pr.Spec.RepositoryName, metav1.GetOptions{})
+	}
 	switch {
 	case apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return nil, nil //nolint:nilnil // then any name will do
@@ -167,56 +171,50 @@ func (s *Store) repository(ctx context.Context, pr *porchv1alpha1.PackageRevisio
 	return repository, nil
 }
 
-// checkPlace refuses packages in packages, and a clone of what is there. The revision of that UID is not looked at.
-func (s *Store) checkPlace(ctx context.Context, pr *porchv1alpha1.PackageRevision, uid string) error {
-	others := func(fields, labels string) (string, error) {
+// checkPlace refuses packages in packages, and a clone of what is there. The revision of that UID is not looked at. The version is how
+// fresh the answer must be: "0" is what the API server remembers, "" is what there is.
+func (s *Store) checkPlace(ctx context.Context, pr *porchv1alpha1.PackageRevision, uid, version string) error {
+	others := func(selector string) ([]metav1.PartialObjectMetadata, error) {
 		found, err := s.metadata.Resource(storev1alpha1.PackageRevisions).Namespace(pr.Namespace).
-			List(ctx, metav1.ListOptions{FieldSelector: fields, LabelSelector: labels})
+			List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: version})
 		if err != nil {
-			return "", Explain(err, pr.Name)
+			return nil, Explain(err, pr.Name)
 		}
-		for i := range found.Items {
-			if string(found.Items[i].UID) != uid {
-				return found.Items[i].Name, nil
-			}
-		}
-		return "", nil
+		return slices.DeleteFunc(found.Items, func(m metav1.PartialObjectMetadata) bool { return string(m.UID) == uid }), nil
 	}
 	repo, name := pr.Spec.RepositoryName, pr.Spec.PackageName
-	if task := pr.Spec.Tasks[0]; task.Clone != nil {
-		other, err := others(ofPackage(repo, name), "")
-		if err != nil {
-			return err
-		}
-		if other == pr.Name {
+	nested := func(other string) error {
+		return invalid(pr.Name, fmt.Sprintf("spec.packageName: Invalid value: %q: packages may not lie in each other: there is %s", name, other))
+	}
+	here := withinLabel(repo, name)
+	found, err := others(here)
+	if err != nil {
+		return err
+	}
+	clones := pr.Spec.Tasks[0].Clone != nil
+	for i := range found {
+		switch other := found[i].Name; {
+		case found[i].Labels[here] != itself:
+			return nested(other)
+		case !clones:
+		case other == pr.Name:
 			return apierrors.NewAlreadyExists(revisionResource, pr.Name)
-		}
-		if other != "" {
+		default:
 			return invalid(pr.Name, fmt.Sprintf("spec.tasks[0].clone: Forbidden: `clone` cannot create a new revision for package %q that already exists in repo %q; "+
 				"make subsequent revisions using `edit` or `upgrade` (there is %s)", name, repo, other))
 		}
-	}
-	nested := func(other string) error {
-		return invalid(pr.Name, fmt.Sprintf("spec.packageName: Invalid value: %q: packages may not lie in each other: there is %s", name, other))
 	}
 	for i, char := range name {
 		if char != '/' {
 			continue
 		}
-		other, err := others(ofPackage(repo, name[:i]), "")
+		found, err := others(withinLabel(repo, name[:i]) + "=" + itself)
 		if err != nil {
 			return err
 		}
-		if other != "" {
-			return nested(other)
+		if len(found) > 0 {
+			return nested(found[0].Name)
 		}
-	}
-	other, err := others("", withinLabel(repo, name))
-	if err != nil {
-		return err
-	}
-	if other != "" {
-		return nested(other)
 	}
 	return nil
 }
