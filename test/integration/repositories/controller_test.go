@@ -41,7 +41,7 @@ const soon = 30 * time.Second
 func (e *environment) run(t testing.TB, reached func(string)) (stop func()) {
 	t.Helper()
 	controller, err := repositories.Setup(repositories.SetupConfig{
-		WDS: e.config, WDSName: "wds1", FileRoots: []string{"/"}, TempDir: t.TempDir(), MinInterval: 300 * time.Millisecond, Reached: reached,
+		WDS: e.controllers, WDSName: "wds1", FileRoots: []string{"/"}, TempDir: t.TempDir(), MinInterval: 300 * time.Millisecond, Reached: reached,
 	})
 	if err != nil {
 		t.Fatal(err)

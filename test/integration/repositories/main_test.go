@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,9 +25,11 @@ func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{Spaces: []string{"
 
 // environment is a space with our APIs, and a namespace of the test's own in it.
 type environment struct {
-	config    *rest.Config
-	client    dynamic.Interface
-	namespace string
+	config *rest.Config
+	// controllers is config with the rights that the controllers have, and no more.
+	controllers *rest.Config
+	client      dynamic.Interface
+	namespace   string
 }
 
 func newEnvironment(t testing.TB) *environment {
@@ -61,7 +64,11 @@ func newEnvironment(t testing.TB) *environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &environment{config: config, client: client}
+	e := &environment{config: config, controllers: rest.CopyConfig(config), client: client}
+	e.controllers.Impersonate.UserName = "system:serviceaccount:starling-system:binding-controller"
+	for _, file := range []string{"binding-controller.yaml", "validatingadmissionpolicy.yaml"} {
+		e.grant(t, "../../../config/rbac/wds/"+file)
+	}
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"generateName": "test-"}}}
 	namespace, err = client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Create(t.Context(), namespace, metav1.CreateOptions{})
 	if err != nil {
@@ -69,6 +76,39 @@ func newEnvironment(t testing.TB) *environment {
 	}
 	e.namespace = namespace.GetName()
 	return e
+}
+
+// grant applies what a file has of cluster-wide rights and of what bounds them.
+func (e *environment) grant(t testing.TB, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources := map[string]schema.GroupVersionResource{
+		"ClusterRole":                      {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+		"ClusterRoleBinding":               {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+		"ValidatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+		"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
+	}
+	granted := 0
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &obj.Object); err != nil {
+			t.Fatal(err)
+		}
+		resource, ok := resources[obj.GetKind()]
+		if !ok {
+			continue
+		}
+		granted++
+		if _, err := e.client.Resource(resource).Apply(t.Context(), obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if granted == 0 {
+		t.Fatal("no rights in ", file)
+	}
 }
 
 func (e *environment) repositories() dynamic.ResourceInterface {
