@@ -501,6 +501,10 @@ func (l *looker) remove(ctx context.Context, listing *repository.Listing) (faile
 	if l.repo.Spec.Exports() {
 		var tags []repository.Ref
 		for _, cr := range gone {
+			// Whoever deletes a namespace has decided nothing about a git repository.
+			if cr.Spec.Lifecycle != porchv1alpha1.LifecycleDeletionProposed {
+				continue
+			}
 			for _, tag := range listing.Tags {
 				if tag.Name == cr.External.Ref && tag.ID == cr.External.ID && !cr.External.Branch {
 					tags = append(tags, tag)

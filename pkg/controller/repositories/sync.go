@@ -30,7 +30,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) (time.D
 		return 0, err
 	}
 	repo, ok := obj.(*configv1alpha1.Repository)
-	if !exists || !ok {
+	if !exists || !ok || repo.DeletionTimestamp != nil {
 		// Its revisions stay: whoever deletes a Repository and makes it anew, as tools do, loses nothing.
 		c.forget(key)
 		return 0, c.release(ctx, leaving(here))

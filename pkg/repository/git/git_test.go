@@ -289,6 +289,18 @@ func TestBadPackagesKeepNoOtherOut(t *testing.T) {
 	})
 }
 
+func TestBrokenTagKeepsNoOtherOut(t *testing.T) {
+	r := testgit.New(t)
+	r.Package("web", "x")
+	r.Tag("web/v1", r.Commit("main", "x"))
+	r.Tag("web/v2", strings.Repeat("1", 40))
+	repo, listing := open(t, options(access{url: r.URL()}))
+	want := []string{`main web main -1: "x"`, `web/v1 web v1 1: "x"`, "web/v2 web v2 2: object " + strings.Repeat("1", 40) + ": object not found"}
+	if diff := cmp.Diff(want, load(t, repo, listing)); diff != "" {
+		t.Errorf("revisions (-want +got):\n%s", diff)
+	}
+}
+
 func TestListIsOneRequest(t *testing.T) {
 	r, s := testgit.New(t), testgit.Serve(t)
 	r.Package("web", "x")

@@ -45,27 +45,40 @@ func (r *Repository) Load(ctx context.Context, refs []repository.Ref, found func
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		commit, err := commitOf(objects, wants[i])
-		if err != nil {
-			return fmt.Errorf("read %s: %w", ref.Name, err)
-		}
-		if commit == nil { // a tag of something else
-			if err := found(repository.Revision{Ref: ref}); err != nil {
-				return err
+		if ref.Branch {
+			if err := r.loadBranch(ctx, objects, ref, wants[i], found); err != nil {
+				return fmt.Errorf("read %s: %w", ref.Name, err)
 			}
 			continue
 		}
-		walk := &walker{objects: objects, repository: r, ref: ref, commit: commit}
-		if ref.Branch {
-			err = walk.branch(ctx, found)
-		} else {
-			err = walk.tag(ctx, found)
-		}
-		if err != nil {
+		revision, err := r.loadTag(ctx, objects, ref, wants[i])
+		switch {
+		case errors.Is(err, plumbing.ErrObjectNotFound), err != nil && repository.KindOf(err) == repository.TooLarge:
+			revision = repository.Revision{Ref: ref, Problem: err.Error()} // the others can be had
+		case err != nil:
 			return fmt.Errorf("read %s: %w", ref.Name, err)
+		}
+		if err := found(revision); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (r *Repository) loadBranch(ctx context.Context, objects storer.EncodedObjectStorer, ref repository.Ref, hash plumbing.Hash, found func(repository.Revision) error) error {
+	commit, err := commitOf(objects, hash)
+	if err != nil || commit == nil {
+		return err
+	}
+	return (&walker{objects: objects, repository: r, ref: ref, commit: commit}).branch(ctx, found)
+}
+
+func (r *Repository) loadTag(ctx context.Context, objects storer.EncodedObjectStorer, ref repository.Ref, hash plumbing.Hash) (repository.Revision, error) {
+	commit, err := commitOf(objects, hash)
+	if err != nil || commit == nil { // nil: a tag of something else
+		return repository.Revision{Ref: ref}, err
+	}
+	return (&walker{objects: objects, repository: r, ref: ref, commit: commit}).tag(ctx)
 }
 
 func fullName(ref repository.Ref) string {
@@ -114,15 +127,12 @@ type problemError string
 func (e problemError) Error() string { return string(e) }
 
 // tag reads the one package of a tag.
-func (w *walker) tag(ctx context.Context, found func(repository.Revision) error) error {
+func (w *walker) tag(ctx context.Context) (repository.Revision, error) {
 	w.ref.ID = w.commit.Hash.String() // not every server tells where an annotated tag leads
 	dir := w.repository.path(w.ref.Package)
 	tree, err := w.subtree(dir)
-	if err != nil {
-		return err
-	}
-	if tree == nil || !has(tree, kptpkg.KptfileName) {
-		return found(repository.Revision{Ref: w.ref})
+	if err != nil || tree == nil || !has(tree, kptpkg.KptfileName) {
+		return repository.Revision{Ref: w.ref}, err
 	}
 	revision := w.revision(dir)
 	for _, a := range annotations(w.commit.Message) {
@@ -131,7 +141,7 @@ func (w *walker) tag(ctx context.Context, found func(repository.Revision) error)
 			revision.Workspace = a.WorkspaceName
 		}
 	}
-	return w.read(ctx, tree, revision, found)
+	return w.read(ctx, tree, revision)
 }
 
 // branch reads all packages below the directory.
@@ -165,7 +175,11 @@ func (w *walker) find(ctx context.Context, tree *object.Tree, pkg string, depth 
 			revision.Problem = "the top of the repository, or spec.git.directory, is a package itself, which has no name: move it to a directory below"
 			return found(revision)
 		}
-		return w.read(ctx, tree, revision, found)
+		revision, err := w.read(ctx, tree, revision)
+		if err != nil {
+			return err
+		}
+		return found(revision)
 	}
 	for _, entry := range tree.Entries {
 		w.visits++
@@ -215,15 +229,15 @@ func clip(text string) string {
 	return text
 }
 
-// read reads a package and gives it to found, with what is wrong with it.
-func (w *walker) read(ctx context.Context, tree *object.Tree, revision repository.Revision, found func(repository.Revision) error) error {
+// read reads the files of a package, or what is wrong with it.
+func (w *walker) read(ctx context.Context, tree *object.Tree, revision repository.Revision) (repository.Revision, error) {
 	files, err := w.files(ctx, tree)
 	var problem problemError
 	switch {
 	case errors.As(err, &problem):
 		revision.Problem = string(problem)
 	case err != nil:
-		return fmt.Errorf("package %s: %w", revision.Package, err)
+		return revision, fmt.Errorf("package %s: %w", revision.Package, err)
 	default:
 		if problem := repository.CheckFiles(files); problem != "" {
 			revision.Problem = problem
@@ -231,7 +245,7 @@ func (w *walker) read(ctx context.Context, tree *object.Tree, revision repositor
 			revision.Files = files
 		}
 	}
-	return found(revision)
+	return revision, nil
 }
 
 // files reads a directory and all below it.

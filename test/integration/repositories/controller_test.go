@@ -202,6 +202,17 @@ func (e *environment) publish(t *testing.T, repo, pkg, workspace string, number 
 	return cr
 }
 
+// delete deletes a revision as it should be: proposed before.
+func (e *environment) delete(t *testing.T, name string) {
+	t.Helper()
+	if _, err := e.stored().Patch(t.Context(), name, types.MergePatchType, []byte(`{"spec":{"lifecycle":"DeletionProposed"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.stored().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (e *environment) secret(t *testing.T, name string, data map[string]string) {
 	t.Helper()
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}}}
@@ -330,9 +341,7 @@ func TestImport(t *testing.T) {
 	})
 	t.Run("DeletingTakesTheTag", func(t *testing.T) {
 		for _, name := range []string{"up.web.v2", "up.web.v3"} {
-			if err := e.stored().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			e.delete(t, name)
 		}
 		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one latest")
 		if got := r.Refs(); slices.Contains(got, "refs/tags/web/v3") {
@@ -340,9 +349,7 @@ func TestImport(t *testing.T) {
 		}
 	})
 	t.Run("DeletingOneWhoseTagMovedImportsItAnew", func(t *testing.T) {
-		if err := e.stored().Delete(t.Context(), "up.web.v1", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		e.delete(t, "up.web.v1")
 		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 three latest")
 		e.condition(t, "up", "Consistent", "Consistent")
 	})
@@ -541,11 +548,35 @@ func TestExportToOCI(t *testing.T) {
 		t.Errorf("selfLock %+v", lock)
 	}
 	e.quiet(t)
-	if err := e.stored().Delete(t.Context(), "out.infra.web.first", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.delete(t, "out.infra.web.first")
 	e.condition(t, "in", "Consistent", "TagsMissing")
 	e.become(t, "in.infra.web.first 1 one latest")
+}
+
+// Deleting a namespace deletes all in it, and is no decision about what is outside.
+func TestNamespaceGoes(t *testing.T) {
+	e := newEnvironment(t)
+	r := testgit.New(t)
+	r.Package("web", "one")
+	r.Tag("web/v1", r.Commit("main", "one"))
+	e.run(t, nil)
+	e.create(t, "up", gitSpec(r.URL(), ""))
+	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest")
+	if err := e.stored().Delete(t.Context(), "up.web.v1", metav1.DeleteOptions{}); err != nil { // as the namespace controller does
+		t.Fatal(err)
+	}
+	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest") // it comes again, while the namespace is there
+	namespaces := e.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	if err := namespaces.Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, time.Minute, func() (bool, string) {
+		_, err := namespaces.Get(t.Context(), e.namespace, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), fmt.Sprintf("the namespace is there, with %v", e.texts(t))
+	})
+	if r.Ref("refs/tags/web/v1") == "" {
+		t.Error("the tag is gone")
+	}
 }
 
 // Whatever point the work ends at, it is done once when it begins again.
@@ -582,9 +613,7 @@ func TestCrashes(t *testing.T) {
 				e.publish(t, "up", "web", "ws", 1, "web")
 				if point == repositories.PointDeleteTag {
 					e.become(t, all...)
-					if err := e.stored().Delete(t.Context(), "up.web.ws", metav1.DeleteOptions{}); err != nil {
-						t.Fatal(err)
-					}
+					e.delete(t, "up.web.ws")
 				}
 			}
 			select {
@@ -657,9 +686,7 @@ func TestHub(t *testing.T) {
 		s := e.repository(t, "hub").Status
 		return s.PackageCount == 1 && s.Packages == 1, fmt.Sprintf("status %+v", s)
 	})
-	if err := e.stored().Delete(t.Context(), "hub.web.ws", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.delete(t, "hub.web.ws")
 	testenv.Eventually(t, soon, func() (bool, string) {
 		_, err := e.stored().Get(t.Context(), "hub.web.ws", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), "the revision is there"
