@@ -141,15 +141,21 @@ func laughs(depth int) string {
 	return text.String()
 }
 
-// A program without end is killed, and said to have been.
+// A program without end is stopped, and said to have been; the draft is as it was, and the edit is in the folder.
 func TestRunaway(t *testing.T) {
 	a := newAuthor(t)
 	a.ok("init", "web", "--repository", "edge")
 	a.ok("pull", "edge.web.v1", a.folder("web"))
+	before := a.files("edge.web.v1")
 	a.write("web/deployment.yaml", deployment)
 	a.write("web/Kptfile", a.read("web/Kptfile")+"pipeline:\n  mutators:\n  - image: starlark:v0.5\n    configMap:\n      source: |\n        def f():\n          for i in range(1000000000):\n            for j in range(1000000000):\n              pass\n        f()\n")
 	a.fails(1, []string{"push", a.folder("web")}, "starlark:v0.5")
-	a.fails(1, []string{"propose", "edge.web.v1"}, "PackagePipelinePassed")
+	if before.Digest() != a.files("edge.web.v1").Digest() {
+		t.Error("the draft was changed")
+	}
+	if a.read("web/deployment.yaml") != deployment {
+		t.Error("the edit is lost")
+	}
 }
 
 // Whoever may not approve is refused by name; whoever may, approves.
