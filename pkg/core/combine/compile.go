@@ -48,7 +48,7 @@ func (c *Collector) UsesInventory() bool { return c.inventory }
 // Compile understands the spec, or says all that is wrong with it. With an error there is no Collector. It costs about a
 // millisecond for each expression.
 func Compile(spec *controlv1alpha1.StatusCollectorSpec) (*Collector, []string) {
-	return compileWithin(spec, kubernetesLimits)
+	return compileWithin(spec, defaultLimits)
 }
 
 func compileWithin(spec *controlv1alpha1.StatusCollectorSpec, cost limits) (*Collector, []string) {

@@ -16,8 +16,8 @@ type limits struct {
 	evaluation, table uint64
 }
 
-// kubernetesLimits are those of Kubernetes for an expression, and for an object and all expressions of a policy.
-var kubernetesLimits = limits{evaluation: expression.EvaluationLimit, table: expression.ObjectLimit}
+// defaultLimits are those of Kubernetes for an expression, and for an object and all expressions of a policy.
+var defaultLimits = limits{evaluation: expression.EvaluationLimit, table: expression.ObjectLimit}
 
 // environments are those that an expression may be written for, in order of preference. Each is made once; that takes some
 // milliseconds.

@@ -183,7 +183,7 @@ func TestMistakesInCollectors(t *testing.T) {
 	}
 	e.patch(collectors, "", a, `{"spec":{"groupBy":null,"select":[{"name":"x","def":"`+endless+`"}]}}`)
 	errorsOf(a)
-	const cost = "the evaluation costs more than the limit of 1000000, which is that of Kubernetes: look at fewer elements, or nest fewer loops"
+	const cost = "the evaluation costs more than the limit of 50000: look at fewer elements, or nest fewer loops"
 	e.shows(object, policy, "a: x\n"+cost+"\n! c01 x: "+cost+"\nb: c\nc01")
 	e.condition("p", "True ReconcileSuccess: All StatusCollector(s) are available")
 
