@@ -94,7 +94,7 @@ func newStage(ctx context.Context, o *placementOptions) (s *stage, closeStage fu
 	}
 	kubeconfig := o.kubeconfig
 	if kubeconfig == "" {
-		if s.dir, remove, err = ownFleet(ctx, "--wecs", strconv.Itoa(o.wecs), "--no-ocm", "--no-controllers", "--ephemeral", "--large"); err != nil {
+		if s.dir, remove, err = ownFleet(ctx, "--wecs", strconv.Itoa(o.wecs), "--no-ocm", "--no-controllers", "--no-packages", "--ephemeral", "--large"); err != nil {
 			return s, closeStage, err
 		}
 		kubeconfig = filepath.Join(s.dir, "kubeconfig")
