@@ -34,8 +34,9 @@ type takers struct {
 	// tooLong: they were waited for long enough.
 	tooLong bool
 
-	known map[string]*taker
-	found bool // something is about to be taken over
+	known  map[string]*taker
+	looked bool // known are all that select some of our objects
+	found  bool // something is about to be taken over
 }
 
 func (t *takers) wait() bool {
@@ -48,8 +49,11 @@ func (t *takers) waits() bool { return t != nil && t.found && !t.tooLong }
 
 // taker is one of them.
 type taker struct {
-	shared  map[string]bool // the clusters of ours that it selects: whether its Bindings list them
-	objects map[objref.Ref]struct{}
+	objects map[objref.Ref]struct{} // that its Bindings list
+	shared  map[string]bool         // the clusters of ours that it selects: whether its Bindings list them
+	behind  bool                    // they do not list all of those
+	// selects tells that it selects some of our objects, and lacks that its Bindings do not list all of those. Known once all were looked at.
+	selects, lacks bool
 }
 
 func (t *takers) taker(policy string) *taker {
@@ -62,10 +66,17 @@ func (t *takers) taker(policy string) *taker {
 	var found *taker
 	if spec, able := t.bindings(policy); able && policy != t.name {
 		found = &taker{shared: map[string]bool{}, objects: corebinding.Refs(spec)}
+		listed := map[string]bool{}
+		if spec != nil {
+			for _, d := range spec.Destinations {
+				listed[d.ClusterID] = true
+			}
+		}
 		selected := t.destinations(policy)
 		for _, d := range t.stored.Destinations {
 			if _, selects := slices.BinarySearch(selected, d.ClusterID); selects {
-				found.shared[d.ClusterID] = spec != nil && slices.Contains(spec.Destinations, d)
+				found.shared[d.ClusterID] = listed[d.ClusterID]
+				found.behind = found.behind || !listed[d.ClusterID]
 			}
 		}
 	}
@@ -80,31 +91,41 @@ func (t *takers) awaitsObject(ref objref.Ref) bool {
 		if taker == nil || len(taker.shared) == 0 {
 			continue
 		}
-		_, listed := taker.objects[ref]
-		for _, there := range taker.shared {
-			if !listed || !there {
-				return t.wait()
-			}
+		if _, listed := taker.objects[ref]; !listed || taker.behind {
+			return t.wait()
 		}
 	}
 	return false
 }
 
-// awaitsCluster tells whether another policy is about to deliver some of our objects to a cluster. It costs a look at them.
+// awaitsCluster tells whether another policy is about to deliver some of our objects to a cluster. The first time it costs a look at all
+// of them.
 func (t *takers) awaitsCluster(cluster string) bool {
-	for ref := range corebinding.Refs(t.stored) {
-		for _, policy := range t.selecting(ref) {
-			taker := t.taker(policy)
-			if taker == nil {
-				continue
-			}
-			_, listed := taker.objects[ref]
-			if there, selects := taker.shared[cluster]; selects && (!listed || !there) {
-				return t.wait()
-			}
+	if !t.looked {
+		t.look()
+	}
+	for _, taker := range t.known {
+		if taker == nil || !taker.selects {
+			continue
+		}
+		if there, selects := taker.shared[cluster]; selects && (taker.lacks || !there) {
+			return t.wait()
 		}
 	}
 	return false
+}
+
+// look finds out who selects our objects.
+func (t *takers) look() {
+	t.looked = true
+	for ref := range corebinding.Refs(t.stored) {
+		for _, policy := range t.selecting(ref) {
+			if taker := t.taker(policy); taker != nil {
+				_, listed := taker.objects[ref]
+				taker.selects, taker.lacks = true, taker.lacks || !listed
+			}
+		}
+	}
 }
 
 // takersOf returns those of a policy whose Bindings list that.
