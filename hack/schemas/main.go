@@ -1,5 +1,5 @@
 // Command schemas writes the schemas of Kubernetes' own kinds that packages are validated with: what Kubernetes publishes as OpenAPI,
-// without descriptions, and which kinds live in namespaces. It reads Kubernetes' source from the module cache.
+// without descriptions, and which kinds live in namespaces. It reads Kubernetes' source from the module cache, and fetches it if need be.
 package main
 
 import (
@@ -26,11 +26,18 @@ func main() {
 }
 
 func run(target string) error {
-	dir, err := exec.CommandContext(context.Background(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	// `go list -m` would name no directory where the module has not been fetched yet, as on a new machine.
+	answer, err := exec.CommandContext(context.Background(), "go", "mod", "download", "-json", "k8s.io/kubernetes").Output()
 	if err != nil {
+		return fmt.Errorf("fetch Kubernetes' source: %w: %s", err, answer)
+	}
+	var module struct {
+		Dir string `json:"Dir"`
+	}
+	if err := json.Unmarshal(answer, &module); err != nil {
 		return fmt.Errorf("find Kubernetes' source: %w", err)
 	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "api", "openapi-spec", "swagger.json"))
+	text, err := os.ReadFile(filepath.Join(module.Dir, "api", "openapi-spec", "swagger.json"))
 	if err != nil {
 		return err
 	}
