@@ -1,8 +1,6 @@
 package kptpkg
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -62,16 +60,8 @@ func StartsDocument(part string) bool {
 
 // Encode writes a document in the style of its file; wide tells that lists are indented there.
 func Encode(name string, node *yaml.RNode, wide bool) (string, error) {
-	if path.Ext(name) == ".json" {
-		text, err := node.MarshalJSON()
-		if err != nil {
-			return "", err
-		}
-		var out bytes.Buffer
-		if err := json.Indent(&out, text, "", "  "); err != nil {
-			return "", err
-		}
-		return strings.TrimRight(out.String(), "\n") + "\n", nil
+	if IsJSON(name) {
+		return encodeJSON(node)
 	}
 	style := yaml.CompactSequenceStyle
 	if wide {
@@ -81,6 +71,9 @@ func Encode(name string, node *yaml.RNode, wide bool) (string, error) {
 	return string(text), err
 }
 
+// IsJSON tells whether a file is written as JSON.
+func IsJSON(name string) bool { return path.Ext(name) == ".json" }
+
 // IsWide tells whether lists are indented in a file.
 func IsWide(content string) bool {
 	return yaml.DeriveSeqIndentStyle(content) == string(yaml.WideSequenceStyle)
@@ -89,7 +82,7 @@ func IsWide(content string) bool {
 // Edit returns a file with documents changed by a function, which is called for each, and tells whether it has changed it. The bytes of
 // the others stay, if the file can be cut.
 func Edit(name, content string, change func(document *yaml.RNode) (changed bool, err error)) (string, error) {
-	documents, err := Documents(content)
+	documents, err := Documents(WithoutCR(content))
 	if err != nil {
 		return "", err
 	}
@@ -128,5 +121,16 @@ func Edit(name, content string, change func(document *yaml.RNode) (changed bool,
 		}
 		out.WriteString(text)
 	}
-	return out.String(), nil
+	return WithCR(out.String(), content), nil
+}
+
+// WithoutCR is a file whose lines end in LF alone: a CR would be taken for a part of comments.
+func WithoutCR(content string) string { return strings.ReplaceAll(content, "\r\n", "\n") }
+
+// WithCR has lines end in CR and LF if those of what was before all did.
+func WithCR(content, before string) string {
+	if crlf := strings.Count(before, "\r\n"); crlf == 0 || crlf != strings.Count(before, "\n") {
+		return content
+	}
+	return strings.ReplaceAll(WithoutCR(content), "\n", "\r\n")
 }

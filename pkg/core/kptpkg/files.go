@@ -24,9 +24,21 @@ const (
 	MaxBytes = 6 << 20
 	// MaxFiles bounds the number of files.
 	MaxFiles = 5000
+	// MaxKptfile bounds a Kptfile, which is read with each request by servers that others wait for.
+	MaxKptfile = 256 << 10
 	// MaxPath bounds a path.
 	MaxPath = 512
 )
+
+// digestPrefix begins every digest.
+const digestPrefix = "sha256:"
+
+// IsDigest tells whether a text may be a digest of Files.
+func IsDigest(text string) bool {
+	sum, ok := strings.CutPrefix(text, digestPrefix)
+	raw, err := hex.DecodeString(sum)
+	return ok && err == nil && len(raw) == sha256.Size && strings.ToLower(sum) == sum
+}
 
 // Digest identifies content: equal files have equal digests, whatever made them.
 func (f Files) Digest() string {
@@ -39,7 +51,7 @@ func (f Files) Digest() string {
 			h.Write([]byte(part))
 		}
 	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+	return digestPrefix + hex.EncodeToString(h.Sum(nil))
 }
 
 // Paths returns all paths, sorted.
@@ -107,6 +119,8 @@ func (f Files) checkContent(name string) string {
 	}
 	content := f[name]
 	switch {
+	case len(content) > MaxKptfile && path.Base(name) == KptfileName:
+		return fmt.Sprintf("has %d bytes; a %s may have %d", len(content), KptfileName, MaxKptfile)
 	case !utf8.ValidString(content):
 		return "is not UTF-8 text; binary files are not supported"
 	case strings.ContainsRune(content, 0):

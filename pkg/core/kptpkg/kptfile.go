@@ -3,6 +3,7 @@ package kptpkg
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,7 +11,12 @@ import (
 )
 
 // Kptfile is the Kptfile of a package. It is edited in place, and keeps comments, order, and what it does not know.
-type Kptfile struct{ node *yaml.RNode }
+type Kptfile struct {
+	node *yaml.RNode
+	// decoded is what the node says; nil if that is to be read.
+	decoded *kptfile
+	changed bool
+}
 
 // APIVersion and Kind of a Kptfile.
 const (
@@ -20,7 +26,7 @@ const (
 
 // NewKptfile returns the Kptfile of a new package.
 func NewKptfile(name, description string) *Kptfile {
-	k := &Kptfile{yaml.MustParse("apiVersion: " + KptfileAPIVersion + "\nkind: " + KptfileKind + "\n")}
+	k := &Kptfile{node: yaml.MustParse("apiVersion: " + KptfileAPIVersion + "\nkind: " + KptfileKind + "\n")}
 	k.must(k.node.PipeE(yaml.LookupCreate(yaml.ScalarNode, "metadata", "name"), yaml.FieldSetter{StringValue: name}))
 	k.must(k.node.PipeE(yaml.LookupCreate(yaml.MappingNode, "metadata", "annotations"),
 		yaml.SetField("config.kubernetes.io/local-config", yaml.NewStringRNode("true"))))
@@ -46,7 +52,7 @@ func ParseKptfile(content string) (*Kptfile, error) {
 	if len(documents) != 1 {
 		return nil, fmt.Errorf("has %d documents, want one", len(documents))
 	}
-	k := &Kptfile{documents[0]}
+	k := &Kptfile{node: documents[0]}
 	if k.node.YNode().Kind != yaml.MappingNode {
 		return nil, errors.New("is not a mapping")
 	}
@@ -60,6 +66,7 @@ func ParseKptfile(content string) (*Kptfile, error) {
 	if err := k.node.YNode().Decode(&probe); err != nil {
 		return nil, fmt.Errorf("%s", strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", " "), "yaml: "))
 	}
+	k.decoded = &probe
 	return k, nil
 }
 
@@ -136,25 +143,37 @@ func (k *Kptfile) String() string {
 func (k *Kptfile) Name() string { return k.read().Metadata.Name }
 
 // Labels and Annotations are those of metadata. They are copies.
-func (k *Kptfile) Labels() map[string]string { return k.read().Metadata.Labels }
+func (k *Kptfile) Labels() map[string]string { return maps.Clone(k.read().Metadata.Labels) }
 
 // Annotations are those of metadata. They are copies.
-func (k *Kptfile) Annotations() map[string]string { return k.read().Metadata.Annotations }
+func (k *Kptfile) Annotations() map[string]string { return maps.Clone(k.read().Metadata.Annotations) }
 
 // Pipeline is what the package is rendered with.
-func (k *Kptfile) Pipeline() Pipeline { return k.read().Pipeline }
+func (k *Kptfile) Pipeline() Pipeline {
+	var f kptfile // it is deep, and belongs to the caller
+	k.must(k.node.YNode().Decode(&f))
+	return f.Pipeline
+}
 
 // ReadinessGates are those of info.
-func (k *Kptfile) ReadinessGates() []ReadinessGate { return k.read().Info.ReadinessGates }
+func (k *Kptfile) ReadinessGates() []ReadinessGate { return slices.Clone(k.read().Info.ReadinessGates) }
 
 // Conditions are those of status.
-func (k *Kptfile) Conditions() []Condition { return k.read().Status.Conditions }
+func (k *Kptfile) Conditions() []Condition { return slices.Clone(k.read().Status.Conditions) }
 
-func (k *Kptfile) read() kptfile {
-	var f kptfile
-	k.must(k.node.YNode().Decode(&f))
-	return f
+func (k *Kptfile) read() *kptfile {
+	if k.decoded == nil {
+		k.decoded = &kptfile{}
+		k.must(k.node.YNode().Decode(k.decoded))
+	}
+	return k.decoded
 }
+
+// Changed tells whether something was set to other than it was.
+func (k *Kptfile) Changed() bool { return k.changed }
+
+// touched is told of every edit.
+func (k *Kptfile) touched() { k.decoded, k.changed = nil, true }
 
 func (k *Kptfile) text(field string) string {
 	value, err := k.node.GetString(field)
@@ -166,6 +185,7 @@ func (k *Kptfile) text(field string) string {
 
 // SetName sets metadata.name.
 func (k *Kptfile) SetName(name string) error {
+	k.touched()
 	return k.node.PipeE(yaml.LookupCreate(yaml.MappingNode, "metadata"), yaml.SetField("name", yaml.NewStringRNode(name)))
 }
 
@@ -188,9 +208,10 @@ func (k *Kptfile) SetPipeline(list string, functions []Function) error {
 func (k *Kptfile) setList(empty bool, list any, parent, field string) error {
 	if empty {
 		node, err := k.node.Pipe(yaml.Lookup(parent))
-		if err != nil || node == nil {
+		if err != nil || node == nil || node.Field(field) == nil && !node.IsNilOrEmpty() {
 			return err
 		}
+		k.touched()
 		if _, err := node.Pipe(yaml.Clear(field)); err != nil {
 			return err
 		}
@@ -214,6 +235,7 @@ func (k *Kptfile) setList(empty bool, list any, parent, field string) error {
 	if before != nil && same(before, value) {
 		return nil
 	}
+	k.touched()
 	if node := k.node.Field(parent); node != nil && node.Value.IsTaggedNull() {
 		if _, err := k.node.Pipe(yaml.Clear(parent)); err != nil { // "status:", with nothing behind it
 			return err

@@ -40,6 +40,7 @@ func TestCheck(t *testing.T) {
 		"FileBelowFile": {kptpkg.Files{"a": "", "a/b": ""}, "a/b: a is a file, too"},
 		"Large":         {kptpkg.Files{"a": big}, fmt.Sprintf("the package has %d bytes; at most %d are allowed", len(big)+1, kptpkg.MaxBytes)},
 		"Many":          {many, "the package has 5001 files; at most 5000 are allowed"},
+		"LargeKptfile":  {kptpkg.Files{"a/Kptfile": big[:1<<20], "b": big[:1<<20]}, "a/Kptfile: has 1048576 bytes; a Kptfile may have 262144"},
 		"LongPath":      {kptpkg.Files{strings.Repeat("a", 600): ""}, `path "` + strings.Repeat("a", 100) + `…" is longer than 512 bytes`},
 	}
 	for name, tc := range cases {
@@ -63,6 +64,10 @@ func TestDigest(t *testing.T) {
 	}
 	if a.Digest() != (kptpkg.Files{"d": "", "a": "bc"}).Digest() {
 		t.Error("equal files have other digests")
+	}
+	if digest := a.Digest(); !kptpkg.IsDigest(digest) || kptpkg.IsDigest(digest[1:]) || kptpkg.IsDigest(digest+"00") || kptpkg.IsDigest(strings.ToUpper(digest)) ||
+		kptpkg.IsDigest(strings.Replace(digest, ":", ":g", 1)[:len(digest)]) {
+		t.Errorf("what is a digest, and what is none: %s", digest)
 	}
 }
 
@@ -255,6 +260,58 @@ func TestReplaceFunctions(t *testing.T) {
 		}
 		if diff := cmp.Diff(tc.want, k.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestKptfileChanged: what was set to what it was is no change, and what was changed is read.
+func TestKptfileChanged(t *testing.T) {
+	const text = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: a\n  labels: {x: y}\ninfo:\n  readinessGates:\n  - conditionType: Z\nstatus:\n  conditions:\n  - {type: Z, status: \"True\"}\nupstreamLock: {type: git, git: {repo: r}}\n"
+	conditions := []kptpkg.Condition{{Type: "Z", Status: "True"}}
+	for name, tc := range map[string]struct {
+		edit func(k *kptpkg.Kptfile) error
+		want bool
+	}{
+		"SameGates": {func(k *kptpkg.Kptfile) error {
+			return k.SetReadinessGates([]kptpkg.ReadinessGate{{ConditionType: "Z"}})
+		}, false},
+		"OtherGates": {func(k *kptpkg.Kptfile) error {
+			return k.SetReadinessGates([]kptpkg.ReadinessGate{{ConditionType: "Y"}})
+		}, true},
+		"NoGates":        {func(k *kptpkg.Kptfile) error { return k.SetReadinessGates(nil) }, true},
+		"SameConditions": {func(k *kptpkg.Kptfile) error { return k.SetConditions(conditions) }, false},
+		"NoConditions":   {func(k *kptpkg.Kptfile) error { return k.SetConditions(nil) }, true},
+		"NoPipeline":     {func(k *kptpkg.Kptfile) error { return k.SetPipeline("mutators", nil) }, false},
+		"SameLabels":     {func(k *kptpkg.Kptfile) error { return k.SetMetadata(map[string]string{"x": "y"}, nil) }, false},
+		"OtherLabels":    {func(k *kptpkg.Kptfile) error { return k.SetMetadata(map[string]string{"x": "z"}, nil) }, true},
+		"Annotations":    {func(k *kptpkg.Kptfile) error { return k.SetMetadata(k.Labels(), map[string]string{"a": "b"}) }, true},
+		"Upstream": {func(k *kptpkg.Kptfile) error {
+			return k.SetUpstream(kptpkg.Upstream{Type: "git"}, kptpkg.Upstream{Type: "git", Git: &kptpkg.GitUpstream{Repo: "r"}})
+		}, true},
+		"Read": {func(k *kptpkg.Kptfile) error { // what is read belongs to the reader
+			k.Labels()["x"], k.Conditions()[0].Status, k.ReadinessGates()[0].ConditionType, k.UpstreamLock().Git.Repo = "", "", "", ""
+			return nil
+		}, false},
+	} {
+		k, err := kptpkg.ParseKptfile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tc.edit(k); err != nil {
+			t.Fatal(err)
+		}
+		if k.Changed() != tc.want {
+			t.Errorf("%s: changed %t", name, k.Changed())
+		}
+		again, err := kptpkg.ParseKptfile(k.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := func(k *kptpkg.Kptfile) []any {
+			return []any{k.Name(), k.Labels(), k.Annotations(), k.ReadinessGates(), k.Conditions(), k.UpstreamLock(), k.Pipeline()}
+		}
+		if diff := cmp.Diff(said(again), said(k)); diff != "" {
+			t.Errorf("%s: it says other than it reads (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -40,9 +40,11 @@ func (k *Kptfile) ReplaceFunctions(list string, ours func(name string) bool, fro
 		after = append(after, node.YNode())
 	}
 	after = append(after, stay...)
-	switch {
-	case slices.Equal(after, elements):
+	if slices.Equal(after, elements) {
 		return nil
+	}
+	k.touched()
+	switch {
 	case len(after) == 0:
 		return k.SetPipeline(list, nil)
 	case before != nil && before.YNode().Kind == yaml.SequenceNode:

@@ -31,7 +31,18 @@ type Info struct {
 }
 
 // UpstreamLock is what the content was made from; nil if the package has no upstream.
-func (k *Kptfile) UpstreamLock() *Upstream { return k.read().UpstreamLock }
+func (k *Kptfile) UpstreamLock() *Upstream {
+	lock := k.read().UpstreamLock
+	if lock == nil {
+		return nil
+	}
+	out := *lock
+	if lock.Git != nil {
+		git := *lock.Git
+		out.Git = &git
+	}
+	return &out
+}
 
 // SetUpstream sets upstream and upstreamLock: what the package follows, and what it was made from.
 func (k *Kptfile) SetUpstream(upstream, lock Upstream) error {
@@ -47,6 +58,7 @@ func (k *Kptfile) SetInfo(info Info) error {
 		if part.text == "" {
 			continue
 		}
+		k.touched()
 		err := k.node.PipeE(yaml.LookupCreate(yaml.MappingNode, "info"), yaml.SetField(part.field, yaml.NewStringRNode(part.text)))
 		if err != nil {
 			return err
@@ -68,6 +80,7 @@ func (k *Kptfile) SetMetadata(labels, annotations map[string]string) error {
 		if maps.Equal(part.before, part.after) {
 			continue
 		}
+		k.touched()
 		if len(part.after) == 0 {
 			if err := k.node.PipeE(yaml.Lookup("metadata"), yaml.Clear(part.field)); err != nil {
 				return err
@@ -111,5 +124,6 @@ func (k *Kptfile) setField(field string, value any) error {
 	if before := k.node.Field(field); before != nil && same(before.Value, node) {
 		return nil
 	}
+	k.touched()
 	return k.node.PipeE(yaml.SetField(field, node))
 }

@@ -86,6 +86,41 @@ func expanded(n *yaml.Node, sizes map[*yaml.Node]int, open map[*yaml.Node]bool, 
 	return size, nil
 }
 
+// CheckFields returns an error if a field stands in a mapping twice: each reader would make of that what it likes.
+func CheckFields(n *yaml.Node) error {
+	const few = 8 // fields, which are compared faster than put into a map
+	var seen map[string]*yaml.Node
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind != yaml.ScalarNode || key.Tag == yaml.MergeTag {
+			continue
+		}
+		var first *yaml.Node
+		if len(n.Content) <= 2*few {
+			for j := 0; j < i && first == nil; j += 2 {
+				if n.Content[j].Kind == yaml.ScalarNode && n.Content[j].Value == key.Value {
+					first = n.Content[j]
+				}
+			}
+		} else {
+			if seen == nil {
+				seen = make(map[string]*yaml.Node, len(n.Content)/2)
+			}
+			first = seen[key.Value]
+			seen[key.Value] = key
+		}
+		if first != nil {
+			return fmt.Errorf("line %d: field %q stands there twice; it is in line %d, too", key.Line, key.Value, first.Line)
+		}
+	}
+	for _, child := range n.Content {
+		if err := CheckFields(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Text writes documents back as one file.
 func Text(documents []*yaml.RNode) (string, error) {
 	var out bytes.Buffer

@@ -2,6 +2,7 @@ package functions
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -39,41 +40,64 @@ func (s fieldSpec) check() error {
 
 func (s fieldSpec) matches(i Item) bool { return i.matches(s.Group, s.Version, s.Kind, "", "") }
 
-// split returns the fields of the path.
-func (s fieldSpec) split() []string {
-	var out []string
-	var field strings.Builder
-	for i := 0; i < len(s.Path); i++ {
+// cutPath cuts the first field off a path.
+func cutPath(path string) (field, rest string, more bool) {
+	if !strings.Contains(path, `\/`) {
+		return strings.Cut(path, "/")
+	}
+	var first strings.Builder
+	for i := 0; i < len(path); i++ {
 		switch {
-		case s.Path[i] == '\\' && i+1 < len(s.Path) && s.Path[i+1] == '/':
-			field.WriteByte('/')
+		case path[i] == '\\' && i+1 < len(path) && path[i+1] == '/':
+			first.WriteByte('/')
 			i++
-		case s.Path[i] == '/':
-			out = append(out, field.String())
-			field.Reset()
+		case path[i] == '/':
+			return first.String(), path[i+1:], true
 		default:
-			field.WriteByte(s.Path[i])
+			first.WriteByte(path[i])
 		}
 	}
-	return append(out, field.String())
+	return first.String(), "", false
 }
 
 // each calls visit with the values at the path. What is not there is made, as last of kind, if the spec says so.
 func (s fieldSpec) each(root *yaml.Node, last yaml.Kind, visit func(*yaml.Node) error) error {
-	return s.walk(root, s.split(), last, visit)
+	return s.walk(root, s.Path, true, last, visit)
 }
 
-func (s fieldSpec) walk(n *yaml.Node, path []string, last yaml.Kind, visit func(*yaml.Node) error) error {
+// eachText calls visit with the texts at the paths of those field specs that are about an object. What is not there is made, as an empty
+// text, if the spec says so. What is no text is an error.
+func eachText(item Item, fields []fieldSpec, visit func(n *yaml.Node, path string)) error {
+	for _, spec := range fields {
+		if !spec.matches(item) {
+			continue
+		}
+		err := spec.each(item.root(), yaml.ScalarNode, func(n *yaml.Node) error {
+			if n.Kind != yaml.ScalarNode {
+				return fmt.Errorf("%s: %s is no text", item, spec.Path)
+			}
+			visit(n, spec.Path)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walk is each for what is left of the path, if there is more of it.
+func (s fieldSpec) walk(n *yaml.Node, path string, more bool, last yaml.Kind, visit func(*yaml.Node) error) error {
 	n = content(n)
 	if n == nil {
 		return nil
 	}
-	if len(path) == 0 {
+	if !more {
 		return visit(n)
 	}
 	if n.Kind == yaml.SequenceNode {
 		for _, child := range n.Content {
-			if err := s.walk(child, path, last, visit); err != nil {
+			if err := s.walk(child, path, more, last, visit); err != nil {
 				return err
 			}
 		}
@@ -82,19 +106,20 @@ func (s fieldSpec) walk(n *yaml.Node, path []string, last yaml.Kind, visit func(
 	if n.Kind != yaml.MappingNode {
 		return nil
 	}
-	name, list := strings.CutSuffix(path[0], "[]")
+	name, rest, more := cutPath(path)
+	name, list := strings.CutSuffix(name, "[]")
 	child := get(n, name)
 	if isNull(child) {
 		if !s.Create || list {
 			return nil // elements of a list cannot be made up
 		}
 		child = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		if len(path) == 1 && last == yaml.ScalarNode {
+		if !more && last == yaml.ScalarNode {
 			child = stringNode("")
 		}
 		put(n, name, child)
 	}
-	if list && child.Kind == yaml.SequenceNode && len(path) == 1 {
+	if list && child.Kind == yaml.SequenceNode && !more {
 		for _, element := range child.Content {
 			if err := visit(content(element)); err != nil {
 				return err
@@ -102,5 +127,5 @@ func (s fieldSpec) walk(n *yaml.Node, path []string, last yaml.Kind, visit func(
 		}
 		return nil
 	}
-	return s.walk(child, path[1:], last, visit)
+	return s.walk(child, rest, more, last, visit)
 }

@@ -112,7 +112,7 @@ func check(t *testing.T, examples map[string]example) {
 
 func TestResolve(t *testing.T) {
 	for image, want := range map[string]string{
-		"set-namespace:v0.4": "set-namespace", "set-namespace:v0.4.1": "set-namespace", "set-labels": "set-labels",
+		"set-namespace:v0.4": "set-namespace", "set-namespace:v0.4.1": "set-namespace", "set-namespace:v0.1.4": "set-namespace", "set-labels": "set-labels",
 		"registry.example.com/a/b/set-labels:v0.2.0": "set-labels", "localhost:5000/set-labels:v0.1": "set-labels",
 		"set-labels:latest": "set-labels", "starlark:unstable": "starlark", "set-labels:v0.2@sha256:abc": "set-labels",
 	} {
@@ -122,11 +122,11 @@ func TestResolve(t *testing.T) {
 	}
 	for image, want := range map[string]string{
 		"": "is no function that is known", "nginx:1.2": "is no function that is known", "set-labels/": "is no function that is known",
-		"set-namespace:v0.3": `has tag "v0.3", which is not known`, "set-namespace:v0.44": "which is not known",
+		"set-namespace:v0.3": `has tag "v0.3", which is not known`, "set-namespace:v0.44": "which is not known", "set-namespace:v0.1x": "which is not known",
 		"set-namespace:": `has tag ""`, "set-labels@sha256:abc": "give a tag",
 	} {
 		_, err := functions.Resolve(image)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "set-namespace:v0.4;") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "set-namespace:v0.1,v0.2,v0.4;") {
 			t.Errorf("%s: %v, want %q and all that are known", image, err, want)
 		}
 	}
@@ -356,6 +356,32 @@ kind: Unknown
 metadata:
   name: u
 `
+	const additional = "- group: dev.example.com\n  version: v1\n  kind: MyResource\n  path: spec/configmapRef/namespace\n  create: true\n" +
+		"- kind: MyResource\n  path: spec/peers/namespace\n"
+	const subjects = `apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: declared
+  namespace: old
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: b
+  namespace: old
+subjects:
+- kind: ServiceAccount
+  name: default
+  namespace: old
+- kind: ServiceAccount
+  name: declared
+  namespace: old
+- kind: ServiceAccount
+  name: of-others
+  namespace: old
+- kind: Group
+  name: default
+`
 	check(t, map[string]example{
 		"All": {
 			image: "set-namespace:v0.4.1", config: data("namespace: new"), in: in,
@@ -371,6 +397,42 @@ metadata:
 			config: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\ndata:\n  name: example\n  package-path: a/b\n",
 			in:     "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: old\n",
 			want:   "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: example\n",
+		},
+		// The first versions do to these objects what the last one does.
+		"First": {
+			image: "gcr.io/kpt-fn/set-namespace:v0.1", config: data("namespace: new"), in: in,
+			want: strings.NewReplacer("name: old", "name: new", "namespace: old", "namespace: new", "/namespaces/old/", "/namespaces/new/").Replace(in) + "  namespace: new\n",
+		},
+		"FirstAdditionalFields": {
+			image: "set-namespace:v0.1.4", config: "apiVersion: fn.kpt.dev/v1alpha1\nkind: SetNamespace\nnamespace: new\nadditionalNamespaceFields:\n" + additional,
+			in: "apiVersion: dev.example.com/v1\nkind: MyResource\nmetadata:\n  name: m\nspec:\n  peers:\n  - namespace: old # theirs\n  - namespace: new\n  - name: n\n" +
+				"---\napiVersion: dev.example.com/v1\nkind: Other\nmetadata:\n  name: o\n  namespace: new\nspec:\n  peers:\n  - namespace: old\n",
+			want: "apiVersion: dev.example.com/v1\nkind: MyResource\nmetadata:\n  name: m\n  namespace: new\nspec:\n  peers:\n  - namespace: new # theirs\n  - namespace: new\n  - name: n\n" +
+				"  configmapRef:\n    namespace: new\n---\napiVersion: dev.example.com/v1\nkind: Other\nmetadata:\n  name: o\n  namespace: new\nspec:\n  peers:\n  - namespace: old\n",
+			wantResults: []string{`info: namespace "", "old" updated to "new", 3 value(s) changed`},
+		},
+		"SecondAdditionalFields": {
+			image: "set-namespace:v0.2", config: "apiVersion: fn.kpt.dev/v1alpha1\nkind: SetNamespace\nnamespace: new\nadditionalNamespaceFields: [{path: spec/to}]\n",
+			in:   "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: new\nspec:\n  to: old\n",
+			want: "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  namespace: new\nspec:\n  to: new\n",
+		},
+		"SecondSubjects": {
+			image: "set-namespace:v0.2.0", config: data("namespace: new"), in: subjects,
+			want: strings.NewReplacer("b\n  namespace: old", "b\n  namespace: new", "default\n  namespace: old", "default\n  namespace: new", "declared\n  namespace: old", "declared\n  namespace: new").Replace(subjects),
+		},
+		"FirstSubjects":   {image: "set-namespace:v0.1", config: data("namespace: new"), in: subjects, want: strings.ReplaceAll(subjects, "namespace: old", "namespace: new")},
+		"LatestSubjects":  {image: "set-namespace:latest", config: data("namespace: new"), in: subjects, want: strings.ReplaceAll(subjects, "namespace: old", "namespace: new")},
+		"UntaggedContext": {image: "set-namespace", config: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\ndata:\n  name: old\n", in: subjects},
+		"LastAdditional": {
+			image: "set-namespace:v0.4", config: "kind: SetNamespace\nnamespace: new\nadditionalNamespaceFields:\n" + additional,
+			wantError: `field "additionalNamespaceFields" is not supported`,
+		},
+		"AdditionalNoPath":  {image: "set-namespace:v0.1", config: "kind: SetNamespace\nnamespace: new\nadditionalNamespaceFields: [{kind: a}]\n", wantError: "path is required"},
+		"AdditionalMapping": {image: "set-namespace:v0.1", config: "kind: SetNamespace\nnamespace: new\nadditionalNamespaceFields: [{path: metadata}]\n", in: subjects, wantError: "metadata is no text"},
+		"FirstFieldSpecs":   {image: "set-namespace:v0.1", config: "kind: SetNamespace\nnamespace: new\nfieldSpecs: [{path: a}]\n", wantError: `field "fieldSpecs" is not supported`},
+		"FirstContext": {
+			image: "set-namespace:v0.1", config: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\ndata:\n  name: example\n",
+			wantError: "data.name is not supported by set-namespace",
 		},
 		"Two":        {image: "set-namespace:v0.4", config: data("namespace: n"), in: "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n", wantError: "there are Namespaces a, b"},
 		"NoName":     {image: "set-namespace:v0.4", config: "apiVersion: v1\nkind: ConfigMap\n", wantError: "namespace is required"},

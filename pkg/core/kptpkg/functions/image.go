@@ -2,7 +2,6 @@ package functions
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -19,15 +18,35 @@ func imageFields() []fieldSpec {
 	return out
 }
 
-func setImage(c *call) error {
-	type image struct {
-		Name    string `yaml:"name"`
-		NewName string `yaml:"newName"`
-		NewTag  string `yaml:"newTag"`
-		Digest  string `yaml:"digest"`
+// imageChange is what is made of the images of a name.
+type imageChange struct {
+	Name    string `yaml:"name"`
+	NewName string `yaml:"newName"`
+	NewTag  string `yaml:"newTag"`
+	Digest  string `yaml:"digest"`
+}
+
+// replace returns what an image becomes; false if it has another name.
+func (to imageChange) replace(image string) (string, bool) {
+	name, tag, digest := splitImage(image)
+	if name != to.Name {
+		return image, false
 	}
+	if to.NewName != "" {
+		name = to.NewName
+	}
+	if to.NewTag != "" {
+		tag, digest = to.NewTag, ""
+	}
+	if to.Digest != "" {
+		tag, digest = "", to.Digest
+	}
+	return joinImage(name, tag, digest), true
+}
+
+func setImage(c *call) error {
 	var config struct {
-		Image      image       `yaml:"image"`
+		Image      imageChange `yaml:"image"`
 		Additional []fieldSpec `yaml:"additionalImageFields"`
 	}
 	if c.configKind() == "SetImage" {
@@ -43,7 +62,7 @@ func setImage(c *call) error {
 		if err != nil {
 			return err
 		}
-		config.Image = image{values["name"], values["newName"], values["newTag"], values["digest"]}
+		config.Image = imageChange{values["name"], values["newName"], values["newTag"], values["digest"]}
 	}
 	to := config.Image
 	switch {
@@ -60,38 +79,16 @@ func setImage(c *call) error {
 	}
 	total := 0
 	for _, item := range c.items {
-		for _, spec := range fields {
-			if !spec.matches(item) {
-				continue
+		err := eachText(item, fields, func(n *yaml.Node, path string) {
+			before := n.Value
+			if image, ok := to.replace(before); ok && image != before {
+				setString(n, image)
+				c.of(item, Info, strings.ReplaceAll(path, "/", "."), "set image from %s to %s", before, image)
+				total++
 			}
-			err := spec.each(item.root(), yaml.ScalarNode, func(n *yaml.Node) error {
-				if n.Kind != yaml.ScalarNode {
-					return fmt.Errorf("%s: %s is no text", item, spec.Path)
-				}
-				name, tag, digest := splitImage(n.Value)
-				if name != to.Name {
-					return nil
-				}
-				if to.NewName != "" {
-					name = to.NewName
-				}
-				if to.NewTag != "" {
-					tag, digest = to.NewTag, ""
-				}
-				if to.Digest != "" {
-					tag, digest = "", to.Digest
-				}
-				if image := joinImage(name, tag, digest); image != n.Value {
-					before := n.Value
-					setString(n, image)
-					c.of(item, Info, strings.ReplaceAll(spec.Path, "/", "."), "set image from %s to %s", before, image)
-					total++
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 	if total == 0 {

@@ -3,6 +3,7 @@ package functions
 import (
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
@@ -102,6 +103,17 @@ func (i Item) version() string {
 
 func (i Item) annotation(key string) string {
 	return text(get(i.root(), "metadata", "annotations", key))
+}
+
+// pairs are the labels or the annotations.
+func (i Item) pairs(field string) labels.Set {
+	out := labels.Set{}
+	if n := get(i.root(), "metadata", field); n != nil && n.Kind == yaml.MappingNode {
+		for j := 0; j+1 < len(n.Content); j += 2 {
+			out[n.Content[j].Value] = text(content(n.Content[j+1]))
+		}
+	}
+	return out
 }
 
 // Local tells whether an object is never applied to a cluster.

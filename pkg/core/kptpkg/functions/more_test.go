@@ -1,6 +1,7 @@
 package functions_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -76,9 +77,17 @@ spec:
 		"OutOfBounds":   {image: "apply-replacements:v0.1", in: in, config: of("- source: {kind: Pod, options: {delimiter: '-', index: 5}}\n  targets:\n  - select: {kind: Pod}"), wantError: "index 5 is not in field"},
 		"NotScalar":     {image: "apply-replacements:v0.1", in: in, config: of(secret + "  - select: {kind: Pod}\n    fieldPaths: [spec]\n    options: {delimiter: '-'}"), wantError: "delimiter needs scalars"},
 		"NoSelect":      {image: "apply-replacements:v0.1", in: in, config: of(secret + "  - fieldPaths: [spec]"), wantError: "targets[0]: select is required"},
-		"UnknownField":  {image: "apply-replacements:v0.1", in: in, config: of(secret + "  - select: {labelSelector: a=b}"), wantError: `field "labelSelector" is not supported`},
-		"Path":          {image: "apply-replacements:v0.1", in: in, config: of("- path: replacement.yaml"), wantError: `field "path" is not supported`},
-		"ConfigMap":     {image: "apply-replacements:v0.1", config: data("a: b"), wantError: `kind "ConfigMap" is not supported by apply-replacements`},
+		"ByLabels": {
+			image:  "apply-replacements:v0.1",
+			in:     "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {app: x}\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: b\n  labels: {app: y}\n  annotations: {n: a}\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: c\n  labels: {app: y}\n",
+			config: of("- sourceValue: new\n  targets:\n  - select: {labelSelector: 'app in (x, y)'}\n    reject: [{annotationSelector: n=a}, {labelSelector: app=x}]"),
+			want:   "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  labels: {app: x}\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: b\n  labels: {app: y}\n  annotations: {n: a}\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: new\n  labels: {app: y}\n",
+		},
+		"NoSelector":   {image: "apply-replacements:v0.1", in: in, config: of(secret + "  - select: {labelSelector: 'a in'}"), wantError: `targets[0].select: labelSelector "a in"`},
+		"NoRejection":  {image: "apply-replacements:v0.1", in: in, config: of(secret + "  - select: {}\n    reject: [{annotationSelector: '=='}]"), wantError: `targets[0].reject[0]: annotationSelector "=="`},
+		"UnknownField": {image: "apply-replacements:v0.1", in: in, config: of(secret + "  - select: {fieldSelector: a=b}"), wantError: `field "fieldSelector" is not supported`},
+		"Path":         {image: "apply-replacements:v0.1", in: in, config: of("- path: replacement.yaml"), wantError: `field "path" is not supported`},
+		"ConfigMap":    {image: "apply-replacements:v0.1", config: data("a: b"), wantError: `kind "ConfigMap" is not supported by apply-replacements`},
 	})
 }
 
@@ -376,4 +385,35 @@ func FuzzStarlark(f *testing.F) {
 		}
 		fuzz(t, "starlark", "kind: StarlarkRun\nsource: |\n  "+strings.ReplaceAll(source, "\n", "\n  ")+"\n", in)
 	})
+}
+
+// What a function says is bounded, and that it failed is never lost.
+func TestResultsAreBounded(t *testing.T) {
+	var pods strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&pods, "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: p%d\nspec:\n  containers:\n  - name: c\n", i)
+	}
+	run := func(image, settings string) functions.Output {
+		t.Helper()
+		out, err := functions.Run(image, functions.Input{Items: items(t, "a.yaml", pods.String()), Config: config(settings)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	out := run("search-replace", data("by-value: Pod"))
+	if last := out.Results[len(out.Results)-1]; len(out.Results) != 1001 || last.Message != "… and 501 more results" || out.Failed() {
+		t.Errorf("%d results, the last is %+v", len(out.Results), last)
+	}
+	pods.WriteString("---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: wrong\nspec: 3\n")
+	if out = run("kubeconform", data("strict: 'false'")); !out.Failed() {
+		t.Error("an error is lost")
+	}
+	pods.Reset()
+	for i := range 1500 {
+		fmt.Fprintf(&pods, "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: p%d\nspec: 3\n", i)
+	}
+	if out = run("kubeconform", data("strict: 'false'")); !out.Failed() || len(out.Results) != 1001 {
+		t.Errorf("%d results, failed %t", len(out.Results), out.Failed())
+	}
 }

@@ -134,22 +134,13 @@ func (r *renamer) run(fields []fieldSpec) error {
 			r.renamed[key] = after
 			setString(n, after)
 		}
-		for _, spec := range fields {
-			if !spec.matches(item) {
-				continue
+		err := eachText(item, fields, func(n *yaml.Node, _ string) {
+			if after := r.ensure(n.Value); after != n.Value {
+				setString(n, after)
 			}
-			err := spec.each(item.root(), yaml.ScalarNode, func(n *yaml.Node) error {
-				if n.Kind != yaml.ScalarNode {
-					return fmt.Errorf("%s: %s is no text", item, spec.Path)
-				}
-				if after := r.ensure(n.Value); after != n.Value {
-					setString(n, after)
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
+		})
+		if err != nil {
+			return err
 		}
 	}
 	for _, item := range r.items {

@@ -14,12 +14,19 @@ import (
 // packageContext is the name of the ConfigMap that says the package's name.
 const packageContext = "kptfile.kpt.dev"
 
+// namespaceConfig is what a functionConfig says.
+type namespaceConfig struct {
+	namespace string
+	// additional are fields beside those that the function knows.
+	additional []fieldSpec
+}
+
 func setNamespace(c *call) error {
-	namespace, err := c.namespaceOfConfig()
+	config, err := c.namespaceOfConfig()
 	if err != nil {
 		return err
 	}
-	s := &namespaceSetter{call: c, namespace: namespace, moved: map[string]bool{}, before: map[string]int{}}
+	s := &namespaceSetter{call: c, namespace: config.namespace, moved: map[string]bool{}, before: map[string]int{}}
 	if err := s.learn(); err != nil {
 		return err
 	}
@@ -31,48 +38,60 @@ func setNamespace(c *call) error {
 			return err
 		}
 		s.references(item)
+		if err := eachText(item, config.additional, func(n *yaml.Node, _ string) { s.set(n) }); err != nil {
+			return err
+		}
 	}
 	s.report()
 	return nil
 }
 
-func (c *call) namespaceOfConfig() (string, error) {
-	var config struct {
-		Namespace string `yaml:"namespace"`
+// namespaceOfConfig reads the functionConfig. The first versions take more fields, the last one also the package's own context.
+func (c *call) namespaceOfConfig() (namespaceConfig, error) {
+	config, err := c.readNamespace()
+	if err == nil && config.namespace == "" {
+		err = errors.New("functionConfig: namespace is required")
 	}
-	switch {
-	case c.configKind() == "SetNamespace":
-		if err := c.decode("SetNamespace", &config); err != nil {
-			return "", err
+	return config, err
+}
+
+func (c *call) readNamespace() (namespaceConfig, error) {
+	const latest = "v0.4"
+	switch kind := c.configKind(); {
+	case kind == "SetNamespace" && c.minor != latest:
+		var own struct {
+			Namespace  string      `yaml:"namespace"`
+			Additional []fieldSpec `yaml:"additionalNamespaceFields"`
 		}
-	case c.configKind() == "ConfigMap" && text(get(c.config.YNode(), "metadata", "name")) == packageContext:
+		if err := c.decode(kind, &own); err != nil {
+			return namespaceConfig{}, err
+		}
+		fields, err := withAdditional(nil, own.Additional)
+		return namespaceConfig{own.Namespace, fields}, err
+	case kind == "SetNamespace":
+		var own struct {
+			Namespace string `yaml:"namespace"`
+		}
+		err := c.decode(kind, &own)
+		return namespaceConfig{namespace: own.Namespace}, err
+	case kind != "ConfigMap":
+		_, err := c.configRoot("ConfigMap", "SetNamespace")
+		return namespaceConfig{}, err
+	case c.minor == latest && text(get(c.config.YNode(), "metadata", "name")) == packageContext:
 		pairs, err := c.pairs()
 		if err != nil {
-			return "", err
+			return namespaceConfig{}, err
 		}
 		for _, p := range pairs { // other keys are for other readers
-			if p.key == "name" {
-				config.Namespace = p.value
+			if p.key == "name" && p.value != "" {
+				return namespaceConfig{namespace: p.value}, nil
 			}
 		}
-		if config.Namespace == "" {
-			return "", fmt.Errorf("functionConfig: data.name is required in ConfigMap %s", packageContext)
-		}
+		return namespaceConfig{}, fmt.Errorf("functionConfig: data.name is required in ConfigMap %s", packageContext)
 	default:
-		if c.configKind() != "ConfigMap" {
-			_, err := c.configRoot("ConfigMap", "SetNamespace")
-			return "", err
-		}
 		values, err := c.values("namespace")
-		if err != nil {
-			return "", err
-		}
-		config.Namespace = values["namespace"]
+		return namespaceConfig{namespace: values["namespace"]}, err
 	}
-	if config.Namespace == "" {
-		return "", errors.New("functionConfig: namespace is required")
-	}
-	return config.Namespace, nil
 }
 
 type namespaceSetter struct {
@@ -81,6 +100,8 @@ type namespaceSetter struct {
 	custom    schema.Custom
 	// moved are the objects with a namespace before, as depends-on annotations name them.
 	moved map[string]bool
+	// accounts are the names of the ServiceAccounts.
+	accounts []string
 	// before counts the values that were changed by what they were.
 	before map[string]int
 }
@@ -94,6 +115,9 @@ func (s *namespaceSetter) learn() error {
 		}
 		if item.APIVersion() == "v1" && item.Kind() == "Namespace" && !slices.Contains(namespaces, item.Name()) {
 			namespaces = append(namespaces, item.Name())
+		}
+		if item.APIVersion() == "v1" && item.Kind() == "ServiceAccount" {
+			s.accounts = append(s.accounts, item.Name())
 		}
 	}
 	if len(namespaces) > 1 {
@@ -147,7 +171,7 @@ func (s *namespaceSetter) references(item Item) {
 	case item.Group() == "rbac.authorization.k8s.io" && (kind == "RoleBinding" || kind == "ClusterRoleBinding"):
 		if subjects := get(root, "subjects"); subjects != nil && subjects.Kind == yaml.SequenceNode {
 			for _, subject := range subjects.Content {
-				if text(get(subject, "kind")) == "ServiceAccount" {
+				if text(get(subject, "kind")) == "ServiceAccount" && s.follows(text(get(subject, "name"))) {
 					s.setIfThere(get(subject, "namespace"))
 				}
 			}
@@ -164,6 +188,11 @@ func (s *namespaceSetter) references(item Item) {
 		}
 		return namespace, name
 	})
+}
+
+// follows tells whether a ServiceAccount that is bound moves with the objects. In v0.2 those of others stay.
+func (s *namespaceSetter) follows(account string) bool {
+	return s.minor != "v0.2" || account == "default" || slices.Contains(s.accounts, account)
 }
 
 func (s *namespaceSetter) setIfThere(n *yaml.Node) {

@@ -36,7 +36,7 @@ func (o Output) Failed() bool {
 // function is one of ours.
 type function struct {
 	run func(*call) error
-	// minors are the versions, "v0.4" for "v0.4.0" and all other patches of it, whose documentation it follows.
+	// minors are the versions, "v0.4" for "v0.4.0" and all other patches of it, whose documentation it follows; the last is the latest.
 	minors []string
 }
 
@@ -54,7 +54,7 @@ var native = map[string]function{
 	"set-annotations":               {setAnnotations, []string{"v0.1"}},
 	"set-image":                     {setImage, []string{"v0.1", "v0.2"}},
 	"set-labels":                    {setLabels, []string{"v0.1", "v0.2"}},
-	"set-namespace":                 {setNamespace, []string{"v0.4"}},
+	"set-namespace":                 {setNamespace, []string{"v0.1", "v0.2", "v0.4"}}, // what v0.3 does changed within it
 	"starlark":                      {runStarlark, []string{"v0.3", "v0.4", "v0.5"}},
 	"upsert-resource":               {upsertResource, []string{"v0.1", "v0.2"}},
 }
@@ -79,27 +79,35 @@ var patchTag = regexp.MustCompile(`^v?(\d+)\.(\d+)(\.\d+)?$`)
 
 // Resolve returns the name of the function that an image stands for. The registry does not matter.
 func Resolve(image string) (string, error) {
+	name, _, err := resolve(image)
+	return name, err
+}
+
+// resolve returns the name of a function and its version, without the patch.
+func resolve(image string) (name, minor string, err error) {
 	repository, digest, pinned := strings.Cut(image, "@")
 	base := path.Base(repository)
 	name, tag, tagged := strings.Cut(base, ":")
 	f, ok := native[name]
 	switch {
 	case !ok || repository == "" || strings.HasSuffix(repository, "/"):
-		return "", &UnknownImageError{image, "is no function that is known"}
+		return "", "", &UnknownImageError{image, "is no function that is known"}
 	case pinned && !tagged:
-		return "", &UnknownImageError{image, fmt.Sprintf("is given by digest %s, which says nothing of its version: give a tag", digest)}
+		return "", "", &UnknownImageError{image, fmt.Sprintf("is given by digest %s, which says nothing of its version: give a tag", digest)}
 	case !tagged || tag == "latest" || tag == "unstable":
-		return name, nil
+		return name, f.minors[len(f.minors)-1], nil
 	}
-	if m := patchTag.FindStringSubmatch(tag); len(m) > 2 && slices.Contains(f.minors, "v"+m[1]+"."+m[2]) {
-		return name, nil
+	if m := patchTag.FindStringSubmatch(tag); len(m) > 2 {
+		if minor := "v" + m[1] + "." + m[2]; slices.Contains(f.minors, minor) {
+			return name, minor, nil
+		}
 	}
-	return "", &UnknownImageError{image, fmt.Sprintf("has tag %q, which is not known", tag)}
+	return "", "", &UnknownImageError{image, fmt.Sprintf("has tag %q, which is not known", tag)}
 }
 
 // Run runs the function that an image stands for. Results may say more than the error, and may be errors without one.
 func Run(image string, in Input) (Output, error) {
-	name, err := Resolve(image)
+	name, minor, err := resolve(image)
 	if err != nil {
 		return Output{}, err
 	}
@@ -108,18 +116,39 @@ func Run(image string, in Input) (Output, error) {
 			return Output{}, fmt.Errorf("item %d is no object", i)
 		}
 	}
-	c := &call{name: name, items: in.Items, config: in.Config}
-	err = c.run()
+	c := &call{name: name, minor: minor, items: in.Items, config: in.Config}
+	var before secrets
+	before.of(in.Items)
+	err = c.withhold(&before, c.run())
+	if c.dropped > 0 {
+		c.results = append(c.results, Result{Message: fmt.Sprintf("… and %d more results", c.dropped), Severity: Info})
+	}
 	return Output{Items: c.items, Results: c.results, Stderr: c.stderr.String()}, err
 }
 
 // call is one run of a function.
 type call struct {
 	name    string
+	minor   string
 	items   []Item
 	config  *yaml.RNode
 	results []Result
+	// dropped counts the results that are left out.
+	dropped int
 	stderr  strings.Builder
+}
+
+// maxResults bounds what a function says: all of it goes to whoever changed the package.
+const maxResults = 1000
+
+// add adds a result; of those beyond the limit the first error, without which the function would not have failed.
+func (c *call) add(r Result) {
+	failed := func(r Result) bool { return r.Severity == Error }
+	if len(c.results) >= maxResults && (!failed(r) || slices.ContainsFunc(c.results, failed)) {
+		c.dropped++
+		return
+	}
+	c.results = append(c.results, r)
 }
 
 // errObject stands for a panic of YAML's library on an object that is not what it looks like.
@@ -136,7 +165,7 @@ func (c *call) run() (err error) {
 
 // info adds a result that says what was done.
 func (c *call) info(format string, args ...any) {
-	c.results = append(c.results, Result{Message: fmt.Sprintf(format, args...), Severity: Info})
+	c.add(Result{Message: fmt.Sprintf(format, args...), Severity: Info})
 }
 
 // of adds a result about a field of an item.
@@ -148,5 +177,5 @@ func (c *call) of(item Item, severity Severity, field, format string, args ...an
 	if item.Path != "" {
 		r.File = &File{Path: item.Path, Index: item.Index}
 	}
-	c.results = append(c.results, r)
+	c.add(r)
 }

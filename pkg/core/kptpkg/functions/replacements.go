@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
@@ -44,9 +45,33 @@ type replacementSource struct {
 	Options   *replacementOptions `yaml:"options"`
 }
 
+// targetSelector selects by labels and annotations, too, in the language of kubectl's --selector.
+type targetSelector struct {
+	identity    `yaml:",inline"`
+	Labels      string `yaml:"labelSelector"`
+	Annotations string `yaml:"annotationSelector"`
+
+	labels, annotations labels.Selector
+}
+
+// parse reads the selectors.
+func (s *targetSelector) parse() (err error) {
+	if s.labels, err = labels.Parse(s.Labels); err != nil {
+		return fmt.Errorf("labelSelector %q: %w", s.Labels, err)
+	}
+	if s.annotations, err = labels.Parse(s.Annotations); err != nil {
+		return fmt.Errorf("annotationSelector %q: %w", s.Annotations, err)
+	}
+	return nil
+}
+
+func (s *targetSelector) matches(item Item) bool {
+	return s.identity.matches(item) && s.labels.Matches(item.pairs("labels")) && s.annotations.Matches(item.pairs("annotations"))
+}
+
 type replacementTarget struct {
-	Select     *identity           `yaml:"select"`
-	Reject     []identity          `yaml:"reject"`
+	Select     *targetSelector     `yaml:"select"`
+	Reject     []targetSelector    `yaml:"reject"`
 	FieldPaths []string            `yaml:"fieldPaths"`
 	Options    *replacementOptions `yaml:"options"`
 }
@@ -97,8 +122,16 @@ func (c *call) replace(r replacement) error {
 		if len(target.FieldPaths) == 0 {
 			target.FieldPaths = []string{defaultFieldPath}
 		}
+		if err := target.Select.parse(); err != nil {
+			return fmt.Errorf("targets[%d].select: %w", i, err)
+		}
+		for j := range target.Reject {
+			if err := target.Reject[j].parse(); err != nil {
+				return fmt.Errorf("targets[%d].reject[%d]: %w", i, j, err)
+			}
+		}
 		for _, item := range c.items {
-			rejected := slices.ContainsFunc(target.Reject, func(reject identity) bool { return reject.matches(item) })
+			rejected := slices.ContainsFunc(target.Reject, func(reject targetSelector) bool { return reject.matches(item) })
 			if rejected || !target.Select.matches(item) {
 				continue
 			}

@@ -205,22 +205,65 @@ const minCommit = 7
 // several, or neither is given. It returns nil if no repository holds it.
 func (all Revisions) FromGit(from *porchv1alpha1.GitPackage) *porchv1alpha1.PackageRevision {
 	directory := strings.Trim(from.Directory, "/")
+	return all.newest(func(r *porchv1alpha1.PackageRevision) (is, exactly bool) {
+		lock := gitLock(r.Status.SelfLock)
+		if lock == nil || !SameRepository(lock.Repo, from.Repo) || strings.Trim(lock.Directory, "/") != directory {
+			return false, false
+		}
+		// Only a tag begins with the directory; what the branch holds moves.
+		tagged := strings.HasPrefix(lock.Ref, directory+"/") && (lock.Ref == from.Ref || lock.Ref == directory+"/"+from.Ref)
+		return from.Ref == "" || lock.Ref == from.Ref || tagged || len(from.Ref) >= minCommit && strings.HasPrefix(lock.Commit, from.Ref), tagged
+	})
+}
+
+// FromOCI returns the published revision that a repository holds of an image, by its tag or its digest; the newest one if neither is
+// given. It returns nil if no repository holds it.
+func (all Revisions) FromOCI(image string) *porchv1alpha1.PackageRevision {
+	name, digest, _ := strings.Cut(image, "@")
+	name, tag := splitTag(name)
+	return all.newest(func(r *porchv1alpha1.PackageRevision) (is, exactly bool) {
+		lock := r.Status.SelfLock
+		if lock == nil || lock.OCI == nil {
+			return false, false
+		}
+		lockName, lockTag := splitTag(lock.OCI.Image)
+		is = lockName == name && (tag == "" || tag == lockTag) && (digest == "" || digest == lock.OCI.Digest)
+		return is, is && tag+digest != ""
+	})
+}
+
+// ImageName is an image without its tag and its digest.
+func ImageName(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	name, _ = splitTag(name)
+	return name
+}
+
+// splitTag splits an image: a colon after the last slash begins a tag, one before is that of a port.
+func splitTag(image string) (name, tag string) {
+	if colon := strings.LastIndex(image, ":"); colon > strings.LastIndex(image, "/") {
+		return image[:colon], image[colon+1:]
+	}
+	return image, ""
+}
+
+// newest returns the newest of the published revisions that are meant; one without a number only if it is meant exactly.
+func (all Revisions) newest(meant func(*porchv1alpha1.PackageRevision) (is, exactly bool)) *porchv1alpha1.PackageRevision {
 	var found *porchv1alpha1.PackageRevision
 	for i := range all {
 		r := &all[i]
-		lock := gitLock(r.Status.SelfLock)
-		if lock == nil || r.Spec.Lifecycle != porchv1alpha1.LifecyclePublished || r.Spec.Revision < 1 ||
-			address(lock.Repo) != address(from.Repo) || strings.Trim(lock.Directory, "/") != directory {
+		if r.Spec.Lifecycle != porchv1alpha1.LifecyclePublished {
 			continue
 		}
-		named := from.Ref == "" || lock.Ref == from.Ref || lock.Ref == directory+"/"+from.Ref ||
-			len(from.Ref) >= minCommit && strings.HasPrefix(lock.Commit, from.Ref)
-		if named && (found == nil || found.Spec.Revision < r.Spec.Revision) {
+		is, exactly := meant(r)
+		if is && (r.Spec.Revision > 0 || exactly) && (found == nil || found.Spec.Revision < r.Spec.Revision) {
 			found = r
 		}
 	}
 	return found
 }
 
-// address is that of a repository, however its end is written.
+// SameRepository tells whether two addresses are of one git repository, however their ends are written.
+func SameRepository(a, b string) bool { return address(a) == address(b) }
+
 func address(repo string) string { return strings.TrimSuffix(strings.TrimRight(repo, "/"), ".git") }

@@ -183,6 +183,7 @@ func TestFromGit(t *testing.T) {
 		held("up.web.v3", 3, repo, "web", "web/v3", "3333333333333333"),
 		held("up.web.v2", 2, repo, "web", "web/v2", "2222222222222222"),
 		held("up.web.main", -1, repo, "web", "main", "4444444444444444"),
+		held("up.web.candidate", -1, repo, "web", "web/candidate", "6666666666666666"),
 		held("up.db.v1", 1, repo, "db", "db/v1", "0123456789abcdef"),
 		held("other.web.v1", 1, "https://example.com/other", "web", "web/v1", "5555555555555555"),
 		revision("edge.own.v1", 1),
@@ -196,6 +197,7 @@ func TestFromGit(t *testing.T) {
 		"a commit":          {porchv1alpha1.GitPackage{Repo: repo, Directory: "db", Ref: "01234567"}, "up.db.v1"},
 		"too little of one": {porchv1alpha1.GitPackage{Repo: repo, Directory: "db", Ref: "0123"}, ""},
 		"the newest":        {porchv1alpha1.GitPackage{Repo: "https://example.com/packages/", Directory: "web"}, "up.web.v3"},
+		"without a number":  {porchv1alpha1.GitPackage{Repo: repo, Directory: "web", Ref: "candidate"}, "up.web.candidate"},
 		"a branch":          {porchv1alpha1.GitPackage{Repo: repo, Directory: "web", Ref: "main"}, ""},
 		"another address":   {porchv1alpha1.GitPackage{Repo: "https://example.com/other.git", Directory: "web", Ref: "v1"}, "other.web.v1"},
 		"nobody's":          {porchv1alpha1.GitPackage{Repo: "https://example.com/nobody", Directory: "web", Ref: "v1"}, ""},
@@ -206,5 +208,27 @@ func TestFromGit(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestFromOCI(t *testing.T) {
+	held := func(name string, n int, image, digest string) porchv1alpha1.PackageRevision {
+		r := revision(name, n)
+		r.Status.SelfLock = &porchv1alpha1.Locator{OCI: &porchv1alpha1.OCILock{Image: image, Digest: digest}}
+		return r
+	}
+	all := Revisions{
+		held("up.web.v1", 1, "localhost:5000/team/web:v1", "sha256:1"),
+		held("up.web.v2", 2, "localhost:5000/team/web:v2", "sha256:2"),
+		held("up.web.rc", -1, "localhost:5000/team/web:rc", "sha256:3"),
+		revision("edge.own.v1", 1),
+	}
+	for image, want := range map[string]string{
+		"localhost:5000/team/web:v1": "up.web.v1", "localhost:5000/team/web": "up.web.v2", "localhost:5000/team/web:rc": "up.web.rc",
+		"localhost:5000/team/web@sha256:1": "up.web.v1", "localhost:5000/team/web:v2@sha256:1": "", "localhost:5000/team/web:v9": "", "localhost:5000/web:v1": "",
+	} {
+		if got, _ := said(all.FromOCI(image), nil); got != want {
+			t.Errorf("%s: got %q, want %q", image, got, want)
+		}
 	}
 }

@@ -49,21 +49,22 @@ func (r *renderer) read() error {
 }
 
 func (r *renderer) readFile(name string) error {
-	content := r.files[name]
-	nodes, err := kptpkg.Documents(content)
+	nodes, file, err := r.memory.parse(r.files[name])
 	if err != nil {
 		return err
 	}
 	var objects []*object
-	s := &source{wide: kptpkg.IsWide(content), parts: kptpkg.Cut(content)}
+	s := &source{wide: file.wide, parts: file.parts}
 	for i, node := range nodes {
 		if node.YNode().Kind != yaml.MappingNode {
 			return nil // a list of values, say
 		}
+		mark := file.prints[i]
 		if hasAlias(node.YNode()) {
 			if err := node.DeAnchor(); err != nil {
 				return err
 			}
+			mark = fingerprintOf(node)
 		}
 		item := functions.Item{Path: name, Index: i, Node: node}
 		version, kind := item.APIVersion(), item.Kind()
@@ -73,7 +74,10 @@ func (r *renderer) readFile(name string) error {
 		if version == "" || kind == "" {
 			return fmt.Errorf("document %d is no object: it has only one of apiVersion and kind", i+1)
 		}
-		d := &document{index: i, print: fingerprintOf(node)}
+		if err := kptpkg.CheckFields(node.YNode()); err != nil {
+			return err
+		}
+		d := &document{index: i, print: mark}
 		s.documents = append(s.documents, d)
 		objects = append(objects, &object{Item: item, pkg: r.files.PackageOf(name), origin: d})
 	}
@@ -156,11 +160,12 @@ func (r *renderer) writeFile(name string, objects []*object) (string, error) {
 	changed := len(objects) != len(s.documents)
 	parts := make([]string, 0, len(objects))
 	for i, o := range objects {
-		same := o.origin != nil && o.origin.print == fingerprintOf(o.Node) && slices.Contains(s.documents, o.origin)
+		mark := fingerprintOf(o.Node)
+		same := s.has(o.origin) && o.origin.print == mark
 		if same && s.parts != nil {
 			parts = append(parts, s.parts[o.origin.index])
 		} else {
-			text, err := kptpkg.Encode(name, o.Node, s.wide)
+			text, err := r.memory.write(name, o.Node, mark, s.wide)
 			if err != nil {
 				return "", err
 			}
@@ -184,5 +189,10 @@ func (r *renderer) writeFile(name string, objects []*object) (string, error) {
 		}
 		out.WriteString(part)
 	}
-	return out.String(), nil
+	return kptpkg.WithCR(out.String(), r.files[name]), nil
+}
+
+// has tells whether a document was read from this file.
+func (s *source) has(d *document) bool {
+	return d != nil && d.index < len(s.documents) && s.documents[d.index] == d
 }

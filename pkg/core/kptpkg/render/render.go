@@ -50,7 +50,12 @@ func (e *PackageError) Unwrap() error { return e.Err }
 // Render runs all pipelines. The error names package and function; then nothing is changed. An error that is a PackageError is about
 // the files that were given.
 func Render(files kptpkg.Files, evaluate Evaluate) (Result, error) {
-	r := &renderer{files: files, evaluate: evaluate}
+	return (*Memory)(nil).Render(files, evaluate)
+}
+
+// Render is the function of that name, with what is remembered.
+func (m *Memory) Render(files kptpkg.Files, evaluate Evaluate) (Result, error) {
+	r := &renderer{files: files, evaluate: evaluate, memory: m}
 	if err := r.run(); err != nil {
 		r.results.ExitCode = 1
 		return Result{Files: files, Results: r.results}, err
@@ -66,6 +71,7 @@ func Render(files kptpkg.Files, evaluate Evaluate) (Result, error) {
 type renderer struct {
 	files    kptpkg.Files
 	evaluate Evaluate
+	memory   *Memory
 	results  ResultList
 
 	sources map[string]*source
@@ -175,7 +181,7 @@ func (r *renderer) function(dir, list string, index int, f kptpkg.Function) erro
 		selected = append(selected, i)
 		item := o.Item
 		if list == "validators" { // what one changes is not kept
-			item.Node = item.Node.Copy()
+			item.Node = twin(item.Node)
 		}
 		in.Items = append(in.Items, item)
 	}

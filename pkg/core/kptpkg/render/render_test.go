@@ -118,7 +118,7 @@ func TestRender(t *testing.T) {
 			files: kptpkg.Files{"Kptfile": kptfile(labels), "a.yaml": "---\n" + configMap("a") + "l:\n  - x\n", "b.json": `{"kind":"Secret", "apiVersion":"v1","metadata":{"name":"s"}}`},
 			want: kptpkg.Files{
 				"a.yaml": "---\n" + configMap("a") + "  labels:\n    tier: db\nl:\n  - x\n",
-				"b.json": "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"Secret\",\n  \"metadata\": {\n    \"labels\": {\n      \"tier\": \"db\"\n    },\n    \"name\": \"s\"\n  }\n}\n",
+				"b.json": "{\n  \"kind\": \"Secret\",\n  \"apiVersion\": \"v1\",\n  \"metadata\": {\n    \"name\": \"s\",\n    \"labels\": {\n      \"tier\": \"db\"\n    }\n  }\n}\n",
 			},
 		},
 		"Aliases": {
@@ -156,6 +156,7 @@ func TestRender(t *testing.T) {
 		},
 		"KptfileDeleted": {files: kptpkg.Files{"Kptfile": kptfile("mutators:\n- image: starlark\n  configMap:\n    source: ctx.resource_list['items'] = []")}, wantError: "Kptfile was deleted"},
 	}
+	memory := &render.Memory{}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := tc.files.Digest()
@@ -184,6 +185,12 @@ func TestRender(t *testing.T) {
 			}
 			if tc.files.Digest() != before {
 				t.Error("the files that were given have changed")
+			}
+			for range 2 { // what is remembered of this and of other packages changes nothing
+				again, againErr := memory.Render(tc.files, functions.Run)
+				if diff := cmp.Diff(got, again); diff != "" || fmt.Sprint(err) != fmt.Sprint(againErr) {
+					t.Errorf("from memory: %v (-want +got):\n%s", againErr, diff)
+				}
 			}
 			var run []string
 			for _, item := range got.Results.Items {
@@ -226,6 +233,81 @@ func TestRenderThroughText(t *testing.T) {
 	}
 }
 
+// What a function changes keeps the ends of lines, and JSON the order of its fields and what is written there.
+func TestStyleStays(t *testing.T) {
+	labels := kptfile("mutators:\n- image: set-labels:v0.2\n  configMap: {x: y}\n  selectors: [{name: a}]")
+	crlf := func(text string) string { return strings.ReplaceAll(text, "\n", "\r\n") }
+	const json = `{"kind": "ConfigMap", "apiVersion": "v1",
+  "metadata": {"name": "a"}, "z": [], "data": {"b": "1", "a": "<&>", "u": "\u00e9\n"}, "big": 12345678901234567890, "f": 1.0, "e": 1e3, "n": null, "l": [1, {"x": true}]}
+`
+	for name, tc := range map[string]struct{ path, before, after string }{
+		"CRLF": {
+			"a.yaml", crlf("# ours\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a # here\ndata:\n  text: |\n    one\n    two\n---\n" + configMap("b")),
+			crlf("# ours\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a # here\n  labels:\n    x: y\ndata:\n  text: |\n    one\n    two\n---\n" + configMap("b")),
+		},
+		"JSON": {"a.json", json, `{
+  "kind": "ConfigMap",
+  "apiVersion": "v1",
+  "metadata": {
+    "name": "a",
+    "labels": {
+      "x": "y"
+    }
+  },
+  "z": [],
+  "data": {
+    "b": "1",
+    "a": "<&>",
+    "u": "é\n"
+  },
+  "big": 12345678901234567890,
+  "f": 1.0,
+  "e": 1e3,
+  "n": null,
+  "l": [
+    1,
+    {
+      "x": true
+    }
+  ]
+}
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := render.Render(kptpkg.Files{"Kptfile": labels, tc.path: tc.before}, functions.Run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.after, got.Files[tc.path]); diff != "" {
+				t.Errorf("file (-want +got):\n%s", diff)
+			}
+			again, err := render.Render(got.Files, functions.Run)
+			if err != nil || again.Files[tc.path] != tc.after {
+				t.Errorf("a second time %q, %v", again.Files[tc.path], err)
+			}
+		})
+	}
+}
+
+// A field that stands in an object twice means something else to each reader.
+func TestFieldTwice(t *testing.T) {
+	many := ""
+	for i := range 20 {
+		many += fmt.Sprintf("  k%d: v\n", i)
+	}
+	for _, data := range []string{"  a: b\n  c: d\n  a: e\n", many + "  k3: w\n"} {
+		files := kptpkg.Files{"Kptfile": kptfile(""), "a.yaml": configMap("a") + "data:\n" + data}
+		_, err := render.Render(files, functions.Run)
+		if _, ok := errors.AsType[*render.PackageError](err); !ok || !strings.Contains(err.Error(), "stands there twice; it is in line") {
+			t.Errorf("error %v", err)
+		}
+	}
+	files := kptpkg.Files{"Kptfile": kptfile(""), "a.yaml": configMap("a") + "data:\n" + many, "values.yaml": "a: 1\na: 2\n"}
+	if _, err := render.Render(files, functions.Run); err != nil {
+		t.Errorf("what is no object is not looked into: %v", err)
+	}
+}
+
 // However a file is written, what is not selected stays as it is, and what is written can be read.
 func FuzzBytesStay(f *testing.F) {
 	f.Add(odd)
@@ -241,6 +323,12 @@ func FuzzBytesStay(f *testing.F) {
 		if err != nil {
 			return
 		}
+		memory := &render.Memory{}
+		for range 2 {
+			if remembered, err := memory.Render(files, functions.Run); err != nil || !maps.Equal(first.Files, remembered.Files) {
+				t.Fatalf("from memory: %v (-want +got):\n%s", err, cmp.Diff(first.Files, remembered.Files))
+			}
+		}
 		again, err := render.Render(first.Files, functions.Run)
 		if err != nil {
 			t.Fatalf("what was written cannot be rendered: %v\n%q", err, first.Files["a.yaml"])
@@ -249,23 +337,4 @@ func FuzzBytesStay(f *testing.F) {
 			t.Errorf("a second time (-want +got):\n%s", diff)
 		}
 	})
-}
-
-// Compare sizes: they must be linear. go test -run xxx -bench Render ./pkg/core/kptpkg/render | benchstat -.
-func BenchmarkRender(b *testing.B) {
-	for _, size := range []int{10, 100, 1000} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			files := kptpkg.Files{"Kptfile": kptfile("mutators:\n- image: set-namespace:v0.4\n  configMap: {namespace: n}\n- image: set-labels:v0.2\n  configMap: {a: b}\n- image: set-image:v0.1\n  configMap: {name: nginx, newTag: '2'}\n" +
-				"- image: apply-setters:v0.2\n  configMap: {replicas: '3'}\nvalidators:\n- image: kubeconform:v0.1")}
-			for i := range size {
-				files[fmt.Sprintf("d%d.yaml", i)] = fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d%d\nspec:\n  replicas: 1 # kpt-set: ${replicas}\n  selector:\n    matchLabels:\n      app: x\n  template:\n    metadata:\n      labels:\n        app: x\n    spec:\n      containers:\n      - name: c\n        image: nginx:1\n        ports:\n        - containerPort: 80\n", i)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := render.Render(files, functions.Run); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

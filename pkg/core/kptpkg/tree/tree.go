@@ -196,7 +196,7 @@ func (p Package) lines() []string {
 	for _, g := range p.Gates {
 		line := "gate " + g.ConditionType + ": " + cmp.Or(g.Status, "no such condition")
 		if said := strings.Trim(g.Reason+": "+g.Message, ": "); said != "" && g.Status != string(porchv1alpha1.ConditionTrue) {
-			line += " (" + said + ")"
+			line += " (" + strings.Join(strings.Fields(said), " ") + ")" // in one line, whatever was said
 		}
 		lines = append(lines, line)
 	}
@@ -246,5 +246,5 @@ func (o Object) line() string {
 	if o.Namespace != "" {
 		return kind + " " + o.Namespace + "/" + o.Name
 	}
-	return kind + " " + o.Name
+	return strings.TrimSuffix(kind+" "+o.Name, " ") // a List has no name
 }

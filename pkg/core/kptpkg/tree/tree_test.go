@@ -16,7 +16,7 @@ func TestDraw(t *testing.T) {
 	revision.Spec.ReadinessGates = []porchv1alpha1.ReadinessGate{{ConditionType: "PackagePipelinePassed"}, {ConditionType: "Reviewed"}, {ConditionType: "Tested"}}
 	revision.Status.Conditions = []porchv1alpha1.Condition{
 		{Type: "PackagePipelinePassed", Status: "True", Reason: "PipelinePassed", Message: "package pipeline completed successfully"},
-		{Type: "Reviewed", Status: "False", Reason: "Waiting", Message: "for Ann"},
+		{Type: "Reviewed", Status: "False", Reason: "Waiting", Message: "for Ann\n  or Bob\n"},
 	}
 	tests := map[string]struct {
 		files kptpkg.Files
@@ -24,7 +24,7 @@ func TestDraw(t *testing.T) {
 	}{
 		"nothing": {nil, `title
 ├── gate PackagePipelinePassed: True
-├── gate Reviewed: False (Waiting: for Ann)
+├── gate Reviewed: False (Waiting: for Ann or Bob)
 └── gate Tested: no such condition
 `},
 		"subpackages": {
@@ -41,6 +41,7 @@ pipeline:
 `,
 				"README.md":        "hello",
 				"web.yaml":         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n",
+				"list.yaml":        "apiVersion: v1\nkind: List\nitems: []\n",
 				"values.yaml":      "a: 1\n",
 				"bad.yaml":         "a: [\n",
 				"db/Kptfile":       "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata: {name: db}\ninfo: {readinessGates: [{conditionType: Own}]}\nstatus: {conditions: [{type: Own, status: Unknown}]}\n",
@@ -50,13 +51,14 @@ pipeline:
 			},
 			`title
 ├── gate PackagePipelinePassed: True
-├── gate Reviewed: False (Waiting: for Ann)
+├── gate Reviewed: False (Waiting: for Ann or Bob)
 ├── gate Tested: no such condition
 ├── mutator ghcr.io/kptdev/krm-functions-catalog/set-namespace:v0.4 (namespace)
 ├── mutator set-labels:v1 team (labels.yaml)
 ├── validator starlark
 ├── [README.md]
 ├── [bad.yaml] cannot be read as YAML
+├── [list.yaml] List
 ├── [values.yaml]
 ├── [web.yaml] Deployment.apps shop/web
 ├── [web.yaml] Service web

@@ -34,13 +34,40 @@ func Locate(cr *storev1alpha1.PackageRevision) *porchv1alpha1.Locator {
 
 // LocateHere says where a revision lies here, whether it lies elsewhere, too.
 func LocateHere(cr *storev1alpha1.PackageRevision) *porchv1alpha1.Locator {
-	ref := "drafts/" + cr.Spec.PackageName + "/" + cr.Spec.WorkspaceName
+	ref := draftRef(cr)
 	if cr.Spec.Lifecycle.Published() {
 		ref = fmt.Sprintf("%s/v%d", cr.Spec.PackageName, cr.Spec.Revision)
 	}
 	return &porchv1alpha1.Locator{Type: porchv1alpha1.RepositoryTypeGit, Git: &porchv1alpha1.GitLock{
-		Repo: "hub:" + cr.Namespace + "/" + cr.Spec.RepositoryName, Directory: cr.Spec.PackageName, Ref: ref, Commit: cr.Content.Digest,
+		Repo: here + cr.Namespace + "/" + cr.Spec.RepositoryName, Directory: cr.Spec.PackageName, Ref: ref, Commit: cr.Content.Digest,
 	}}
+}
+
+// here begins what stands for the address of a repository that lies in the space itself.
+const here = "hub:"
+
+func draftRef(cr *storev1alpha1.PackageRevision) string {
+	return "drafts/" + cr.Spec.PackageName + "/" + cr.Spec.WorkspaceName
+}
+
+// Here returns the namespace and the Repository of what lies here; false for what lies elsewhere.
+func Here(l *porchv1alpha1.Locator) (namespace, repository string, ok bool) {
+	if l == nil || l.Git == nil || !strings.HasPrefix(l.Git.Repo, here) {
+		return "", "", false
+	}
+	return strings.Cut(strings.TrimPrefix(l.Git.Repo, here), "/")
+}
+
+// IsAt tells whether a lock names this revision: as it is, or as the draft that it once was.
+func IsAt(cr *storev1alpha1.PackageRevision, l *porchv1alpha1.Locator) bool {
+	if l == nil || l.Git == nil {
+		return false
+	}
+	if lock := cr.Status.SelfLock; lock != nil && lock.Git != nil && *lock.Git == *l.Git {
+		return true
+	}
+	at := LocateHere(cr).Git
+	return l.Git.Repo == at.Repo && l.Git.Directory == at.Directory && (l.Git.Ref == at.Ref || l.Git.Ref == draftRef(cr))
 }
 
 // Follow writes into a Kptfile which upstream it follows, and takes its own status out. With a name it is that of a new package, without
