@@ -20,8 +20,10 @@ import (
 type Config struct {
 	// Workers is how many processes run at the same time; 2 by default.
 	Workers int
-	// Timeout bounds a call; 10 s by default.
+	// Timeout bounds a function; 10 s by default.
 	Timeout time.Duration
+	// Rendering bounds all functions of a package together: others wait for the process. 30 s by default, within the time of a request.
+	Rendering time.Duration
 	// Memory bounds what a process holds in bytes; 512 MiB by default.
 	Memory int64
 	// Message bounds what goes in and comes out of a call in bytes; 32 MiB by default.
@@ -65,6 +67,9 @@ func NewPool(config Config) (*Pool, error) {
 	}
 	if config.Timeout <= 0 {
 		config.Timeout = 10 * time.Second
+	}
+	if config.Rendering <= 0 {
+		config.Rendering = 30 * time.Second
 	}
 	if config.Memory <= 0 {
 		config.Memory = 512 << 20
@@ -197,6 +202,8 @@ func (p *Pool) call(ctx context.Context, w *process, call request) (response, er
 	}()
 	deadline := time.NewTimer(p.config.Timeout)
 	defer deadline.Stop()
+	whole := time.NewTimer(p.config.Rendering)
+	defer whole.Stop()
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	running := call.Image
@@ -218,6 +225,8 @@ func (p *Pool) call(ctx context.Context, w *process, call request) (response, er
 			return response{}, &KilledError{running, "its process ended: " + w.lastWords()}
 		case <-deadline.C:
 			killed = fmt.Sprintf("it took longer than %s", p.config.Timeout)
+		case <-whole.C:
+			killed = fmt.Sprintf("all functions of the package together took longer than %s", p.config.Rendering)
 		case <-ctx.Done():
 			killed = "its caller went away"
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -261,10 +270,14 @@ func (p *Pool) take() (*process, error) {
 	if p.closed {
 		return nil, errors.New("the pool is closed")
 	}
-	if last := len(p.idle) - 1; last >= 0 {
+	for len(p.idle) > 0 {
+		last := len(p.idle) - 1
 		w := p.idle[last]
 		p.idle = p.idle[:last]
-		return w, nil
+		if !ended(w.command.Process.Pid) {
+			return w, nil
+		}
+		w.end() // somebody killed it, which is no fault of this call
 	}
 	//nolint:noctx // our own binary; it outlives the call
 	command := exec.Command(p.binary, argument, strconv.FormatInt(p.config.Memory, 10), strconv.Itoa(p.config.Message))

@@ -29,6 +29,9 @@ func resident(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
+// ended tells whether a process of ours that was not waited for has ended: such a one holds nothing.
+func ended(pid int) bool { return resident(pid) == 0 }
+
 // limitMemory sets what the process may map to write to: a wall behind the one that resident is for, which a program could jump
 // between two looks. It is twice as far away, since the runtime maps more than it holds.
 func limitMemory(bytes int64) error {

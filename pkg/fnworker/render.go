@@ -12,7 +12,7 @@ import (
 )
 
 // Render renders a package in one process: its objects go there and back once, and not once with each function. Each function has the
-// time that a call has. Errors are those of render.Render, or a KilledError, which names the function that ran.
+// time that a call has, and all together have one. Errors are those of render.Render, or a KilledError, which names the function that ran.
 func (p *Pool) Render(ctx context.Context, files kptpkg.Files) (render.Result, error) {
 	answer, err := p.do(ctx, request{Render: true, Files: files})
 	if err == nil && answer.Rendering == nil {
@@ -38,10 +38,10 @@ func (p *Pool) Render(ctx context.Context, files kptpkg.Files) (render.Result, e
 	return out, nil
 }
 
-// rendered is Render in the process. An error is one of telling what is running.
-func rendered(files kptpkg.Files, running func(image string) error) (response, error) {
+// rendered is Render in the process, which remembers what it read and wrote before. An error is one of telling what is running.
+func rendered(memory *render.Memory, files kptpkg.Files, running func(image string) error) (response, error) {
 	var untold error
-	result, err := render.Render(files, func(image string, in functions.Input) (functions.Output, error) {
+	result, err := memory.Render(files, func(image string, in functions.Input) (functions.Output, error) {
 		if untold = errors.Join(untold, running(image)); untold != nil {
 			return functions.Output{}, untold
 		}

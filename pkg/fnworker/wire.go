@@ -1,6 +1,7 @@
 package fnworker
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -62,23 +63,27 @@ var errSize = errors.New("is larger than is allowed")
 
 // send writes a message: its length in four bytes, and JSON.
 func send(w io.Writer, message any, limit int) error {
-	text, err := json.Marshal(message)
-	if err != nil {
+	var text bytes.Buffer
+	text.Write(make([]byte, lengthBytes))
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // or a package of HTML would be six times as long
+	if err := encoder.Encode(message); err != nil {
 		return err
 	}
-	if len(text) > limit {
-		return fmt.Errorf("%d bytes, at most %d: %w", len(text), limit, errSize)
+	length := text.Len() - lengthBytes
+	if length > limit {
+		return fmt.Errorf("%d bytes, at most %d: %w", length, limit, errSize)
 	}
-	var size [4]byte
-	binary.BigEndian.PutUint32(size[:], uint32(len(text)))
-	if _, err := w.Write(append(size[:], text...)); err != nil {
-		return err
-	}
-	return nil
+	binary.BigEndian.PutUint32(text.Bytes(), uint32(length))
+	_, err := w.Write(text.Bytes())
+	return err
 }
 
+// lengthBytes is how many bytes say how long a message is.
+const lengthBytes = 4
+
 func receive(r io.Reader, message any, limit int) error {
-	var size [4]byte
+	var size [lengthBytes]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
 		return err
 	}

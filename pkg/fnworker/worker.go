@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/starlinghq/starling/pkg/core/kptpkg/functions"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/render"
 )
 
 // argument is what tells our binary that it is a worker. Memory in bytes and the largest message follow.
@@ -43,6 +44,7 @@ func serve(in io.Reader, out io.Writer, memory, message string) error {
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(bytes / 4 * 3) // the collector works harder before the end
 	debug.SetMaxStack(maxStack)
+	remembered := &render.Memory{}
 	for {
 		var call request
 		if err := receive(in, &call, limit); err == io.EOF { //nolint:errorlint // not wrapped: the end between two calls
@@ -50,7 +52,7 @@ func serve(in io.Reader, out io.Writer, memory, message string) error {
 		} else if err != nil {
 			return err
 		}
-		answer, err := handle(call, func(image string) error { return send(out, response{Running: image}, limit) })
+		answer, err := handle(remembered, call, func(image string) error { return send(out, response{Running: image}, limit) })
 		if err != nil {
 			return err
 		}
@@ -62,9 +64,9 @@ func serve(in io.Reader, out io.Writer, memory, message string) error {
 	}
 }
 
-func handle(call request, running func(image string) error) (response, error) {
+func handle(memory *render.Memory, call request, running func(image string) error) (response, error) {
 	if call.Render {
-		return rendered(call.Files, running)
+		return rendered(memory, call.Files, running)
 	}
 	return run(call), nil
 }
