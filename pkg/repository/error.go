@@ -2,6 +2,7 @@ package repository
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -45,17 +46,35 @@ func Errorf(kind Kind, format string, args ...any) error {
 func KindOf(err error) Kind {
 	var own *Error
 	var network net.Error
-	var unknownAuthority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
 	switch {
 	case errors.As(err, &own):
 		return own.Kind
-	case errors.As(err, &unknownAuthority), errors.As(err, &hostname):
-		return Unauthorized // the server, by us: ca.crt is missing
+	case untrusted(err):
+		return Unauthorized // the server, by us
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return Unreachable
 	}
 	return Other
+}
+
+func untrusted(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
+}
+
+// FromNetwork gives an error of the network its kind. One about the server's certificate says what helps.
+func FromNetwork(err error) error {
+	if !untrusted(err) {
+		return &Error{KindOf(err), err}
+	}
+	const text = "the server's certificate is not trusted: "
+	if named, ok := errors.AsType[x509.HostnameError](err); ok {
+		return Errorf(Unauthorized, text+"%w; use a name that it is for", named)
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return Errorf(Unauthorized, text+"%w", invalid)
+	}
+	return Errorf(Unauthorized, text+"put that of its authority into the Secret, as ca.crt: %w", err)
 }
 
 // line makes what a server said one line of bounded length.

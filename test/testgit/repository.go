@@ -22,6 +22,8 @@ type Repository struct {
 	Dir string
 	// Files are what the next Commit holds, by their paths. Tests change them as they like.
 	Files map[string]string
+	// Executable are the paths among Files that the next Commit makes executable.
+	Executable map[string]bool
 	// Links are symbolic links that the next Commit holds, beside Files.
 	Links map[string]string
 	// Modules are submodules that it holds.
@@ -33,7 +35,7 @@ type Repository struct {
 // New returns a repository without commits, whose main branch is main.
 func New(t testing.TB) *Repository {
 	t.Helper()
-	r := &Repository{Dir: t.TempDir(), Files: map[string]string{}, Links: map[string]string{}, t: t, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	r := &Repository{Dir: t.TempDir(), Files: map[string]string{}, Links: map[string]string{}, Executable: map[string]bool{}, t: t, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	storage := r.storage()
 	defer storage.Close()
 	if err := storage.Init(); err != nil {
@@ -175,6 +177,33 @@ func (r *Repository) Show(hash string) (message string, parents []string, files 
 	return commit.Message, parents, files
 }
 
+// Executables returns the paths of the executable files of a commit, sorted.
+func (r *Repository) Executables(hash string) []string {
+	r.t.Helper()
+	storage := r.storage()
+	defer storage.Close()
+	commit, err := object.GetCommit(storage, plumbing.NewHash(hash))
+	if err != nil {
+		r.t.Fatalf("commit %q: %v", hash, err)
+	}
+	tree, err := commit.Tree()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var names []string
+	err = tree.Files().ForEach(func(file *object.File) error {
+		if file.Mode == filemode.Executable {
+			names = append(names, file.Name)
+		}
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // tree writes the files.
 func (r *Repository) tree(storage *filesystem.Storage) plumbing.Hash {
 	type node struct {
@@ -210,7 +239,11 @@ func (r *Repository) tree(storage *filesystem.Storage) plumbing.Hash {
 		return hash
 	}
 	for name, text := range r.Files {
-		put(name, filemode.Regular, blob(text))
+		mode := filemode.Regular
+		if r.Executable[name] {
+			mode = filemode.Executable
+		}
+		put(name, mode, blob(text))
 	}
 	for name, target := range r.Links {
 		put(name, filemode.Symlink, blob(target))

@@ -2,6 +2,7 @@ package testgit
 
 import (
 	"bufio"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -38,27 +39,43 @@ type Server struct {
 // Serve serves by git itself; the test is skipped where git is not installed.
 func Serve(t testing.TB) *Server {
 	t.Helper()
+	return serve(t, backend(t), httptest.NewServer)
+}
+
+// ServeTLS is like Serve, over TLS. CA is whose certificate it shows.
+func ServeTLS(t testing.TB) *Server {
+	t.Helper()
+	return serve(t, backend(t), httptest.NewTLSServer)
+}
+
+// CA is what has to be trusted to trust a server over TLS, in PEM.
+func CA(s *httptest.Server) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+}
+
+func backend(t testing.TB) http.Handler {
+	t.Helper()
 	git, err := exec.LookPath("git")
 	if err != nil {
 		t.Skip("git is not installed")
 	}
-	return serve(t, &cgi.Handler{
+	return &cgi.Handler{
 		Path: git, Args: []string{"http-backend"},
 		Env: []string{"GIT_PROJECT_ROOT=/", "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
-	})
+	}
 }
 
 // ServePlain serves by a server that knows neither shallow fetches nor filters nor atomic pushes.
 func ServePlain(t testing.TB) *Server {
 	t.Helper()
-	return serve(t, http.HandlerFunc(plain))
+	return serve(t, http.HandlerFunc(plain), httptest.NewServer)
 }
 
-func serve(t testing.TB, next http.Handler) *Server {
+func serve(t testing.TB, next http.Handler, start func(http.Handler) *httptest.Server) *Server {
 	t.Helper()
 	s := &Server{}
 	s.Authorization.Store("")
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+	s.Server = start(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		s.Requests.Add(1)
 		if strings.HasSuffix(request.URL.Path, "/git-upload-pack") {
 			s.Packs.Add(1)

@@ -156,10 +156,6 @@ func (r *Repository) commit(store *overlay, parent plumbing.Hash, e *repository.
 	if err != nil {
 		return plumbing.ZeroHash, fmt.Errorf("write message: %w", err)
 	}
-	pkg, err := store.writeFiles(e.Files)
-	if err != nil {
-		return plumbing.ZeroHash, err
-	}
 	commit := &object.Commit{Author: r.author(e), Message: message}
 	commit.Committer = commit.Author
 	var root plumbing.Hash
@@ -173,7 +169,12 @@ func (r *Repository) commit(store *overlay, parent plumbing.Hash, e *repository.
 		}
 		root, commit.ParentHashes = before.TreeHash, []plumbing.Hash{parent}
 	}
-	if commit.TreeHash, err = store.replace(root, strings.Split(dir, "/"), pkg); err != nil {
+	path := strings.Split(dir, "/")
+	pkg, err := store.writeFiles(e.Files, store.directory(root, path))
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	if commit.TreeHash, err = store.replace(root, path, pkg); err != nil {
 		return plumbing.ZeroHash, fmt.Errorf("put %s: %w", dir, err)
 	}
 	return store.write(commit)
@@ -255,8 +256,29 @@ func (o *overlay) write(object interface {
 	return o.SetEncodedObject(obj)
 }
 
-// writeFiles keeps files as trees and returns that of the top.
-func (o *overlay) writeFiles(files kptpkg.Files) (plumbing.Hash, error) {
+// directory returns the tree at a path; an empty one if there is none.
+func (o *overlay) directory(root plumbing.Hash, path []string) *object.Tree {
+	tree := o.tree(root)
+	for _, name := range path {
+		entry := entryOf(tree, name)
+		if entry == nil || entry.Mode != filemode.Dir {
+			return &object.Tree{}
+		}
+		tree = o.tree(entry.Hash)
+	}
+	return tree
+}
+
+// tree returns a tree; an empty one if it is not there.
+func (o *overlay) tree(hash plumbing.Hash) *object.Tree {
+	if tree, err := object.GetTree(o, hash); err == nil {
+		return tree
+	}
+	return &object.Tree{}
+}
+
+// writeFiles keeps files as trees and returns that of the top. A file that was executable before still is: packages say nothing of that.
+func (o *overlay) writeFiles(files kptpkg.Files, before *object.Tree) (plumbing.Hash, error) {
 	tree := &object.Tree{}
 	below := map[string]kptpkg.Files{}
 	for _, name := range files.Paths() {
@@ -280,10 +302,18 @@ func (o *overlay) writeFiles(files kptpkg.Files) (plumbing.Hash, error) {
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
-		tree.Entries = append(tree.Entries, object.TreeEntry{Name: name, Mode: filemode.Regular, Hash: hash})
+		mode := filemode.Regular
+		if entry := entryOf(before, name); entry != nil && entry.Mode == filemode.Executable {
+			mode = filemode.Executable
+		}
+		tree.Entries = append(tree.Entries, object.TreeEntry{Name: name, Mode: mode, Hash: hash})
 	}
 	for dir, inside := range below {
-		hash, err := o.writeFiles(inside)
+		within := &object.Tree{}
+		if entry := entryOf(before, dir); entry != nil && entry.Mode == filemode.Dir {
+			within = o.tree(entry.Hash)
+		}
+		hash, err := o.writeFiles(inside, within)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}

@@ -51,6 +51,10 @@ func eachAccess(t *testing.T, test func(t *testing.T, r *testgit.Repository, a a
 		r, s := testgit.New(t), testgit.ServePlain(t)
 		test(t, r, access{url: s.URL(r), server: s})
 	})
+	t.Run("HTTPS", func(t *testing.T) {
+		r, s := testgit.New(t), testgit.ServeTLS(t)
+		test(t, r, access{url: s.URL(r), server: s, secret: map[string][]byte{"ca.crt": []byte(testgit.CA(s.Server))}})
+	})
 	t.Run("SSH", func(t *testing.T) {
 		r := testgit.New(t)
 		keys := newKeys(t)
@@ -477,6 +481,26 @@ func TestExport(t *testing.T) {
 	})
 }
 
+// What is executable on the branch stays so, whatever an export makes of its content.
+func TestExecutableFilesStay(t *testing.T) {
+	eachAccess(t, func(t *testing.T, r *testgit.Repository, a access) {
+		r.Files["web/Kptfile"], r.Files["web/config.yaml"], r.Files["web/a/b/c.txt"], r.Files["web/run.sh"], r.Files["other/run.sh"] = "x", "x", "x", "#!/bin/sh\n", "#!/bin/sh\n"
+		for _, name := range []string{"web/config.yaml", "web/a/b/c.txt", "web/run.sh", "other/run.sh"} {
+			r.Executable[name] = true
+		}
+		r.Commit("main", "base")
+		for _, e := range []repository.Export{exportOf("web", 1, "one"), exportOf("web", 2, "two")} {
+			if results := export(t, options(a), e); results[0].Problem != "" {
+				t.Fatal(results[0].Problem)
+			}
+			want := []string{"other/run.sh", "web/a/b/c.txt", "web/config.yaml"} // web/run.sh is gone
+			if diff := cmp.Diff(want, r.Executables(r.Ref(fmt.Sprintf("refs/tags/web/v%d", e.Number)))); diff != "" {
+				t.Errorf("v%d: executable files (-want +got):\n%s", e.Number, diff)
+			}
+		}
+	})
+}
+
 func TestExportIntoNothing(t *testing.T) {
 	eachAccess(t, func(t *testing.T, r *testgit.Repository, a access) {
 		if a.server != nil && a.server.Packs.Load() == 0 && strings.HasPrefix(t.Name(), "TestExportIntoNothing/Plain") {
@@ -648,6 +672,49 @@ func TestAuthorization(t *testing.T) {
 			}
 			if err != nil && strings.Contains(err.Error(), "hunter") {
 				t.Errorf("the error tells the Secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	r, s := testgit.New(t), testgit.ServeTLS(t)
+	r.Package("web", "x")
+	r.Commit("main", "x")
+	ca, basic := testgit.CA(s.Server), "Basic "+base64.StdEncoding.EncodeToString([]byte("me:hunter2"))
+	s.Authorization.Store(basic)
+	elsewhere := strings.Replace(s.URL(r), "127.0.0.1", "localhost", 1)
+	for name, tc := range map[string]struct {
+		url    string
+		secret map[string][]byte
+		want   string // part of the error
+	}{
+		"None":      {s.URL(r), nil, "into the Secret, as ca.crt"},
+		"Other":     {s.URL(r), map[string][]byte{"ca.crt": []byte(testgit.OtherCA(t))}, "the server's certificate is not trusted"},
+		"OtherName": {elsewhere, map[string][]byte{"ca.crt": []byte(ca)}, "not localhost; use a name that it is for"},
+		"NoLogin":   {s.URL(r), map[string][]byte{"ca.crt": []byte(ca)}, "does not accept the credentials"},
+		"NoPEM":     {s.URL(r), map[string][]byte{"ca.crt": []byte("hunter2")}, "holds no certificate in PEM"},
+		"Right":     {s.URL(r), map[string][]byte{"ca.crt": []byte(ca), "username": []byte("me"), "password": []byte("hunter2")}, ""},
+		"Bundle":    {s.URL(r), map[string][]byte{"ca.crt": []byte(testgit.OtherCA(t) + ca), "username": []byte("me"), "password": []byte("hunter2")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			repo, err := git.Open(options(access{url: tc.url, secret: tc.secret}))
+			if err == nil {
+				defer repo.Close()
+				_, err = repo.List(t.Context())
+			}
+			if tc.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			kind := repository.Unauthorized
+			if name == "NoPEM" {
+				kind = repository.SecretNotFound
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hunter") || repository.KindOf(err) != kind {
+				t.Errorf("got %v (%s), want %q", err, repository.KindOf(err), tc.want)
 			}
 		})
 	}

@@ -253,7 +253,7 @@ func classify(err error) error {
 	case strings.Contains(err.Error(), tooLargeText): // from where the library keeps only the text
 		return repository.Errorf(repository.TooLarge, "%w", err)
 	}
-	return &repository.Error{Kind: repository.KindOf(err), Err: err}
+	return repository.FromNetwork(err)
 }
 
 func firstLine(err error) string {

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -42,6 +43,7 @@ const (
 	keyUsername     = "username"
 	keyPassword     = "password"
 	keyToken        = "token"
+	keyBearer       = "bearerToken" // as Porch calls it
 	keyCA           = "ca.crt"
 )
 
@@ -122,7 +124,7 @@ func authenticator(secret map[string][]byte, host string) (authn.Authenticator, 
 		}
 		return nil, repository.Errorf(repository.SecretNotFound, "the Secret's %s says nothing of %s", keyDockerConfig, host)
 	}
-	if token := string(secret[keyToken]); token != "" {
+	if token := cmp.Or(string(secret[keyToken]), string(secret[keyBearer])); token != "" {
 		return authn.FromConfig(authn.AuthConfig{RegistryToken: token}), nil
 	}
 	if len(secret[keyUsername])+len(secret[keyPassword]) > 0 {
@@ -340,5 +342,5 @@ func classify(err error) error {
 	case errors.Is(err, errPlain):
 		return repository.Errorf(repository.InvalidSpec, "spec.oci.registry: %w", err)
 	}
-	return &repository.Error{Kind: repository.KindOf(err), Err: err}
+	return repository.FromNetwork(err)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
 	"github.com/starlinghq/starling/pkg/repository"
 	"github.com/starlinghq/starling/pkg/repository/oci"
+	"github.com/starlinghq/starling/test/testgit"
 )
 
 // server is a registry on loopback.
@@ -40,7 +41,8 @@ func serve(t *testing.T) *server {
 		s.requests.Add(1)
 		switch want := s.authorization.Load(); {
 		case want != "" && q.Header.Get("Authorization") != want:
-			w.Header().Set("WWW-Authenticate", `Basic realm="r"`)
+			kind, _, _ := strings.Cut(fmt.Sprint(want), " ")
+			w.Header().Set("WWW-Authenticate", kind+` realm="https://token.example"`)
 			w.WriteHeader(http.StatusUnauthorized)
 		case s.noCatalogue.Load() && q.URL.Path == "/v2/_catalog":
 			w.WriteHeader(http.StatusNotFound)
@@ -228,6 +230,17 @@ func TestAuthorization(t *testing.T) {
 	docker := func(host string) map[string][]byte {
 		return map[string][]byte{".dockerconfigjson": fmt.Appendf(nil, `{"auths":{"https://%s":{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("me:hunter2")))}
 	}
+	for _, key := range []string{"token", "bearerToken"} {
+		s.authorization.Store("Bearer hunter2")
+		r, err := oci.Open(oci.Options{Registry: s.host(), Secret: map[string][]byte{key: []byte("hunter2")}, Limits: repository.DefaultLimits()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.List(t.Context()); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		r.Close()
+	}
 	for name, tc := range map[string]struct {
 		secret map[string][]byte
 		kind   repository.Kind
@@ -249,6 +262,42 @@ func TestAuthorization(t *testing.T) {
 			}
 			if (tc.kind == "") != (err == nil) || (err != nil && (repository.KindOf(err) != tc.kind || strings.Contains(err.Error(), "hunter"))) {
 				t.Errorf("got %v, want %q", err, tc.kind)
+			}
+		})
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	s := httptest.NewTLSServer(registry.New())
+	defer s.Close()
+	for name, tc := range map[string]struct {
+		secret map[string][]byte
+		want   string // part of the error
+	}{
+		"None":   {nil, "into the Secret, as ca.crt"},
+		"Other":  {map[string][]byte{"ca.crt": []byte(testgit.OtherCA(t))}, "the server's certificate is not trusted"},
+		"Right":  {map[string][]byte{"ca.crt": []byte(testgit.CA(s))}, ""},
+		"Bundle": {map[string][]byte{"ca.crt": []byte(testgit.OtherCA(t) + testgit.CA(s))}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := oci.Open(oci.Options{Registry: strings.TrimPrefix(s.URL, "https://"), Secret: tc.secret, Limits: repository.DefaultLimits()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			_, err = r.List(t.Context())
+			if tc.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				done, err := r.Export(t.Context(), []repository.Export{exportOf("web", 1, "x")})
+				if err != nil || done[0].Problem != "" {
+					t.Errorf("%+v, %v", done, err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) || repository.KindOf(err) != repository.Unauthorized {
+				t.Errorf("got %v (%s), want %q", err, repository.KindOf(err), tc.want)
 			}
 		})
 	}
