@@ -13,8 +13,6 @@ for crd in config/crd/*.yaml; do
   case "$crd" in
     # Reports of the clusters lie in the mailboxes.
     *_workstatuses.yaml) space=its ;;
-    # No controller serves these yet, and an API that takes what nobody acts on is worse than none.
-    *_packagevariants.yaml | *_packagevariantsets.yaml) continue ;;
     *) space=wds ;;
   esac
   cp "$crd" "charts/$space/manifests/crd/"

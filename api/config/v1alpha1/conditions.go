@@ -42,6 +42,23 @@ const (
 	//   - Conflict: the server has tags of revisions that were published here, with other content; the message names them. Others go on.
 	//   - Failed: writing failed and is tried again; the message says why.
 	RepositoryConditionExported = "Exported"
+
+	// RepositoryConditionDetached says whether the ManagedCluster that the packages of a deployment Repository go to has left. It is absent
+	// where there never was one.
+	//
+	// Reasons when True; packages, and PackageVariants for them, stay as they are:
+	//   - ClusterGone: there is no accepted ManagedCluster of that name.
+	//
+	// Reasons when False:
+	//   - Attached: what is published here goes to the cluster, if the condition Deployed does not say otherwise.
+	RepositoryConditionDetached = "Detached"
+
+	// RepositoryConditionDeployed says that there is a ManagedCluster of the Repository's name, and that nothing goes there from here. It is
+	// absent where it does, where there is no such cluster, and in namespaces in which clusters have no Repositories.
+	//
+	// Reasons when False:
+	//   - NoDeployment: spec.deployment is not true.
+	RepositoryConditionDeployed = "Deployed"
 )
 
 // Reasons of the conditions above.
@@ -64,7 +81,14 @@ const (
 	ReasonExporting        = "Exporting"
 	ReasonConflict         = "Conflict"
 	ReasonFailed           = "Failed"
+	ReasonClusterGone      = "ClusterGone"
+	ReasonAttached         = "Attached"
+	ReasonNoDeployment     = "NoDeployment"
 )
+
+// ClusterAnnotation is on the Repositories that the packages controllers make for clusters: the name of the ManagedCluster. Their labels
+// are kept equal to those of the cluster. A Repository of a cluster's name without it is somebody else's: it is used, and never changed.
+const ClusterAnnotation = "starling.io/cluster"
 
 // AcceptHistoryAnnotation is on a Repository whose branch was rewritten: its value is the commit of the branch that is accepted.
 const AcceptHistoryAnnotation = "starling.io/accept-history"

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -34,6 +35,22 @@ type Repository struct {
 	// status is what was observed.
 	// +optional
 	Status RepositoryStatus `json:"status,omitempty"`
+}
+
+// OfCluster tells whether the packages go, or went, to a cluster: the Repository was made for one, or is said to be one's.
+func (r *Repository) OfCluster() bool {
+	return r.MadeForCluster() || meta.FindStatusCondition(r.Status.Conditions, RepositoryConditionDetached) != nil
+}
+
+// MadeForCluster tells whether the Repository was made for the cluster of its name. A copy under another name was not.
+func (r *Repository) MadeForCluster() bool {
+	cluster, made := r.Annotations[ClusterAnnotation]
+	return made && cluster == r.Name
+}
+
+// Detached tells whether the cluster that the packages go to has left.
+func (r *Repository) Detached() bool {
+	return meta.IsStatusConditionTrue(r.Status.Conditions, RepositoryConditionDetached)
 }
 
 // RepositoryType says what a repository is.
@@ -221,7 +238,7 @@ type SecretRef struct {
 
 // RepositoryStatus is what was observed of a repository.
 type RepositoryStatus struct {
-	// conditions say how the repository does: Ready, Consistent and Exported.
+	// conditions say how the repository does: Ready, Consistent, Exported, Detached and Deployed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

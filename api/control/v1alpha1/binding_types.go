@@ -6,8 +6,8 @@ import (
 
 // Binding lists the objects that go to clusters, and the clusters, one by one.
 //
-// It is written by the binding-controller for the BindingPolicy of the same name, which owns it; a user may also write one
-// without a policy. The transport-controller carries out what it says.
+// It is written by the binding-controller for the BindingPolicy of the same name, which owns it, or for a package in the Repository of a
+// cluster; a user may also write one. The transport-controller carries out what it says.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=bdg
@@ -32,9 +32,9 @@ type Binding struct {
 	Status BindingStatus `json:"status,omitempty"`
 }
 
-// BindingSpec is what goes where: every object of the workload goes to every destination.
+// BindingSpec is what goes where: every object of the workload, and of the packages in it, goes to every destination.
 type BindingSpec struct {
-	// workload lists the objects.
+	// workload lists the objects, and the packages that hold objects.
 	// +optional
 	Workload DownsyncObjectClauses `json:"workload,omitempty"`
 
@@ -71,6 +71,42 @@ type DownsyncObjectClauses struct {
 	// +listMapKey=namespace
 	// +listMapKey=name
 	NamespaceScope []NamespaceScopeDownsyncClause `json:"namespaceScope,omitempty"`
+
+	// packages lists published packages whose objects go to the destinations, sorted by namespace, repository and package.
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	// +listMapKey=repository
+	// +listMapKey=package
+	// +kubebuilder:validation:MaxItems=256
+	Packages []PackageClause `json:"packages,omitempty"`
+}
+
+// PackageClause is one published revision of a package. The objects in its files go to the destinations, but for the Kptfile and
+// what is marked as local configuration.
+type PackageClause struct {
+	// namespace is that of the Repository and the PackageRevision.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// repository is the name of the Repository.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Repository string `json:"repository"`
+	// package is the path of the package in the Repository.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Package string `json:"package"`
+	// revision is the number of the revision.
+	// +kubebuilder:validation:Minimum=1
+	Revision int `json:"revision"`
+	// name is that of the PackageRevision.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// digest identifies the files. What has another digest, or is not published, is not delivered.
+	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
+	Digest string `json:"digest"`
 }
 
 // ClusterScopeDownsyncClause is one cluster-scoped object and how it is carried.

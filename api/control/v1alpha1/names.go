@@ -4,7 +4,8 @@ package v1alpha1
 const (
 	// BindingPolicyFinalizer keeps a BindingPolicy until its Bindings are gone. Owner: binding-controller.
 	BindingPolicyFinalizer = "bindingpolicy.kubestellar.io/kscontroller"
-	// BindingFinalizer keeps a Binding until every mailbox is free of its works. Owner: transport-controller.
+	// BindingFinalizer keeps a Binding until every mailbox is free of its works. Owner: transport-controller; the Bindings of packages are
+	// created with it.
 	BindingFinalizer = "transport.kubestellar.io/object-cleanup"
 
 	// LabelBindingName is put on each work: the name of its Binding, cut to 63 characters (then with a hash at its end). The
@@ -55,6 +56,12 @@ const (
 	// LabelOverflowOf is put on the Bindings of a policy that selects more than one Binding holds, but for the first: the
 	// policy's UID. Owner: binding-controller.
 	LabelOverflowOf = "starling.io/overflow-of"
+	// LabelPackageNamespace and LabelPackageRepository are put on the Bindings of packages: where the package lies, with its path in
+	// AnnotationPackage. Owner: binding-controller.
+	LabelPackageNamespace  = "starling.io/package-namespace"
+	LabelPackageRepository = "starling.io/package-repository"
+	// AnnotationPackage is put beside them: the path of the package in its Repository.
+	AnnotationPackage = "starling.io/package"
 	// LabelWave is put on works: "0" for Namespaces and CustomResourceDefinitions, "1" for the rest.
 	LabelWave = "starling.io/wave"
 	// LabelNudge is put on works that were nudged: how often. A changed label makes OCM's agent look at a work at once, where

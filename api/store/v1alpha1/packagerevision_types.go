@@ -59,11 +59,12 @@ type Content struct {
 	// +optional
 	// +kubebuilder:validation:Pattern=`^(sha256:[0-9a-f]{64})?$`
 	Base string `json:"base,omitempty"`
-	// upstream is the name of the PackageRevision that was cloned, or upgraded to, last. That one cannot be deleted before.
+	// upstream is the name of the PackageRevision that was cloned, upgraded to, or merged into the files, last: the one that
+	// status.upstreamLock names. That one cannot be deleted before.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Upstream string `json:"upstream,omitempty"`
-	// upstreamDigest is the digest of what was cloned, or upgraded to, last, wherever it came from.
+	// upstreamDigest is the digest of what was cloned, upgraded to, or merged into the files, last, wherever it came from.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^(sha256:[0-9a-f]{64})?$`
 	UpstreamDigest string `json:"upstreamDigest,omitempty"`
@@ -116,16 +117,22 @@ type PackageRevisionList struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource
 // +kubebuilder:printcolumn:name="NUMBER",type=integer,JSONPath=`.number`
+// +kubebuilder:printcolumn:name="IMPORTED",type=integer,JSONPath=`.imported`
 // +kubebuilder:printcolumn:name="HOLDER",type=string,JSONPath=`.holder`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 type PackageNumber struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// number is the last one that was given out.
-	// +kubebuilder:validation:Minimum=1
+	// number is the last one that was given out; 0 if none was.
+	// +kubebuilder:validation:Minimum=0
 	Number int `json:"number"`
-	// holder is the name of the PackageRevision of this group that has it.
+	// imported is the highest number that a revision outside of the WDS has, which is imported or is about to be: no approval gives
+	// a number up to it.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Imported int `json:"imported,omitempty"`
+	// holder is the name of the PackageRevision of this group that has the number; empty if it was given to none.
 	// +kubebuilder:validation:MaxLength=253
 	Holder string `json:"holder"`
 	// holderUID is its UID.
