@@ -1,4 +1,4 @@
-// Package inventory decides which of several clusters of one name is meant by it. It is pure.
+// Package inventory says what can be known of a cluster, and decides which of several of one name is meant by it. It is pure.
 //
 // Names of clusters are unique over all ITSes of a WDS: a Binding names a destination and nothing more. If several ITSes accept a
 // cluster of one name, the one that was accepted first bears it, so that an ITS which is added later takes nothing away.

@@ -22,12 +22,13 @@ type WDS struct {
 // Stake is what one work, which is no work of the Binding that is planned, has of an object in a mailbox: a delivery, or, with
 // Observe, a claim to one. Works that are on their way out have none: a successor may come at once.
 //
-// Stakes of one WDS are no conflict among each other, since all its Bindings deliver the same bytes. Were there several sources
-// of content in one WDS (a package beside an object), they would be told apart here: a Stake of another source is one that is
-// not Ours.
+// Stakes of one source in a WDS are no conflict among each other, since all its Bindings deliver the same bytes. Sources of one WDS, a
+// package beside an object, are told apart as WDSes are: a Stake of another source is one that is not Ours.
 type Stake struct {
 	// WDS is whose stake it is, zero if it is that of another Binding of ours.
 	WDS WDS
+	// Source names where the content comes from, if that is another source of our WDS than that of the Binding that is planned.
+	Source string
 	// Binding is the name of its Binding, Work that of the work.
 	Binding, Work string
 	// Created and UID are when the work was created, in seconds since 1970, and its UID.
@@ -40,8 +41,8 @@ type Stake struct {
 	Observe bool
 }
 
-// Ours tells whether the stake is one of our own WDS.
-func (s *Stake) Ours() bool { return s.WDS == WDS{} }
+// Ours tells whether the stake is one of our own source in our own WDS.
+func (s *Stake) Ours() bool { return s.WDS == WDS{} && s.Source == "" }
 
 // StakeOf returns the stake that a work has in one of its items.
 func StakeOf(work *Work, item *Item) Stake {

@@ -88,21 +88,32 @@ func (a *Action) release(pr *porchv1alpha1.PackageRevision) {
 
 // pending sets the gate of a PackageVariant, and its condition to False.
 func pending(pr *porchv1alpha1.PackageRevision) {
+	incomplete(pr, configv1alpha1.ReasonOperationsPending, "operations of the package variant are pending")
+}
+
+// SetFailed says in a draft that work on it failed, and returns false if that is what it says.
+func SetFailed(pr *porchv1alpha1.PackageRevision, why error) bool {
+	const most = 2048
+	return incomplete(pr, configv1alpha1.ReasonOperationsFailed, limited(why.Error(), most))
+}
+
+// incomplete sets the gate of a PackageVariant, and its condition to False. It returns whether that changes anything.
+func incomplete(pr *porchv1alpha1.PackageRevision, reason, message string) bool {
 	gate := porchv1alpha1.ReadinessGate{ConditionType: configv1alpha1.ConditionPVOperationsComplete}
-	if !slices.Contains(pr.Spec.ReadinessGates, gate) {
+	changed := !slices.Contains(pr.Spec.ReadinessGates, gate)
+	if changed {
 		pr.Spec.ReadinessGates = append(pr.Spec.ReadinessGates, gate)
 	}
-	condition := porchv1alpha1.Condition{
-		Type: gate.ConditionType, Status: porchv1alpha1.ConditionFalse, Reason: configv1alpha1.ReasonOperationsPending,
-		Message: "operations of the package variant are pending",
-	}
+	condition := porchv1alpha1.Condition{Type: gate.ConditionType, Status: porchv1alpha1.ConditionFalse, Reason: reason, Message: message}
 	for i := range pr.Status.Conditions {
-		if pr.Status.Conditions[i].Type == gate.ConditionType {
-			pr.Status.Conditions[i] = condition
-			return
+		if was := &pr.Status.Conditions[i]; was.Type == gate.ConditionType {
+			changed = changed || *was != condition
+			*was = condition
+			return changed
 		}
 	}
 	pr.Status.Conditions = append(pr.Status.Conditions, condition)
+	return true
 }
 
 func ownerOf(pv *configv1alpha1.PackageVariant) metav1.OwnerReference {

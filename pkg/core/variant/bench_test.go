@@ -45,7 +45,8 @@ func targets(tb testing.TB, n int) *variant.SetInput {
 	return in
 }
 
-// BenchmarkPlanSet is a set of n targets with ten expressions: when nothing is there yet, and when everything is as it should be.
+// BenchmarkPlanSet is a set of n targets with ten expressions: when nothing is there yet, when everything is as it should be, and when it is
+// and was planned before.
 func BenchmarkPlanSet(b *testing.B) {
 	for _, n := range []int{100, 1000, 5000} {
 		in := targets(b, n)
@@ -59,10 +60,23 @@ func BenchmarkPlanSet(b *testing.B) {
 		})
 		there := *in
 		there.Variants = variant.PlanSet(in).Create
+		for i, pv := range there.Variants {
+			pv.UID, pv.Generation = types.UID(fmt.Sprint(i)), 1
+		}
 		b.Run(fmt.Sprintf("unchanged/targets=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if plan := variant.PlanSet(&there); len(plan.Create)+len(plan.Update)+len(plan.Delete) != 0 {
+					b.Fatal(summary(plan))
+				}
+			}
+		})
+		again := there
+		again.Rendered = &variant.Rendered{}
+		b.Run(fmt.Sprintf("again/targets=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if plan := variant.PlanSet(&again); len(plan.Create)+len(plan.Update)+len(plan.Delete) != 0 {
 					b.Fatal(summary(plan))
 				}
 			}

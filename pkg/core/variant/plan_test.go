@@ -173,20 +173,21 @@ func (w *world) reconcile(writes int) bool {
 	for i := range plan.Work {
 		work := &plan.Work[i]
 		r := w.revisions[work.Revision]
+		seen := map[configv1alpha1.InjectedObject]bool{}
 		files, err := w.files[r.Name], error(nil)
 		if work.To != "" {
 			files, err = mutation.Upgrade(files, w.files[work.From], w.revisions[work.To], w.files[work.To])
 		}
 		var result *mutation.Result
 		if err == nil {
-			result, err = mutation.Apply(&mutation.Input{Variant: w.pv, Revision: r.Name, Files: files, Lookup: w.lookup})
+			result, err = mutation.Apply(&mutation.Input{Variant: w.pv, Revision: r.Name, Files: files, Lookup: w.lookup(seen)})
 		}
 		if err != nil {
 			w.trace = append(w.trace, "failed: "+err.Error())
 			w.pv.Status = plan.Failed(err)
 			return true
 		}
-		injected = result.Injected
+		injected = slices.SortedFunc(maps.Keys(seen), func(a, b configv1alpha1.InjectedObject) int { return strings.Compare(a.Name, b.Name) })
 		switch {
 		case work.LookOnly && result.Content:
 			status = plan.Waiting(work)
@@ -226,11 +227,14 @@ func (w *world) reconcile(writes int) bool {
 	return rest
 }
 
-func (w *world) lookup(_ schema.GroupVersionKind, name string) (map[string]any, error) {
-	if value := w.objects[name]; value != "" {
-		return map[string]any{"data": map[string]any{"injected": value}}, nil
+func (w *world) lookup(seen map[configv1alpha1.InjectedObject]bool) mutation.Lookup {
+	return func(kind schema.GroupVersionKind, name string) (map[string]any, error) {
+		seen[configv1alpha1.InjectedObject{Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Name: name}] = true
+		if value := w.objects[name]; value != "" {
+			return map[string]any{"data": map[string]any{"injected": value}}, nil
+		}
+		return nil, nil
 	}
-	return nil, nil
 }
 
 // do carries out an action, as package-server would; what it would refuse is a failure of the test.

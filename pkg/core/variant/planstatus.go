@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
@@ -134,4 +136,15 @@ func (p *variantPlanning) waitsFor() string {
 		return fmt.Sprintf("%s to be proposed and approved", p.own[0].Name)
 	}
 	return fmt.Sprintf("%s%s to be proposed and approved, or deleted", p.own[0].Name, andMore(len(p.own)-1))
+}
+
+// SetTimes sets in conditions since when they have their statuses, in place: those that they had before keep their times.
+func SetTimes(before, after []metav1.Condition, now time.Time) {
+	for i := range after {
+		c := &after[i]
+		c.LastTransitionTime = metav1.Time{Time: now.UTC().Truncate(time.Second)}
+		if was := meta.FindStatusCondition(before, c.Type); was != nil && was.Status == c.Status {
+			c.LastTransitionTime = was.LastTransitionTime
+		}
+	}
 }

@@ -13,7 +13,7 @@ import (
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
 )
 
-// SetInput is all that the plan of a set follows from. It is not changed.
+// SetInput is all that the plan of a set follows from. It is not changed, but for Rendered.
 type SetInput struct {
 	Set *configv1alpha2.PackageVariantSet
 	// Compiled are the expressions of Set at its generation; Invalid is what ValidateSet and Compile say is wrong with it. One of them is
@@ -31,14 +31,21 @@ type SetInput struct {
 	Variants []*configv1alpha1.PackageVariant
 	// Begun is what was released of deletions that may be half done; nil if nothing was.
 	Begun *Deletions
+	// Refused says of packages why the API server did not take their PackageVariants when they were written last.
+	Refused map[Package]string
+	// Rendered, if it is there, makes the next planning faster; it is changed.
+	Rendered *Rendered
 }
 
 // SetPlan is what is to be done for a set.
 type SetPlan struct {
-	// Create, Update and Delete are PackageVariants, in the order in which they are written: what is new comes before what goes.
+	// Create, Update and Delete are PackageVariants, in the order in which they are written: what is new comes before what goes. Their
+	// specs are shared with other plans and must not be changed.
 	Create, Update, Delete []*configv1alpha1.PackageVariant
 	// Status is what the set shall say; its conditions have no times.
 	Status configv1alpha2.PackageVariantSetStatus
+	// Blocked are packages that the set asks for, of which others keep PackageVariants.
+	Blocked []Package
 	// Retry tells that something could not be read that may be readable later.
 	Retry bool
 	// Released are deletions that would be held, had they not been released; it is Begun of the next plan.
@@ -49,9 +56,9 @@ type SetPlan struct {
 
 // desired is a PackageVariant that a set asks for.
 type desired struct {
-	target *Target
-	pkg    Package
-	spec   *configv1alpha1.PackageVariantSpec
+	target    *Target
+	pkg       Package
+	rendering *rendering
 }
 
 // planning is the state of one planning.
@@ -72,8 +79,8 @@ type planning struct {
 	ownCount    int
 }
 
-// PlanSet returns what is to be done for a set. It costs as much as there are targets and PackageVariants, and evaluates each expression
-// once per target.
+// PlanSet returns what is to be done for a set. It costs as much as there are targets and PackageVariants, some microseconds for each, and
+// evaluates the expressions of those targets that are not as they were when Rendered was given last.
 //
 // While anything about the set is wrong or not known, nothing is deleted; what is right goes on.
 func PlanSet(in *SetInput) *SetPlan {
@@ -156,22 +163,26 @@ func (p *planning) ask() {
 	for i := range p.in.Repositories {
 		r.repositories[p.in.Repositories[i].Name] = &p.in.Repositories[i]
 	}
+	memory := cmp.Or(p.in.Rendered, &Rendered{})
+	memory.begin(p.in.Compiled, p.in.Upstream)
+	defer memory.end()
 	p.targets = len(targets)
 	twice := map[Package][]*Target{}
 	for i := range targets {
 		t := &targets[i]
-		spec, err := r.render(t)
-		if err != nil {
-			p.targetFailed(t, err)
+		rendering := r.rendered(t, memory)
+		if rendering.err != nil {
+			p.targetFailed(t, rendering.err)
 		}
-		if spec == nil || err != nil && !missing(err) {
+		spec := rendering.spec
+		if spec == nil {
 			continue
 		}
-		if wrong := validateSpec(spec); len(wrong) > 0 {
-			p.targetFailed(t, fmt.Errorf("the PackageVariant would be invalid: %s", join(wrong)))
+		if len(rendering.wrong) > 0 {
+			p.targetFailed(t, fmt.Errorf("the PackageVariant would be invalid: %s", join(rendering.wrong)))
 			continue
 		}
-		d := &desired{t, Package{spec.Downstream.Repo, spec.Downstream.Package}, spec}
+		d := &desired{t, Package{spec.Downstream.Repo, spec.Downstream.Package}, rendering}
 		if first := p.wanted[d.pkg]; first != nil {
 			if twice[d.pkg] == nil {
 				twice[d.pkg] = []*Target{first.target}
@@ -184,7 +195,7 @@ func (p *planning) ask() {
 	for _, pkg := range sortedPackages(twice) {
 		all := twice[pkg]
 		p.targetFailed(all[0], fmt.Errorf("package %s is also asked for by %s%s; each package can have one target only", pkg, all[1], andMore(len(all)-2)))
-		p.wanted[pkg].spec = nil // what is there stays as it is
+		p.wanted[pkg].rendering = nil // what is there stays as it is
 	}
 }
 
@@ -196,8 +207,11 @@ func (p *planning) write() map[string]bool {
 		for _, pv := range p.own[pkg] {
 			keep[pv.Name] = true
 		}
-		if d.spec == nil {
+		if d.rendering == nil {
 			continue
+		}
+		if text := p.in.Refused[pkg]; text != "" {
+			p.targetFailed(d.target, errText(text)) // it is written again all the same
 		}
 		if own := p.own[pkg]; len(own) > 0 {
 			p.update(own[0], d)
@@ -213,6 +227,7 @@ func (p *planning) write() map[string]bool {
 				keep[pv.Name] = true
 				continue
 			}
+			p.plan.Blocked = append(p.plan.Blocked, pkg)
 			p.targetFailed(d.target, fmt.Errorf("package %s is kept by %s already; delete that, or choose another package", pkg, whose(pv)))
 			continue
 		}
@@ -223,7 +238,7 @@ func (p *planning) write() map[string]bool {
 		}
 		p.names[name] = true
 		keep[name] = true
-		p.plan.Create = append(p.plan.Create, p.fresh(name, d.spec))
+		p.plan.Create = append(p.plan.Create, p.fresh(name, d.rendering.spec))
 	}
 	return keep
 }
@@ -255,11 +270,11 @@ func (p *planning) update(pv *configv1alpha1.PackageVariant, d *desired) {
 		return
 	}
 	marked := metav1.IsControlledBy(pv, p.in.Set) && pv.Labels[configv1alpha1.LabelPackageVariantSet] == string(p.in.Set.UID)
-	if marked && apiequality.Semantic.DeepEqual(&pv.Spec, d.spec) {
+	if marked && d.rendering.has(pv, apiequality.Semantic.DeepEqual) {
 		return
 	}
 	pv = pv.DeepCopy()
-	pv.Spec = *d.spec
+	pv.Spec = *d.rendering.spec
 	p.mark(&pv.ObjectMeta)
 	p.plan.Update = append(p.plan.Update, pv)
 }
@@ -326,7 +341,9 @@ func (p *planning) delete(keep map[string]bool) {
 	}
 	slices.SortFunc(gone, byName)
 	d := deletionsOf(gone)
-	if d.held(&limits, there, len(p.wanted)) {
+	// What is held stays so while targets come back one by one: those that are missing yet are not most of them at the end.
+	already := !limits.Off && has(p.in.Set.Status.Conditions, configv1alpha1.PackageVariantSetConditionHeld, metav1.ConditionTrue)
+	if already || d.held(&limits, there, len(p.wanted)) {
 		if !d.releasedBy(limits.Release, p.in.Begun) {
 			p.hold(d, gone, there)
 			return

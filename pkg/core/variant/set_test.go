@@ -124,6 +124,13 @@ func TestPlanSet(t *testing.T) {
 		"NothingLeft": {func(in *variant.SetInput, _ map[string]*configv1alpha1.PackageVariant) {
 			change(in, "spec:\n  upstream: {repo: example-repo, package: foo, revision: v1}\n  targets:\n  - repositorySelector: {matchLabels: {no: thing}}\n")
 		}, " Held=True/SafetyValve Ready=False/Held Stalled=False/Valid"},
+		"HeldWhileSomeComeBack": {func(in *variant.SetInput, _ map[string]*configv1alpha1.PackageVariant) {
+			change(in, strings.Replace(listOfTwo, ", {name: cluster-02}", "", 1))
+			in.Set.Status.Conditions = []metav1.Condition{{Type: "Held", Status: metav1.ConditionTrue}}
+		}, " Held=True/SafetyValve Ready=False/Held Stalled=False/Valid"},
+		"HeldAndAllAreBack": {func(in *variant.SetInput, _ map[string]*configv1alpha1.PackageVariant) {
+			in.Set.Status.Conditions = []metav1.Condition{{Type: "Held", Status: metav1.ConditionTrue}}
+		}, fine},
 		"NothingLeftWithoutValve": {func(in *variant.SetInput, _ map[string]*configv1alpha1.PackageVariant) {
 			change(in, "metadata: {annotations: {starling.io/safety-valve: 'off'}}\nspec:\n  upstream: {repo: example-repo, package: foo, revision: v1}\n  targets:\n  - repositorySelector: {matchLabels: {no: thing}}\n")
 		}, "-example-cluster-01-foo -example-cluster-02-foo" + fine},

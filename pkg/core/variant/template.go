@@ -1,7 +1,6 @@
 package variant
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -167,11 +166,13 @@ type evaluation struct {
 	cost  uint64
 	spent *uint64
 	err   error
+	// exhausted tells that err is about spent.
+	exhausted bool
 }
 
 func (e *evaluation) text(p *program) string {
 	if e.err == nil && *e.spent > setLimit {
-		e.err = fmt.Errorf("%s: is not evaluated, since all expressions for all targets cost more than the limit of %d", p.at, setLimit)
+		e.err, e.exhausted = fmt.Errorf("%s: is not evaluated, since all expressions for all targets cost more than the limit of %d", p.at, setLimit), true
 	}
 	if e.err != nil {
 		return ""
@@ -184,7 +185,7 @@ func (e *evaluation) text(p *program) string {
 	case e.cost > targetLimit:
 		err = fmt.Errorf("all expressions up to here cost more for this target than the limit of %d", targetLimit)
 	case *e.spent > setLimit:
-		err = fmt.Errorf("all expressions for all targets up to here cost more than the limit of %d", setLimit)
+		err, e.exhausted = fmt.Errorf("all expressions for all targets up to here cost more than the limit of %d", setLimit), true
 	}
 	if err != nil {
 		e.err = fmt.Errorf("%s: %w", p.at, err)
@@ -236,18 +237,30 @@ type renderer struct {
 	spent          uint64
 }
 
-// render returns the spec of the PackageVariant of a target. With an error there is none, except where only the Repository is missing and
-// nothing depends on it.
-func (r *renderer) render(t *Target) (*configv1alpha1.PackageVariantSpec, error) {
-	spec := &configv1alpha1.PackageVariantSpec{Upstream: r.upstream.DeepCopy(), Downstream: &configv1alpha1.Downstream{Repo: t.Repository, Package: t.Package}}
-	c := r.compiled.templates[t.Spec]
-	if c == nil {
-		if r.repositories[t.Repository] == nil {
-			return spec, noRepositoryError(t.Repository)
-		}
-		return spec, nil
-	}
+// render evaluates the template of a target. With an error there is no spec, except where only the Repository is missing and nothing
+// depends on it.
+func (r *renderer) render(t *Target) *rendering {
 	e := &evaluation{spent: &r.spent, variables: map[string]any{varRepo: t.Repository, varPackage: t.Package, varUpstream: r.upstreamVar}}
+	out := &rendering{object: t.Object, named: t.Repository}
+	spec := &configv1alpha1.PackageVariantSpec{Upstream: r.upstream.DeepCopy(), Downstream: &configv1alpha1.Downstream{Repo: t.Repository, Package: t.Package}}
+	if c := r.compiled.templates[t.Spec]; c == nil {
+		out.spec = spec
+		if r.repositories[t.Repository] == nil {
+			out.err = noRepositoryError(t.Repository)
+		}
+	} else if out.named, out.err = r.evaluate(t, c, spec, e); out.err == nil {
+		out.spec = spec
+	}
+	out.repository = r.metadata(out.named)
+	out.cost, out.exhausted = e.cost, e.exhausted
+	if out.spec != nil {
+		out.wrong = validateSpec(out.spec)
+	}
+	return out
+}
+
+// evaluate fills the spec of the PackageVariant of a target, and returns which Repository it asked for.
+func (r *renderer) evaluate(t *Target, c *template, spec *configv1alpha1.PackageVariantSpec, e *evaluation) (named string, err error) {
 	if t.Object != nil {
 		e.variables[varTarget] = variable(t.Object)
 	} else {
@@ -260,12 +273,13 @@ func (r *renderer) render(t *Target) (*configv1alpha1.PackageVariantSpec, error)
 	case down != nil && down.Repo != nil:
 		spec.Downstream.Repo = *down.Repo
 	}
+	named = spec.Downstream.Repo
 	if e.err != nil {
-		return nil, e.err
+		return named, e.err
 	}
-	repository, err := r.repository(spec.Downstream.Repo)
+	repository, err := r.repository(named)
 	if err != nil {
-		return nil, err
+		return named, err
 	}
 	e.variables[varRepository] = repository
 	switch {
@@ -275,7 +289,7 @@ func (r *renderer) render(t *Target) (*configv1alpha1.PackageVariantSpec, error)
 		spec.Downstream.Package = *down.Package
 	}
 	c.fill(spec, e)
-	return spec, e.err
+	return named, e.err
 }
 
 // fill sets all that comes after the downstream.
@@ -350,10 +364,4 @@ func variable(m *Metadata) map[string]any {
 		v["annotations"] = empty
 	}
 	return v
-}
-
-// missing tells whether an error only says that a Repository is missing.
-func missing(err error) bool {
-	var e noRepositoryError
-	return errors.As(err, &e)
 }

@@ -1,11 +1,9 @@
 package mutation
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,7 +17,8 @@ import (
 var ErrNotServed = errors.New("the kind is not served")
 
 // Lookup returns an object of the namespace of the PackageVariant: its content as it is written in JSON, nil if there is none. It returns
-// ErrNotServed, or another error if it is not known whether there is one.
+// ErrNotServed, or another error if it is not known whether there is one. It is asked for all objects that an injection point may take its
+// content from, up to the one that is taken.
 type Lookup func(kind schema.GroupVersionKind, name string) (map[string]any, error)
 
 // point is an injection point.
@@ -58,18 +57,11 @@ func inject(in *Input, r *Result) ([]*point, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects := map[configv1alpha1.InjectedObject]bool{}
 	for _, p := range points {
-		if err := p.choose(in, objects); err != nil {
+		if err := p.choose(in); err != nil {
 			return nil, err
 		}
 	}
-	for o := range objects {
-		r.Injected = append(r.Injected, o)
-	}
-	slices.SortFunc(r.Injected, func(a, b configv1alpha1.InjectedObject) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
-	})
 	byFile := map[string]map[int]*point{}
 	for _, p := range points {
 		if p.object == nil {
@@ -145,7 +137,7 @@ func findPoints(files kptpkg.Files) ([]*point, error) {
 
 // choose finds the object of a point: that of the first injector that fits and whose object is there. An error says that this is not
 // known; then what was injected before stays.
-func (p *point) choose(in *Input, objects map[configv1alpha1.InjectedObject]bool) error {
+func (p *point) choose(in *Input) error {
 	p.result = kptpkg.Condition{Type: p.condition(), Status: "False", Reason: configv1alpha1.ReasonNoResourceSelected}
 	if len(in.Variant.Spec.Injectors) == 0 {
 		p.result.Message = "no injectors defined"
@@ -157,7 +149,6 @@ func (p *point) choose(in *Input, objects map[configv1alpha1.InjectedObject]bool
 		if s.Group != nil && *s.Group != p.gvk.Group || s.Version != nil && *s.Version != p.gvk.Version || s.Kind != nil && *s.Kind != p.gvk.Kind {
 			continue
 		}
-		objects[configv1alpha1.InjectedObject{Group: p.gvk.Group, Version: p.gvk.Version, Kind: p.gvk.Kind, Name: s.Name}] = true
 		object, err := in.Lookup(p.gvk, s.Name)
 		switch {
 		case errors.Is(err, ErrNotServed):

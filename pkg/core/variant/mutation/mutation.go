@@ -24,8 +24,6 @@ type Result struct {
 	Files kptpkg.Files
 	// Content tells that something other than gates and conditions has changed; Changed, that anything has.
 	Content, Changed bool
-	// Injected are the objects that injection points may take their content from, sorted, whether they are there or not.
-	Injected []configv1alpha1.InjectedObject
 }
 
 // Apply returns the files of a package as its PackageVariant wants them: first the package context, then the functions, then what is

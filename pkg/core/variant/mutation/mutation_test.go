@@ -149,7 +149,7 @@ func TestApply(t *testing.T) {
 			"my-pv", "injectors: [{name: east}]",
 			kptpkg.Files{"c.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","annotations":{"kpt.dev/config-injection":"optional","kpt.dev/injected-resource-name":"east"}}}`},
 			kptpkg.Files{
-				"c.json": "{\n  \"apiVersion\": \"v1\",\n  \"data\": {\n    \"a\": \"1\",\n    \"b\": \"2\",\n    \"yes\": \"true\"\n  },\n  \"kind\": \"ConfigMap\",\n  \"metadata\": {\n    \"annotations\": {\n      \"kpt.dev/config-injection\": \"optional\",\n      \"kpt.dev/injected-resource-name\": \"east\"\n    },\n    \"name\": \"c\"\n  }\n}\n",
+				"c.json": "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"ConfigMap\",\n  \"metadata\": {\n    \"name\": \"c\",\n    \"annotations\": {\n      \"kpt.dev/config-injection\": \"optional\",\n      \"kpt.dev/injected-resource-name\": \"east\"\n    }\n  },\n  \"data\": {\n    \"a\": \"1\",\n    \"b\": \"2\",\n    \"yes\": \"true\"\n  }\n}\n",
 				"Kptfile": kptfile + gate + "status:\n  conditions:\n" + complete +
 					"  - type: config.injection.ConfigMap.c\n    status: \"True\"\n    reason: ConfigInjected\n    message: injected resource \"east\" from cluster\n",
 			},
@@ -257,9 +257,14 @@ func TestContent(t *testing.T) {
 			t.Errorf("%s: content %t, %v", spec, r.Content, err)
 		}
 	}
-	r, err := mutation.Apply(input(t, "my-pv", "injectors: [{name: b}, {name: a}, {kind: Other, name: x}]", kptpkg.Files{"e.yaml": point("Endpoints", "service", "required")}))
-	want := []configv1alpha1.InjectedObject{{Group: "infra.example.com", Version: "v1", Kind: "Endpoints", Name: "a"}, {Group: "infra.example.com", Version: "v1", Kind: "Endpoints", Name: "b"}}
-	if diff := cmp.Diff(want, r.Injected); diff != "" || err != nil {
+	in := input(t, "my-pv", "injectors: [{name: b}, {name: a}, {kind: Other, name: x}, {name: east}, {name: c}]", kptpkg.Files{"e.yaml": point("Endpoints", "service", "required")})
+	var looked []string
+	in.Lookup = func(kind schema.GroupVersionKind, name string) (map[string]any, error) {
+		looked = append(looked, kind.Kind+" "+name)
+		return lookup(kind, name)
+	}
+	_, err := mutation.Apply(in)
+	if diff := cmp.Diff([]string{"Endpoints b", "Endpoints a", "Endpoints east"}, looked); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
