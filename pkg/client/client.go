@@ -1,16 +1,15 @@
-// Package client reads the objects of control.kubestellar.io: typed clients and informers. Writing is package write's.
+// Package client reads the objects of control.kubestellar.io: typed clients and informers. Writing is package write's. Clients of other
+// groups are made with NewREST by those who use them.
 package client
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
@@ -31,13 +30,9 @@ func New(config *rest.Config) (*Client, error) {
 	if err := controlv1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	config = rest.CopyConfig(config)
-	config.GroupVersion = &controlv1alpha1.GroupVersion
-	config.APIPath = "/apis"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	restClient, err := rest.RESTClientFor(config)
+	restClient, err := NewREST(config, scheme, controlv1alpha1.GroupVersion)
 	if err != nil {
-		return nil, fmt.Errorf("build client for %s: %w", controlv1alpha1.GroupVersion, err)
+		return nil, err
 	}
 	return &Client{rest: restClient, codec: runtime.NewParameterCodec(scheme)}, nil
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
 )
@@ -34,5 +37,27 @@ func TestCacheIsBounded(t *testing.T) {
 	c.remember("0", kptpkg.Files{"a": strings.Repeat("x", 2000)})
 	if c.size != before {
 		t.Errorf("%d bytes, then %d", before, c.size)
+	}
+}
+
+// TestKeptOnce: for a while nobody is told again that content is to be kept.
+func TestKeptOnce(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	c := NewCache(&Store{clock: clock}, 10_000)
+	if c.isKept("a") || c.knows("a") {
+		t.Error("is known before it was seen")
+	}
+	c.remember("a", kptpkg.Files{"a": "b"})
+	if c.isKept("a") || !c.knows("a") {
+		t.Error("what was read only may be collected")
+	}
+	c.keptAt("a", clock.Now())
+	clock.SetTime(clock.Now().Add(rely - time.Second))
+	if !c.isKept("a") {
+		t.Error("is not relied on")
+	}
+	clock.SetTime(clock.Now().Add(time.Second))
+	if c.isKept("a") {
+		t.Error("is relied on for ever")
 	}
 }

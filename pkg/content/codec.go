@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
 )
@@ -20,6 +21,9 @@ const maxEncoded = 7 * kptpkg.MaxBytes
 // ErrCorrupt says that what is kept is not what its digest says.
 var ErrCorrupt = errors.New("the content is not what its digest says")
 
+// packers are gzip.Writers: each has a megabyte of tables, more than most packages.
+var packers sync.Pool
+
 // Encode returns the files as chunks, in order. The same files always give the same chunks.
 func Encode(files kptpkg.Files) ([][]byte, error) {
 	plain, err := json.Marshal(files) // sorted
@@ -27,10 +31,14 @@ func Encode(files kptpkg.Files) ([][]byte, error) {
 		return nil, err
 	}
 	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
+	w, ok := packers.Get().(*gzip.Writer)
+	if !ok {
+		if w, err = gzip.NewWriterLevel(nil, gzip.BestSpeed); err != nil {
+			return nil, err
+		}
 	}
+	defer packers.Put(w)
+	w.Reset(&packed)
 	if _, err := w.Write(plain); err != nil {
 		return nil, err
 	}

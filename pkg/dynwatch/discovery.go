@@ -400,6 +400,13 @@ func (d *Discovery) Serves(group *string, resource string) (serves, known bool) 
 	return false, true
 }
 
+// Defined tells whether the resource was ever seen to have a CustomResourceDefinition.
+func (d *Discovery) Defined(gr schema.GroupResource) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wasCRD[gr]
+}
+
 // Unknown returns the groups whose discovery failed and of which nothing was known before, sorted.
 func (d *Discovery) Unknown() []string {
 	d.mu.Lock()

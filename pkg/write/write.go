@@ -99,6 +99,17 @@ func (w *Writer) Update(ctx context.Context, t Target, obj any, reason string) (
 	return w.do(ctx, t, "update", reason, request)
 }
 
+// UpdateInto is Update for an object whose answer says more than that it was written: the answer is read, as JSON.
+func (w *Writer) UpdateInto(ctx context.Context, t Target, obj, answer any, reason string) error {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", t, err)
+	}
+	request := w.client.Put().AbsPath(path(t, true)...).Param("fieldManager", w.manager).
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body)
+	return w.send(ctx, t, "update", reason, request, answer)
+}
+
 // Patch patches the object, or its subresource.
 func (w *Writer) Patch(ctx context.Context, t Target, kind types.PatchType, patch []byte, reason string) (*metav1.PartialObjectMetadata, error) {
 	request := w.client.Patch(kind).AbsPath(path(t, true)...).Param("fieldManager", w.manager).Body(patch)
@@ -126,22 +137,29 @@ func (w *Writer) Delete(ctx context.Context, t Target, uid types.UID, reason str
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 func (w *Writer) do(ctx context.Context, t Target, verb, reason string, request *rest.Request) (*metav1.PartialObjectMetadata, error) {
-	result := request.SetHeader("Accept", metadataOnly).Do(ctx)
+	var meta metav1.PartialObjectMetadata
+	if err := w.send(ctx, t, verb, reason, request.SetHeader("Accept", metadataOnly), &meta); err != nil {
+		return nil, err
+	}
+	return &meta, nil
+}
+
+func (w *Writer) send(ctx context.Context, t Target, verb, reason string, request *rest.Request, answer any) error {
+	result := request.Do(ctx)
 	// Error, unlike Raw, has decoded the Status that an API server answers with.
 	if err := result.Error(); err != nil {
 		writes.WithLabelValues(w.space, t.Resource.Resource, verb, reason, "false").Inc()
-		return nil, fmt.Errorf("%s %s: %w", verb, t, err)
+		return fmt.Errorf("%s %s: %w", verb, t, err)
 	}
 	writes.WithLabelValues(w.space, t.Resource.Resource, verb, reason, "true").Inc()
 	raw, err := result.Raw()
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w", verb, t, err)
+		return fmt.Errorf("%s %s: %w", verb, t, err)
 	}
-	var meta metav1.PartialObjectMetadata
-	if err := json.Unmarshal(raw, &meta); err != nil {
-		return nil, fmt.Errorf("%s %s: read answer: %w", verb, t, err)
+	if err := json.Unmarshal(raw, answer); err != nil {
+		return fmt.Errorf("%s %s: read answer: %w", verb, t, err)
 	}
-	return &meta, nil
+	return nil
 }
 
 func path(t Target, named bool) []string {
