@@ -31,6 +31,7 @@ type options struct {
 	requestTimeout     time.Duration
 	maxRequest         int64
 	maxList            int
+	maxWork            int64
 	inFlight, mutating int
 	collectEvery       time.Duration
 }
@@ -51,6 +52,7 @@ func newOptions() *options {
 		requestTimeout: time.Minute,
 		maxRequest:     16 * mib,
 		maxList:        64 * mib,
+		maxWork:        16 * mib,
 		inFlight:       400, mutating: 200,
 		collectEvery: content.Grace / 2,
 	}
@@ -101,6 +103,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.requestTimeout, "request-timeout", o.requestTimeout, "How long a request that is no watch may take.")
 	flags.Int64Var(&o.maxRequest, "max-request-bytes", o.maxRequest, "How large the body of a request may be.")
 	flags.IntVar(&o.maxList, "max-list-bytes", o.maxList, "How many bytes of files an answer may hold.")
+	flags.Int64Var(&o.maxWork, "max-work-bytes", o.maxWork,
+		"How many bytes of packages are merged and rendered at once; who waits for a quarter of --request-timeout is told to come again.")
 	flags.IntVar(&o.inFlight, "max-requests-inflight", o.inFlight, "How many reading requests are worked on at once.")
 	flags.IntVar(&o.mutating, "max-mutating-requests-inflight", o.mutating, "How many writing requests are worked on at once.")
 	flags.DurationVar(&o.collectEvery, "collect-every", o.collectEvery, "How often content that nothing names is collected.")
@@ -127,6 +131,8 @@ func (o *options) validate() error {
 		return fmt.Errorf("--max-request-bytes must be at least %d, is %d", 1<<16, o.maxRequest)
 	case o.maxList < 1<<20:
 		return fmt.Errorf("--max-list-bytes must be at least %d, is %d", 1<<20, o.maxList)
+	case o.maxWork < 1<<20:
+		return fmt.Errorf("--max-work-bytes must be at least %d, is %d", 1<<20, o.maxWork)
 	case o.inFlight < 1 || o.mutating < 1:
 		return errors.New("--max-requests-inflight and --max-mutating-requests-inflight must be at least 1")
 	case o.collectEvery < time.Second:

@@ -23,6 +23,7 @@ func TestOptions(t *testing.T) {
 		"NoRequest":  {[]string{"--request-timeout=0"}, "--request-timeout"},
 		"SmallBody":  {[]string{"--max-request-bytes=10"}, "--max-request-bytes"},
 		"SmallList":  {[]string{"--max-list-bytes=10"}, "--max-list-bytes"},
+		"SmallWork":  {[]string{"--max-work-bytes=10"}, "--max-work-bytes"},
 		"NoneAtOnce": {[]string{"--max-requests-inflight=0"}, "at least 1"},
 		"Busy":       {[]string{"--collect-every=1ms"}, "--collect-every"},
 		"NoName":     {[]string{"--wds-name="}, "--wds-name"},

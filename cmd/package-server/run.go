@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/utils/clock"
 
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
@@ -20,9 +19,6 @@ import (
 	"github.com/starlinghq/starling/pkg/packageserver"
 	"github.com/starlinghq/starling/pkg/runner"
 )
-
-// killVariable names a point of pkg/packages at which this process kills itself, so that tests can look at what is left.
-const killVariable = "STARLING_KILL_AT"
 
 func run(ctx context.Context, o *options) error {
 	var ready atomic.Pointer[error]
@@ -59,6 +55,11 @@ func run(ctx context.Context, o *options) error {
 }
 
 func serve(ctx context.Context, o *options, wds *clusters.Space, ready func()) error {
+	// The API server is near, as a rule on the same machine: to pack and unpack costs more than it saves.
+	wds.Config.DisableCompression = true
+	// Most of what a request makes is garbage when it ends, and most of what stays is bounded.
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(memoryTarget)
 	chunks, err := content.New(wds.Config, clock.RealClock{})
 	if err != nil {
 		return err
@@ -70,27 +71,25 @@ func serve(ctx context.Context, o *options, wds *clusters.Space, ready func()) e
 	defer workers.Close()
 	store, err := packages.New(packages.Config{
 		Space: wds.Config, Content: content.NewCache(chunks, contentCache), Render: workers.Render,
-		EnforceGates: o.gates, Clock: clock.RealClock{}, Reached: killer(os.Getenv(killVariable)),
+		EnforceGates: o.gates, Clock: clock.RealClock{}, Reached: runner.Killer(os.Getenv(runner.KillVariable)),
+		Room: o.maxWork, Patience: o.requestTimeout / 4,
 	})
 	if err != nil {
 		return err
 	}
 	server, err := packageserver.New(packageserver.Config{
-		Done: ctx.Done(), Store: store, Kubeconfig: o.wds.Kubeconfig, Serving: o.serving, RequestTimeout: o.requestTimeout,
+		Done: ctx.Done(), Ready: ready, Store: store, Kubeconfig: o.wds.Kubeconfig, Serving: o.serving, RequestTimeout: o.requestTimeout,
 		MaxRequest: o.maxRequest, MaxList: o.maxList, InFlight: o.inFlight, MutatingInFlight: o.mutating,
-	})
-	if err != nil {
-		return err
-	}
-	err = server.AddPostStartHook("ready", func(genericapiserver.PostStartHookContext) error {
-		ready()
-		return nil
 	})
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.PrepareRun().RunWithContext(ctx) })
+	group.Go(func() error {
+		store.Watch(ctx)
+		return nil
+	})
 	keep := packageserver.Housekeeper{Store: store, Collect: chunks.Collect, Every: o.collectEvery}
 	group.Go(func() error {
 		if !o.runner.LeaderElect {
@@ -104,15 +103,9 @@ func serve(ctx context.Context, o *options, wds *clusters.Space, ready func()) e
 // contentCache is how many bytes of files are kept in memory: packages are cloned more than once, and read after they were written.
 const contentCache = 32 << 20
 
-// killer kills this process, as nothing else could, when the point is reached.
-func killer(at string) func(string) {
-	if at == "" {
-		return nil
-	}
-	return func(point string) {
-		if point == at {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // it takes a moment
-		}
-	}
-}
+const (
+	// gcPercent is how much garbage is let be, in percent of what is held: it is little.
+	gcPercent = 200
+	// memoryTarget is from where on garbage is collected as often as it takes to stay below it.
+	memoryTarget = 256 << 20
+)

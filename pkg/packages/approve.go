@@ -41,7 +41,7 @@ func (s *Store) Approve(ctx context.Context, before *storev1alpha1.PackageRevisi
 	after.Spec.Lifecycle = to
 	if from != porchv1alpha1.LifecycleProposed || to != porchv1alpha1.LifecyclePublished {
 		setPrivateLabels(after)
-		return s.write(ctx, after, dryRun)
+		return s.replace(ctx, before, after, dryRun)
 	}
 	number, err := s.number(ctx, after, dryRun)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) Approve(ctx context.Context, before *storev1alpha1.PackageRevisi
 	after.Labels[porchv1alpha1.LatestRevisionLabel] = "true"
 	setPrivateLabels(after)
 	after.Status.SelfLock = upgrade.Locate(after)
-	published, err := s.write(ctx, after, dryRun)
+	published, err := s.replace(ctx, before, after, dryRun)
 	if err != nil || dryRun {
 		return published, err
 	}
@@ -80,7 +80,7 @@ var errTaken = errors.New("another revision of the package is being approved")
 // published takes the number over after it has changed that one's resourceVersion: whoever was about to publish it, with the
 // resourceVersion from before it held the number, then fails, and begins anew. Who finds a holder that is published looks for the
 // highest number after that, so it sees this one. So two revisions never have the same number, whoever dies in between; and since a
-// number is taken over, none is left out either.
+// number is taken over, none is left out either. Numbers that come from outside are kept free by a Reserver.
 func (s *Store) number(ctx context.Context, cr *storev1alpha1.PackageRevision, dryRun bool) (int, error) {
 	const patience = 5
 	for attempt := 0; ; attempt++ {
@@ -124,6 +124,9 @@ func (s *Store) tryNumber(ctx context.Context, cr *storev1alpha1.PackageRevision
 		return 0, err
 	}
 	next := highest + 1
+	if !absent {
+		next = max(highest, held.Imported) + 1
+	}
 	switch {
 	case dryRun, mine && held.Number == next:
 		return next, nil
@@ -148,6 +151,9 @@ func numberName(cr *storev1alpha1.PackageRevision) string {
 
 // fence makes sure that the holder of a number cannot be published with it any more, unless it was.
 func (s *Store) fence(ctx context.Context, held *storev1alpha1.PackageNumber, namespace string, force bool) error {
+	if held.Holder == "" {
+		return nil
+	}
 	holder, err := s.Revisions(namespace).Get(ctx, held.Holder, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -3,6 +3,7 @@ package packages
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,9 @@ func (s *Store) each(ctx context.Context, do func(*storev1alpha1.PackageRevision
 	return nil
 }
 
+// importGrace is how long a PackageNumber waits for the revisions that an import made it for.
+const importGrace = time.Hour
+
 // CollectNumbers deletes the PackageNumbers of packages that are gone, and returns how many those were.
 func (s *Store) CollectNumbers(ctx context.Context) (int, error) {
 	all, err := s.numbers(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
@@ -59,7 +63,7 @@ func (s *Store) CollectNumbers(ctx context.Context) (int, error) {
 	deleted := 0
 	for i := range all.Items {
 		n := &all.Items[i]
-		if packages[key{n.Namespace, n.Name}] {
+		if packages[key{n.Namespace, n.Name}] || n.Imported > 0 && s.Clock.Since(n.CreationTimestamp.Time) < importGrace {
 			continue
 		}
 		err := s.numbers(n.Namespace).Delete(ctx, n.Name, metav1.DeleteOptions{

@@ -12,6 +12,7 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/upgrade"
 )
 
 const (
@@ -24,6 +25,10 @@ const (
 	withinPrefix = "within" + privateSuffix
 	// itself is the value of the label for the package itself.
 	itself = "itself"
+	// clonedLabel says that a revision was made as the first of its package.
+	clonedLabel = "cloned" + privateSuffix + "from"
+	// locatedLabel has for its value where else the revision lies, by which whoever was made from it there finds it here.
+	locatedLabel = "located" + privateSuffix + "at"
 )
 
 // ServedUID is the UID of the object served. It is another than that of the object kept, since the garbage collector knows objects by
@@ -124,6 +129,12 @@ func setPrivateLabels(cr *storev1alpha1.PackageRevision) {
 		labels[withinLabel(cr.Spec.RepositoryName, strings.Join(parts[:i], "/"))] = ""
 	}
 	labels[withinLabel(cr.Spec.RepositoryName, cr.Spec.PackageName)] = itself
+	if isClone(&cr.Spec) {
+		labels[clonedLabel] = ""
+	}
+	if _, _, here := upgrade.Here(cr.Status.SelfLock); !here && cr.Status.SelfLock != nil && cr.Status.SelfLock.Git != nil {
+		labels[locatedLabel] = located(cr.Status.SelfLock.Git)
+	}
 	cr.Labels = labels
 }
 
@@ -135,6 +146,10 @@ func MetadataValue(value string) string { return hash(value) }
 
 func withinLabel(repository, packageName string) string {
 	return withinPrefix + hash(repository+"/"+packageName)
+}
+
+func located(l *porchv1alpha1.GitLock) string {
+	return hash(strings.Join([]string{l.Repo, l.Directory, l.Ref, l.Commit}, "\x00"))
 }
 
 // hash makes of any text one that may stand in a label.

@@ -49,10 +49,19 @@ func (s *Store) Create(ctx context.Context, pr *porchv1alpha1.PackageRevision, d
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkPlace(ctx, pr, "", "0"); err != nil {
+	if err := s.checkPlace(ctx, pr); err != nil {
 		return nil, err
 	}
-	src, err := s.take(ctx, pr)
+	from, err := s.take(ctx, pr)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := s.room.enter(ctx, from.files...)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	src, err := from.mix()
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +85,11 @@ func (s *Store) Create(ctx context.Context, pr *porchv1alpha1.PackageRevision, d
 	if err := setMeta(cr, &pr.ObjectMeta); err != nil {
 		return nil, err
 	}
+	if cr.Content.Upstream == "" && cr.Content.UpstreamDigest == "" { // a copy of what says so in its files only
+		if err := s.follow(ctx, cr, content.lock, dryRun); err != nil {
+			return nil, err
+		}
+	}
 	digest := content.files.Digest()
 	content.into(cr, digest)
 	if !dryRun {
@@ -91,10 +105,9 @@ func (s *Store) Create(ctx context.Context, pr *porchv1alpha1.PackageRevision, d
 	if dryRun {
 		return made, nil
 	}
+	s.seen.add(made.DeepCopy())
 	s.Reached(PointCreateRevision)
-	// Whoever created a package around this one, or cloned it too, at the same moment did not see this one. It does now, or this one
-	// sees that: one of the two gives way, or both do.
-	if err := s.checkPlace(ctx, pr, string(made.UID), ""); err != nil {
+	if err := s.checkPlaceAgain(ctx, pr, made); err != nil {
 		return nil, s.withdraw(ctx, made, err)
 	}
 	return made, nil
@@ -169,54 +182,6 @@ func (s *Store) repository(ctx context.Context, pr *porchv1alpha1.PackageRevisio
 		return nil, invalid(pr.Name, fmt.Sprintf("spec.repository: Invalid value: %q: is being deleted", pr.Spec.RepositoryName))
 	}
 	return repository, nil
-}
-
-// checkPlace refuses packages in packages, and a clone of what is there. The revision of that UID is not looked at. The version is how
-// fresh the answer must be: "0" is what the API server remembers, "" is what there is.
-func (s *Store) checkPlace(ctx context.Context, pr *porchv1alpha1.PackageRevision, uid, version string) error {
-	others := func(selector string) ([]metav1.PartialObjectMetadata, error) {
-		found, err := s.metadata.Resource(storev1alpha1.PackageRevisions).Namespace(pr.Namespace).
-			List(ctx, metav1.ListOptions{LabelSelector: selector, ResourceVersion: version})
-		if err != nil {
-			return nil, Explain(err, pr.Name)
-		}
-		return slices.DeleteFunc(found.Items, func(m metav1.PartialObjectMetadata) bool { return string(m.UID) == uid }), nil
-	}
-	repo, name := pr.Spec.RepositoryName, pr.Spec.PackageName
-	nested := func(other string) error {
-		return invalid(pr.Name, fmt.Sprintf("spec.packageName: Invalid value: %q: packages may not lie in each other: there is %s", name, other))
-	}
-	here := withinLabel(repo, name)
-	found, err := others(here)
-	if err != nil {
-		return err
-	}
-	clones := pr.Spec.Tasks[0].Clone != nil
-	for i := range found {
-		switch other := found[i].Name; {
-		case found[i].Labels[here] != itself:
-			return nested(other)
-		case !clones:
-		case other == pr.Name:
-			return apierrors.NewAlreadyExists(revisionResource, pr.Name)
-		default:
-			return invalid(pr.Name, fmt.Sprintf("spec.tasks[0].clone: Forbidden: `clone` cannot create a new revision for package %q that already exists in repo %q; "+
-				"make subsequent revisions using `edit` or `upgrade` (there is %s)", name, repo, other))
-		}
-	}
-	for i, char := range name {
-		if char != '/' {
-			continue
-		}
-		found, err := others(withinLabel(repo, name[:i]) + "=" + itself)
-		if err != nil {
-			return err
-		}
-		if len(found) > 0 {
-			return nested(found[0].Name)
-		}
-	}
-	return nil
 }
 
 // add puts what the author said beside the task.

@@ -28,6 +28,11 @@ func (s *Store) UpdateFiles(ctx context.Context, before *storev1alpha1.PackageRe
 	if _, there := files[kptpkg.KptfileName]; !there {
 		return nil, invalid(before.Name, "spec.resources[Kptfile]: Required value: it makes the files a package")
 	}
+	leave, err := s.room.enter(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	d, err := mirrored(files)
 	if err != nil {
 		return nil, invalid(before.Name, "spec.resources: "+err.Error())
@@ -40,7 +45,7 @@ func (s *Store) UpdateFiles(ctx context.Context, before *storev1alpha1.PackageRe
 	if err := s.replaceContent(ctx, after, content, dryRun); err != nil {
 		return nil, err
 	}
-	written, err := s.write(ctx, after, dryRun)
+	written, err := s.replace(ctx, before, after, dryRun)
 	if err != nil {
 		return nil, err
 	}

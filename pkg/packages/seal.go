@@ -42,6 +42,11 @@ func mirrored(files kptpkg.Files) (draft, error) {
 	if err != nil {
 		return draft{}, fmt.Errorf("%s: %w", kptpkg.KptfileName, err)
 	}
+	return said(kptfile, files), nil
+}
+
+// said is a draft that says what its Kptfile, which was read, says.
+func said(kptfile *kptpkg.Kptfile, files kptpkg.Files) draft {
 	d := draft{files: files}
 	for _, gate := range kptfile.ReadinessGates() {
 		d.gates = append(d.gates, porchv1alpha1.ReadinessGate{ConditionType: gate.ConditionType})
@@ -51,7 +56,7 @@ func mirrored(files kptpkg.Files) (draft, error) {
 			Type: c.Type, Status: porchv1alpha1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message,
 		})
 	}
-	return d, nil
+	return d
 }
 
 // sealed is a revision's content with all that follows from it.
@@ -119,7 +124,6 @@ func (d *draft) write(files kptpkg.Files, passed *porchv1alpha1.Condition) (kptp
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kptpkg.KptfileName, err)
 	}
-	before := kptfile.String()
 	if err := kptfile.SetReadinessGates(gatesOf(d.gates)); err != nil {
 		return nil, fmt.Errorf("%s: info.readinessGates: %w", kptpkg.KptfileName, err)
 	}
@@ -133,8 +137,8 @@ func (d *draft) write(files kptpkg.Files, passed *porchv1alpha1.Condition) (kptp
 			return nil, fmt.Errorf("%s: metadata: %w", kptpkg.KptfileName, err)
 		}
 	}
-	if after := kptfile.String(); after != before { // else it stays as its author wrote it
-		files = with(files, kptpkg.KptfileName, after)
+	if kptfile.Changed() { // else it stays as its author wrote it
+		files = with(files, kptpkg.KptfileName, kptfile.String())
 	}
 	return files, nil
 }
@@ -181,10 +185,11 @@ func conditionsOf(conditions []porchv1alpha1.Condition, passed porchv1alpha1.Con
 
 // read takes what the revision says from the Kptfile, so that the two cannot differ.
 func (s *sealed) read(name string) error {
-	d, err := mirrored(s.files)
+	kptfile, err := kptpkg.ParseKptfile(s.files[kptpkg.KptfileName])
 	if err != nil {
-		return invalid(name, err.Error())
+		return invalid(name, fmt.Sprintf("%s: %v", kptpkg.KptfileName, err))
 	}
+	d := said(kptfile, s.files)
 	s.gates, s.conds = d.gates, d.conditions
 	for _, c := range s.conds {
 		switch c.Status {
@@ -192,10 +197,6 @@ func (s *sealed) read(name string) error {
 		default:
 			return invalid(name, fmt.Sprintf("status.conditions[%s].status: Unsupported value: %q: supported values: True, False, Unknown", c.Type, c.Status))
 		}
-	}
-	kptfile, err := kptpkg.ParseKptfile(s.files[kptpkg.KptfileName])
-	if err != nil {
-		return invalid(name, err.Error())
 	}
 	if labels, annotations := kptfile.Labels(), kptfile.Annotations(); len(labels)+len(annotations) > 0 {
 		s.meta = &porchv1alpha1.PackageMetadata{Labels: labels, Annotations: annotations}

@@ -7,6 +7,7 @@ import (
 	"path"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
@@ -25,11 +26,18 @@ type source struct {
 	needs []string
 }
 
-// take carries out the task that a revision is created with.
-func (s *Store) take(ctx context.Context, pr *porchv1alpha1.PackageRevision) (*source, error) {
+// ingredients are what a task makes a revision of.
+type ingredients struct {
+	files []kptpkg.Files
+	// mix makes it. It takes many times the memory of the files.
+	mix func() (*source, error)
+}
+
+// take reads what the task that a revision is created with needs.
+func (s *Store) take(ctx context.Context, pr *porchv1alpha1.PackageRevision) (*ingredients, error) {
 	switch task := pr.Spec.Tasks[0]; {
 	case task.Init != nil:
-		return initialised(pr, task.Init)
+		return &ingredients{mix: func() (*source, error) { return initialised(pr, task.Init) }}, nil
 	case task.Clone != nil:
 		return s.clone(ctx, pr, &task.Clone.Upstream)
 	case task.Edit != nil:
@@ -61,28 +69,30 @@ func initialised(pr *porchv1alpha1.PackageRevision, task *porchv1alpha1.PackageI
 }
 
 // clone takes over an upstream. Gates and conditions of it are about its own making.
-func (s *Store) clone(ctx context.Context, pr *porchv1alpha1.PackageRevision, from *porchv1alpha1.UpstreamPackage) (*source, error) {
-	if from.UpstreamRef == nil {
-		return nil, invalid(pr.Name, "spec.tasks[0].clone.upstreamRef: Forbidden: packages are cloned from revisions that are known here; "+
-			"make a Repository (config.porch.kpt.dev) for the git repository or OCI registry, and name the revision that it imports in upstreamRef")
-	}
-	upstream, files, err := s.referred(ctx, pr, "clone.upstreamRef", from.UpstreamRef.Name, false)
+func (s *Store) clone(ctx context.Context, pr *porchv1alpha1.PackageRevision, from *porchv1alpha1.UpstreamPackage) (*ingredients, error) {
+	name, err := s.upstreamName(ctx, pr, from)
 	if err != nil {
 		return nil, err
 	}
-	files, err = upgrade.Follow(files, upstream, path.Base(pr.Spec.PackageName), porchv1alpha1.ResourceMerge)
+	upstream, files, err := s.referred(ctx, pr, "clone.upstreamRef", name, false)
 	if err != nil {
-		return nil, invalid(pr.Name, fmt.Sprintf("the upstream %s: %v", upstream.Name, err))
+		return nil, err
 	}
-	return &source{
-		draft:   draft{files: s.marks.add(upstream.Content.Digest, files)},
-		content: storev1alpha1.Content{Base: upstream.Content.Digest, Upstream: upstream.Name, UpstreamDigest: upstream.Content.Digest},
-		needs:   []string{upstream.Content.Digest},
-	}, nil
+	return &ingredients{[]kptpkg.Files{files}, func() (*source, error) {
+		files, err := upgrade.Follow(files, upstream, path.Base(pr.Spec.PackageName), porchv1alpha1.ResourceMerge)
+		if err != nil {
+			return nil, invalid(pr.Name, fmt.Sprintf("the upstream %s: %v", upstream.Name, err))
+		}
+		return &source{
+			draft:   draft{files: s.marks.add(upstream.Content.Digest, files)},
+			content: storev1alpha1.Content{Base: upstream.Content.Digest, Upstream: upstream.Name, UpstreamDigest: upstream.Content.Digest},
+			needs:   []string{upstream.Content.Digest},
+		}, nil
+	}}, nil
 }
 
 // edit copies a published revision of the same package. Its gates stay; what was said of it was said of other content.
-func (s *Store) edit(ctx context.Context, pr *porchv1alpha1.PackageRevision, task *porchv1alpha1.PackageEditTaskSpec) (*source, error) {
+func (s *Store) edit(ctx context.Context, pr *porchv1alpha1.PackageRevision, task *porchv1alpha1.PackageEditTaskSpec) (*ingredients, error) {
 	from, files, err := s.referred(ctx, pr, "edit.sourceRef", task.Source.Name, true)
 	if err != nil {
 		return nil, err
@@ -90,11 +100,11 @@ func (s *Store) edit(ctx context.Context, pr *porchv1alpha1.PackageRevision, tas
 	if err := samePackage(pr, from, "edit.sourceRef"); err != nil {
 		return nil, err
 	}
-	return s.copied(pr, from, files)
+	return &ingredients{[]kptpkg.Files{files}, func() (*source, error) { return copied(pr, from, files) }}, nil
 }
 
 // copied is a revision that goes on from another of its package.
-func (s *Store) copied(pr *porchv1alpha1.PackageRevision, from *storev1alpha1.PackageRevision, files kptpkg.Files) (*source, error) {
+func copied(pr *porchv1alpha1.PackageRevision, from *storev1alpha1.PackageRevision, files kptpkg.Files) (*source, error) {
 	d, err := mirrored(files)
 	if err != nil {
 		return nil, invalid(pr.Name, fmt.Sprintf("the files of %s: %v", from.Name, err))
@@ -109,7 +119,7 @@ func (s *Store) copied(pr *porchv1alpha1.PackageRevision, from *storev1alpha1.Pa
 }
 
 // upgrade merges a newer revision of the upstream into a published one.
-func (s *Store) upgrade(ctx context.Context, pr *porchv1alpha1.PackageRevision, task *porchv1alpha1.PackageUpgradeTaskSpec) (*source, error) {
+func (s *Store) upgrade(ctx context.Context, pr *porchv1alpha1.PackageRevision, task *porchv1alpha1.PackageUpgradeTaskSpec) (*ingredients, error) {
 	_, original, err := s.referred(ctx, pr, "upgrade.oldUpstreamRef", task.OldUpstream.Name, true)
 	if err != nil {
 		return nil, err
@@ -125,30 +135,36 @@ func (s *Store) upgrade(ctx context.Context, pr *porchv1alpha1.PackageRevision, 
 	if err := samePackage(pr, local, "upgrade.localPackageRevisionRef"); err != nil {
 		return nil, err
 	}
-	merged, conflicts, err := upgrade.Merge(task.Strategy, original, newUpstream, updated, files)
-	var wrong *upgrade.UpstreamError
-	switch {
-	case errors.As(err, &wrong):
-		return nil, invalid(pr.Name, fmt.Sprintf("the upstream %s: %v", newUpstream.Name, err))
-	case err != nil:
-		return nil, invalid(pr.Name, "spec.tasks[0].upgrade: "+err.Error())
-	}
-	src, err := s.copied(pr, local, merged)
-	if err != nil {
-		return nil, err
-	}
-	src.content.Upstream, src.content.UpstreamDigest = newUpstream.Name, newUpstream.Content.Digest
-	src.needs = []string{local.Content.Digest, newUpstream.Content.Digest}
-	if conflicts != nil {
-		src.conditions = append(src.conditions, *conflicts)
-	}
-	return src, nil
+	return &ingredients{[]kptpkg.Files{original, updated, files}, func() (*source, error) {
+		merged, conflicts, err := upgrade.Merge(task.Strategy, original, newUpstream, updated, files)
+		var wrong *upgrade.UpstreamError
+		switch {
+		case errors.As(err, &wrong):
+			return nil, invalid(pr.Name, fmt.Sprintf("the upstream %s: %v", newUpstream.Name, err))
+		case err != nil:
+			return nil, invalid(pr.Name, "spec.tasks[0].upgrade: "+err.Error())
+		}
+		src, err := copied(pr, local, merged)
+		if err != nil {
+			return nil, err
+		}
+		src.content.Upstream, src.content.UpstreamDigest = newUpstream.Name, newUpstream.Content.Digest
+		src.needs = []string{local.Content.Digest, newUpstream.Content.Digest}
+		if conflicts != nil {
+			src.conditions = append(src.conditions, *conflicts)
+		}
+		return src, nil
+	}}, nil
 }
 
 // referred returns a revision that a task names, and its files.
 func (s *Store) referred(ctx context.Context, pr *porchv1alpha1.PackageRevision, field, name string, published bool) (*storev1alpha1.PackageRevision, kptpkg.Files, error) {
 	field = "spec.tasks[0]." + field + ".name"
-	cr, err := s.Get(ctx, pr.Namespace, name)
+	// Of what is published, nothing changes that a copy is made of: what the API server remembers is enough.
+	cr, err := s.Revisions(pr.Namespace).Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+	if err != nil || !cr.Spec.Lifecycle.Published() || cr.DeletionTimestamp != nil {
+		cr, err = s.Get(ctx, pr.Namespace, name)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil, invalid(pr.Name, fmt.Sprintf("%s: Not found: %q", field, name))
@@ -156,7 +172,7 @@ func (s *Store) referred(ctx context.Context, pr *porchv1alpha1.PackageRevision,
 		return nil, nil, err
 	case cr.DeletionTimestamp != nil:
 		return nil, nil, invalid(pr.Name, fmt.Sprintf("%s: Invalid value: %q: is being deleted", field, name))
-	case cr.Spec.Revision < 0:
+	case cr.External.Branch:
 		return nil, nil, invalid(pr.Name, fmt.Sprintf("%s: Invalid value: %q: is the content of a branch, which moves; name a published revision", field, name))
 	case published && !cr.Spec.Lifecycle.Published():
 		return nil, nil, invalid(pr.Name, fmt.Sprintf("%s: Invalid value: %q: must be published, is %s", field, name, cr.Spec.Lifecycle))

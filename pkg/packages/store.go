@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -18,6 +17,7 @@ import (
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
 	"github.com/starlinghq/starling/pkg/core/kptpkg/render"
 )
@@ -39,6 +39,10 @@ type Config struct {
 	Render func(ctx context.Context, files kptpkg.Files) (render.Result, error)
 	// EnforceGates refuses to propose and to approve what is not ready.
 	EnforceGates bool
+	// Room is how many bytes of packages are merged and rendered at once, and Patience how long one waits for its turn. Zero means the
+	// default: 16 MiB, and 15 s.
+	Room     int64
+	Patience time.Duration
 	// Clock tells when a revision is published.
 	Clock clock.PassiveClock
 	// Reached is told each point between two writes; nil for nobody. Tests end the process there.
@@ -53,6 +57,12 @@ type Store struct {
 	codec    runtime.ParameterCodec
 	metadata metadata.Interface
 	marks    marks
+	seen     seen
+	lists    lists
+	places   *places
+	room     *room
+	// listing bounds how many whole lists are made at once.
+	listing chan struct{}
 }
 
 // New returns a Store.
@@ -63,29 +73,29 @@ func New(c Config) (*Store, error) {
 	if c.Reached == nil {
 		c.Reached = func(string) {}
 	}
+	if c.Room <= 0 {
+		c.Room = 16 << 20
+	}
+	if c.Patience <= 0 {
+		c.Patience = 15 * time.Second
+	}
+	return connect(c)
+}
+
+// connect builds the clients.
+func connect(c Config) (*Store, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{storev1alpha1.AddToScheme, configv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
 	}
-	client := func(gv schema.GroupVersion) (rest.Interface, error) {
-		config := rest.CopyConfig(c.Space)
-		config.GroupVersion = &gv
-		config.APIPath = "/apis"
-		config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-		restClient, err := rest.RESTClientFor(config)
-		if err != nil {
-			return nil, fmt.Errorf("build client for %s: %w", gv, err)
-		}
-		return restClient, nil
-	}
-	s := &Store{Config: c, codec: runtime.NewParameterCodec(scheme)}
+	s := &Store{Config: c, room: newRoom(c.Room, c.Patience), places: newPlaces(), codec: runtime.NewParameterCodec(scheme), listing: make(chan struct{}, 2)}
 	var err error
-	if s.rest, err = client(storev1alpha1.GroupVersion); err != nil {
+	if s.rest, err = client.NewREST(c.Space, scheme, storev1alpha1.GroupVersion); err != nil {
 		return nil, err
 	}
-	if s.configs, err = client(configv1alpha1.GroupVersion); err != nil {
+	if s.configs, err = client.NewREST(c.Space, scheme, configv1alpha1.GroupVersion); err != nil {
 		return nil, err
 	}
 	if s.metadata, err = metadata.NewForConfig(c.Space); err != nil {
@@ -107,9 +117,10 @@ func (s *Store) numbers(namespace string) *gentype.ClientWithList[*storev1alpha1
 		func() *storev1alpha1.PackageNumberList { return &storev1alpha1.PackageNumberList{} })
 }
 
-func (s *Store) repositories(namespace string) *gentype.Client[*configv1alpha1.Repository] {
-	return gentype.NewClient("repositories", s.configs, s.codec, namespace,
-		func() *configv1alpha1.Repository { return &configv1alpha1.Repository{} })
+func (s *Store) repositories(namespace string) *gentype.ClientWithList[*configv1alpha1.Repository, *configv1alpha1.RepositoryList] {
+	return gentype.NewClientWithList("repositories", s.configs, s.codec, namespace,
+		func() *configv1alpha1.Repository { return &configv1alpha1.Repository{} },
+		func() *configv1alpha1.RepositoryList { return &configv1alpha1.RepositoryList{} })
 }
 
 // Get returns what is kept of a revision.
@@ -123,9 +134,14 @@ func (s *Store) Get(ctx context.Context, namespace, name string) (*storev1alpha1
 
 // Files returns the files of a revision. They are shared: do not change them.
 func (s *Store) Files(ctx context.Context, cr *storev1alpha1.PackageRevision) (kptpkg.Files, error) {
-	files, err := s.Content.Get(ctx, cr.Content.Digest)
+	return s.FilesOf(ctx, cr.Name, cr.Content.Digest)
+}
+
+// FilesOf is Files for the revision of that name, whose files have that digest.
+func (s *Store) FilesOf(ctx context.Context, name, digest string) (kptpkg.Files, error) {
+	files, err := s.Content.Get(ctx, digest)
 	if err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("read the files of %s: %w", cr.Name, err))
+		return nil, apierrors.NewInternalError(fmt.Errorf("read the files of %s: %w", name, err))
 	}
 	return files, nil
 }

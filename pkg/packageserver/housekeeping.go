@@ -42,6 +42,7 @@ func (h *Housekeeper) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { labels.run(ctx) })
+	running.Go(func() { h.settle(ctx) })
 	ticker := time.NewTicker(h.Every)
 	defer ticker.Stop()
 	for {
@@ -50,6 +51,38 @@ func (h *Housekeeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+		}
+	}
+}
+
+// lookAgain is how long a creation has to look again at where it created something, and to undo it.
+const lookAgain = 5 * time.Second
+
+// settle undoes creations that ended before they could.
+func (h *Housekeeper) settle(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.Store.Suspected():
+		}
+		timer := time.NewTimer(lookAgain)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		settled, err := h.Store.Settle(ctx)
+		for _, name := range settled.Deleted {
+			logger.V(2).Info("Deleted a draft whose creation had ended before it could be refused", logging.Key, name)
+		}
+		for _, why := range settled.Left {
+			logger.Info("Two packages cannot both be; delete one of them", logging.Reason, why)
+		}
+		if err != nil && ctx.Err() == nil {
+			logger.Error(err, "Looking at packages that cannot both be; it is tried again")
 		}
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
-	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/packages"
 )
 
-// porchPackages serves packages: what the revisions of each come to. Nothing is kept of them, and they cannot be written or watched.
+// porchPackages serves packages: what the revisions of each come to. Nothing is kept of them, and they cannot be written.
 type porchPackages struct {
 	store *packages.Store
+	done  <-chan struct{}
 	table
 }
 
@@ -29,12 +29,13 @@ var (
 	_ rest.Storage              = (*porchPackages)(nil)
 	_ rest.Getter               = (*porchPackages)(nil)
 	_ rest.Lister               = (*porchPackages)(nil)
+	_ rest.Watcher              = (*porchPackages)(nil)
 	_ rest.Scoper               = (*porchPackages)(nil)
 	_ rest.SingularNameProvider = (*porchPackages)(nil)
 )
 
-func newPackages(store *packages.Store) *porchPackages {
-	return &porchPackages{store: store, table: table{
+func newPackages(store *packages.Store, done <-chan struct{}) *porchPackages {
+	return &porchPackages{store: store, done: done, table: table{
 		resource: porchv1alpha1.ResourcePackages.GroupResource(), columns: packageColumns, row: packageRow,
 	}}
 }
@@ -58,11 +59,11 @@ func (p *porchPackages) GetSingularName() string { return "package" }
 func (p *porchPackages) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	repository, path, ok := strings.Cut(name, ".")
 	if ok {
-		kept, err := p.store.Revisions(genericapirequest.NamespaceValue(ctx)).List(ctx, metav1.ListOptions{
+		kept, err := p.store.List(ctx, genericapirequest.NamespaceValue(ctx), metav1.ListOptions{
 			FieldSelector: fields.Set{"spec.repository": repository, "spec.packageName": strings.ReplaceAll(path, ".", "/")}.String(),
-		})
+		}, 0)
 		if err != nil {
-			return nil, packages.Explain(err, name)
+			return nil, err
 		}
 		if all := summarise(kept.Items); len(all) > 0 {
 			return &all[0], nil
@@ -73,6 +74,22 @@ func (p *porchPackages) Get(ctx context.Context, name string, _ *metav1.GetOptio
 
 // List implements rest.Lister. It costs as much as a list of all revisions, and comes in one page.
 func (p *porchPackages) List(ctx context.Context, o *internalversion.ListOptions) (runtime.Object, error) {
+	selects := selected(o)
+	kept, err := p.store.List(ctx, genericapirequest.NamespaceValue(ctx), metav1.ListOptions{}, 0)
+	if err != nil {
+		return nil, err
+	}
+	list := &porchv1alpha1.PorchPackageList{ListMeta: metav1.ListMeta{ResourceVersion: kept.ResourceVersion}, Items: []porchv1alpha1.PorchPackage{}}
+	for _, item := range summarise(kept.Items) {
+		if selects(&item) {
+			list.Items = append(list.Items, item)
+		}
+	}
+	return list, nil
+}
+
+// selected tells what is asked for. What packages are selected by never changes.
+func selected(o *internalversion.ListOptions) func(*porchv1alpha1.PorchPackage) bool {
 	byLabel, byField := labels.Everything(), fields.Everything()
 	if o != nil && o.LabelSelector != nil {
 		byLabel = o.LabelSelector
@@ -80,30 +97,25 @@ func (p *porchPackages) List(ctx context.Context, o *internalversion.ListOptions
 	if o != nil && o.FieldSelector != nil {
 		byField = o.FieldSelector
 	}
-	kept, err := p.store.Revisions(genericapirequest.NamespaceValue(ctx)).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, packages.Explain(err, "")
-	}
-	list := &porchv1alpha1.PorchPackageList{ListMeta: metav1.ListMeta{ResourceVersion: kept.ResourceVersion}, Items: []porchv1alpha1.PorchPackage{}}
-	for _, item := range summarise(kept.Items) {
-		set := fields.Set{
+	return func(item *porchv1alpha1.PorchPackage) bool {
+		return byLabel.Matches(labels.Set(item.Labels)) && byField.Matches(fields.Set{
 			nameField: item.Name, namespaceField: item.Namespace, "spec.packageName": item.Spec.PackageName, "spec.repository": item.Spec.RepositoryName,
-		}
-		if byLabel.Matches(labels.Set(item.Labels)) && byField.Matches(set) {
-			list.Items = append(list.Items, item)
-		}
+		})
 	}
-	return list, nil
+}
+
+// packageName is the name of the package of a revision.
+func packageName(r *packages.Revision) string {
+	return r.Spec.RepositoryName + "." + strings.ReplaceAll(r.Spec.PackageName, "/", ".")
 }
 
 // summarise makes packages of revisions, sorted by namespace and name.
-func summarise(revisions []storev1alpha1.PackageRevision) []porchv1alpha1.PorchPackage {
+func summarise(revisions []*packages.Revision) []porchv1alpha1.PorchPackage {
 	type key struct{ namespace, name string }
 	at := map[key]int{}
 	var out []porchv1alpha1.PorchPackage
-	for i := range revisions {
-		cr := &revisions[i]
-		k := key{cr.Namespace, cr.Spec.RepositoryName + "." + strings.ReplaceAll(cr.Spec.PackageName, "/", ".")}
+	for _, cr := range revisions {
+		k := key{cr.Namespace, packageName(cr)}
 		j, there := at[k]
 		if !there {
 			j = len(out)

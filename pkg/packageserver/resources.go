@@ -54,13 +54,13 @@ func (r *resources) NamespaceScoped() bool { return true }
 // GetSingularName implements rest.SingularNameProvider.
 func (r *resources) GetSingularName() string { return "packagerevisionresources" }
 
-// serveFiles returns the object served for what is kept and its files.
-func serveFiles(cr *storev1alpha1.PackageRevision, files kptpkg.Files) *porchv1alpha1.PackageRevisionResources {
+// serveFiles returns the object served for the metadata and spec of a revision and its files.
+func serveFiles(m metav1.ObjectMeta, spec *porchv1alpha1.PackageRevisionSpec, files kptpkg.Files) *porchv1alpha1.PackageRevisionResources {
 	prr := &porchv1alpha1.PackageRevisionResources{
 		TypeMeta:   metav1.TypeMeta{APIVersion: porchv1alpha1.GroupVersion.String(), Kind: "PackageRevisionResources"},
-		ObjectMeta: packages.ServeMeta(cr),
+		ObjectMeta: m,
 		Spec: porchv1alpha1.PackageRevisionResourcesSpec{
-			PackageName: cr.Spec.PackageName, WorkspaceName: cr.Spec.WorkspaceName, Revision: cr.Spec.Revision, RepositoryName: cr.Spec.RepositoryName,
+			PackageName: spec.PackageName, WorkspaceName: spec.WorkspaceName, Revision: spec.Revision, RepositoryName: spec.RepositoryName,
 			Resources: files,
 		},
 	}
@@ -74,7 +74,7 @@ func (r *resources) load(ctx context.Context, cr *storev1alpha1.PackageRevision)
 	if err != nil {
 		return nil, err
 	}
-	return serveFiles(cr, files), nil
+	return serveFiles(packages.ServeMeta(cr), &cr.Spec, files), nil
 }
 
 // Get implements rest.Getter.
@@ -88,7 +88,7 @@ func (r *resources) Get(ctx context.Context, name string, o *metav1.GetOptions) 
 
 // List implements rest.Lister. The files of all revisions of a large space are more than any answer may hold: then it says so.
 func (r *resources) List(ctx context.Context, o *internalversion.ListOptions) (runtime.Object, error) {
-	kept, err := listKept(ctx, r.store, o)
+	kept, err := listKept(ctx, r.store, o, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -101,9 +101,10 @@ func (r *resources) List(ctx context.Context, o *internalversion.ListOptions) (r
 		to := min(from+batch, len(kept.Items))
 		for i := from; i < to; i++ {
 			group.Go(func() error {
-				prr, err := r.load(ctx, &kept.Items[i])
+				item := kept.Items[i]
+				files, err := r.store.FilesOf(ctx, item.Name, item.Digest)
 				if err == nil {
-					list.Items[i] = *prr
+					list.Items[i] = *serveFiles(item.ObjectMeta, &item.Spec, files)
 				}
 				return err
 			})
@@ -139,7 +140,7 @@ func (r *resources) Update(ctx context.Context, name string, info rest.UpdatedOb
 			if err != nil {
 				return nil, err
 			}
-			prr := serveFiles(written.Revision, written.Files)
+			prr := serveFiles(packages.ServeMeta(written.Revision), &written.Revision.Spec, written.Files)
 			prr.Status.RenderStatus = written.Render
 			return prr, nil
 		})

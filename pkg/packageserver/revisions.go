@@ -74,28 +74,32 @@ func getKept(ctx context.Context, store *packages.Store, name string, o *metav1.
 
 // List implements rest.Lister.
 func (r *revisions) List(ctx context.Context, o *internalversion.ListOptions) (runtime.Object, error) {
-	kept, err := listKept(ctx, r.store, o)
+	list, err := r.list(ctx, o, rowsAtOnce(ctx))
 	if err != nil {
 		return nil, err
-	}
-	list := &porchv1alpha1.PackageRevisionList{ListMeta: kept.ListMeta, Items: make([]porchv1alpha1.PackageRevision, len(kept.Items))}
-	for i := range kept.Items {
-		list.Items[i] = *packages.Serve(&kept.Items[i])
 	}
 	return list, nil
 }
 
-// listKept lists what is kept for what was asked for of what is served.
-func listKept(ctx context.Context, store *packages.Store, o *internalversion.ListOptions) (*storev1alpha1.PackageRevisionList, error) {
+func (r *revisions) list(ctx context.Context, o *internalversion.ListOptions, atOnce int) (*porchv1alpha1.PackageRevisionList, error) {
+	kept, err := listKept(ctx, r.store, o, atOnce)
+	if err != nil {
+		return nil, err
+	}
+	list := &porchv1alpha1.PackageRevisionList{ListMeta: kept.ListMeta, Items: make([]porchv1alpha1.PackageRevision, len(kept.Items))}
+	for i, item := range kept.Items {
+		list.Items[i] = *item.PackageRevision
+	}
+	return list, nil
+}
+
+// listKept lists what is kept for what was asked for of what is served; atOnce is that of packages.Store.List.
+func listKept(ctx context.Context, store *packages.Store, o *internalversion.ListOptions, atOnce int) (*packages.Listing, error) {
 	options, err := keptOptions(o)
 	if err != nil {
 		return nil, err
 	}
-	kept, err := store.Revisions(genericapirequest.NamespaceValue(ctx)).List(ctx, *options)
-	if err != nil {
-		return nil, packages.Explain(err, "")
-	}
-	return kept, nil
+	return store.List(ctx, genericapirequest.NamespaceValue(ctx), *options, atOnce)
 }
 
 func keptOptions(o *internalversion.ListOptions) (*metav1.ListOptions, error) {
@@ -285,15 +289,12 @@ func (r *revisions) Delete(ctx context.Context, name string, validate rest.Valid
 	}
 }
 
-// DeleteCollection implements rest.CollectionDeleter. What may be deleted is, whatever else may not.
+// DeleteCollection implements rest.CollectionDeleter. What may be deleted is, whatever else may not; and no more than the limit, be the answer
+// a table.
 func (r *revisions) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions, lo *internalversion.ListOptions) (runtime.Object, error) {
-	obj, err := r.List(ctx, lo)
+	list, err := r.list(ctx, lo, 0)
 	if err != nil {
 		return nil, err
-	}
-	list, ok := obj.(*porchv1alpha1.PackageRevisionList)
-	if !ok {
-		return nil, fmt.Errorf("not a list: %T", obj)
 	}
 	deleted := &porchv1alpha1.PackageRevisionList{ListMeta: list.ListMeta}
 	var first error

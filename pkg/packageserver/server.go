@@ -1,16 +1,20 @@
 package packageserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/util/compatibility"
 
@@ -24,6 +28,9 @@ import (
 type Config struct {
 	// Done is closed when the server shall end: watches end then, and nobody waits for them.
 	Done <-chan struct{}
+	// Ready is called when the server knows whom the aggregator's certificate is from: who connects before is asked for none, and is nobody
+	// as long as the connection lasts.
+	Ready func()
 	// Store carries out what is asked.
 	Store *packages.Store
 	// Kubeconfig leads to the API server that says who somebody is and what they may; empty in a pod.
@@ -40,6 +47,9 @@ type Config struct {
 	InFlight, MutatingInFlight int
 }
 
+// lookEvery is how often it is looked whether the server is ready.
+const lookEvery = 50 * time.Millisecond
+
 // New returns a server that is ready to run.
 func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 	scheme, err := newScheme()
@@ -54,6 +64,9 @@ func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 	config.MaxRequestBodyBytes = c.MaxRequest
 	config.MaxRequestsInFlight, config.MaxMutatingRequestsInFlight = c.InFlight, c.MutatingInFlight
 	config.EnableProfiling = false
+	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		return genericapiserver.DefaultBuildHandlerChain(noteTables(handler), c)
+	}
 	namer := openapi.NewDefinitionNamer(scheme)
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(generated.GetOpenAPIDefinitions, namer)
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generated.GetOpenAPIDefinitions, namer)
@@ -77,8 +90,27 @@ func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 	if err := authorization.ApplyTo(&config.Authorization); err != nil {
 		return nil, fmt.Errorf("set up authorization: %w", err)
 	}
+	knows := func() error {
+		if h := config.Authentication.RequestHeaderConfig; h != nil && len(h.CAContentProvider.CurrentCABundleContent()) == 0 {
+			return errors.New("the certificates of whom the aggregator's is from are not read yet")
+		}
+		return nil
+	}
+	config.AddReadyzChecks(healthz.NamedCheck("request-header-ca", func(*http.Request) error { return knows() }))
 
 	server, err := config.Complete().New("package-server", genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, err
+	}
+	err = server.AddPostStartHook("ready", func(hook genericapiserver.PostStartHookContext) error {
+		go func() { // a hook must end
+			err := wait.PollUntilContextCancel(hook.Context, lookEvery, true, func(context.Context) (bool, error) { return knows() == nil, nil })
+			if err == nil {
+				c.Ready()
+			}
+		}()
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +121,7 @@ func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 		"packagerevisions":          revisions,
 		"packagerevisions/approval": &approval{revisions},
 		"packagerevisionresources":  newResources(c.Store, c.MaxList),
-		"packages":                  newPackages(c.Store),
+		"packages":                  newPackages(c.Store, c.Done),
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("install %s: %w", porchv1alpha1.GroupVersion, err)

@@ -1,6 +1,8 @@
 package packageserver
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -60,12 +62,12 @@ func TestKnownFields(t *testing.T) {
 }
 
 func TestSummarise(t *testing.T) {
-	revision := func(namespace, repository, name string, number int, l porchv1alpha1.PackageRevisionLifecycle, version string) storev1alpha1.PackageRevision {
-		cr := storev1alpha1.PackageRevision{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, ResourceVersion: version}}
+	revision := func(namespace, repository, name string, number int, l porchv1alpha1.PackageRevisionLifecycle, version string) *packages.Revision {
+		cr := &storev1alpha1.PackageRevision{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, ResourceVersion: version}}
 		cr.Spec.RepositoryName, cr.Spec.PackageName, cr.Spec.Revision, cr.Spec.Lifecycle = repository, name, number, l
-		return cr
+		return &packages.Revision{PackageRevision: packages.Serve(cr)}
 	}
-	got := summarise([]storev1alpha1.PackageRevision{
+	got := summarise([]*packages.Revision{
 		revision("b", "r", "a/x", 2, porchv1alpha1.LifecyclePublished, "99"), revision("b", "r", "a/x", 3, porchv1alpha1.LifecycleDeletionProposed, "100"),
 		revision("b", "r", "a/x", 0, porchv1alpha1.LifecycleDraft, "9"), revision("a", "r", "z", 0, porchv1alpha1.LifecycleDraft, "1"),
 	})
@@ -95,6 +97,23 @@ func TestNoProtobuf(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{runtime.ContentTypeJSON, runtime.ContentTypeYAML}, types[:2]); diff != "" || strings.Contains(strings.Join(types, " "), "protobuf") {
 		t.Errorf("offers %v", types)
+	}
+}
+
+// TestRowsAtOnce: only who is answered with a table is given more than a page.
+func TestRowsAtOnce(t *testing.T) {
+	const kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+	for accept, want := range map[string]int{
+		kubectl: wholeTable, "": 0, "application/json": 0, "application/json,application/json;as=Table;v=v1;g=meta.k8s.io": 0,
+		"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io": 0, "a b;;": 0,
+	} {
+		q := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		q.Header.Set("Accept", accept)
+		got := -1
+		noteTables(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { got = rowsAtOnce(q.Context()) })).ServeHTTP(httptest.NewRecorder(), q)
+		if got != want {
+			t.Errorf("%s: %d, want %d", accept, got, want)
+		}
 	}
 }
 

@@ -3,6 +3,9 @@ package packageserver
 import (
 	"context"
 	"fmt"
+	"mime"
+	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
@@ -79,10 +82,38 @@ func packageRow(obj runtime.Object) ([]any, bool) {
 	return []any{p.Name, p.Spec.PackageName, p.Spec.RepositoryName, int64(p.Status.LatestRevision)}, true
 }
 
+// wholeTable is up to how many rows a table comes at once. kubectl asks for pages of 500, and not more than five times a second: of 10,000
+// revisions it would wait for two seconds, whatever they take here. A server need not know of limits (godoc of metav1.ListOptions): then
+// all comes, and nothing says that there is more.
+const wholeTable = 20000
+
+// tableKey is the key of a context whose request is answered with a table.
+type tableKey struct{}
+
+// noteTables notes in the context of a request that it asks for a table, as kubectl get does.
+func noteTables(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		first, _, _ := strings.Cut(q.Header.Get("Accept"), ",")
+		if _, params, err := mime.ParseMediaType(first); err == nil && params["as"] == "Table" {
+			q = q.WithContext(context.WithValue(q.Context(), tableKey{}, true))
+		}
+		next.ServeHTTP(w, q)
+	})
+}
+
+// rowsAtOnce is how many revisions may come at once in the answer to a request, if it asks for pages.
+func rowsAtOnce(ctx context.Context) int {
+	if ctx.Value(tableKey{}) != nil {
+		return wholeTable
+	}
+	return 0
+}
+
 // ConvertToTable implements rest.TableConvertor.
 func (t table) ConvertToTable(_ context.Context, obj, options runtime.Object) (*metav1.Table, error) {
 	out := &metav1.Table{}
-	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
+	o, ok := options.(*metav1.TableOptions)
+	if !ok || !o.NoHeaders {
 		out.ColumnDefinitions = t.columns
 	}
 	if list, err := meta.ListAccessor(obj); err == nil {
@@ -98,5 +129,21 @@ func (t table) ConvertToTable(_ context.Context, obj, options runtime.Object) (*
 		}
 		return cells, nil
 	})
+	if !ok || o.IncludeObject != metav1.IncludeObject {
+		for i := range out.Rows {
+			out.Rows[i].Object.Object = withoutManagers(out.Rows[i].Object.Object)
+		}
+	}
 	return out, err
+}
+
+// withoutManagers is the metadata of an object without its managedFields: nothing prints them, and they are most of it.
+func withoutManagers(obj runtime.Object) runtime.Object {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return obj
+	}
+	partial := meta.AsPartialObjectMetadata(m)
+	partial.ManagedFields = nil
+	return partial
 }
