@@ -1,9 +1,9 @@
 package repositories
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
 	"github.com/starlinghq/starling/pkg/logging"
+	"github.com/starlinghq/starling/pkg/packagewatch"
 	"github.com/starlinghq/starling/pkg/repository"
 	"github.com/starlinghq/starling/pkg/write"
 )
@@ -50,16 +51,25 @@ type Content interface {
 	Get(ctx context.Context, digest string) (kptpkg.Files, error)
 }
 
+// Numbers keeps numbers of revisions that are imported from being given to others.
+type Numbers interface {
+	Reserve(ctx context.Context, revision *storev1alpha1.PackageRevision, upTo int) (given map[int]bool, err error)
+}
+
 // Config is what a Controller works with.
 type Config struct {
-	// Repositories and Revisions are informers over all namespaces; Secrets holds metadata only. All are started by Run.
-	Repositories, Revisions, Secrets cache.SharedIndexInformer
+	// Watch is what all controllers of packages share; it is run by whoever made it.
+	Watch *packagewatch.Informers
+	// Secrets is an informer over all namespaces that holds *metav1.PartialObjectMetadata. It is run by Run.
+	Secrets cache.SharedIndexInformer
 	// Secret reads what a Secret holds.
 	Secret func(ctx context.Context, namespace, name string) (map[string][]byte, error)
 	// Open opens what a Repository leads to.
 	Open func(spec *configv1alpha1.RepositorySpec, secret map[string][]byte) (Remote, error)
 	// Content keeps files.
 	Content Content
+	// Numbers are those of revisions.
+	Numbers Numbers
 	// Writer writes.
 	Writer *write.Writer
 	// Clock tells when to look.
@@ -82,20 +92,13 @@ type Controller struct {
 }
 
 const (
-	byRepository = "repository"
-	byUpstream   = "upstream"
-	bySecret     = "secret"
+	byUpstream = "upstream"
+	bySecret   = "secret"
 )
 
 // Indexers of revisions.
 func revisionIndexers() cache.Indexers {
 	return cache.Indexers{
-		byRepository: func(obj any) ([]string, error) {
-			if cr, ok := obj.(*storev1alpha1.PackageRevision); ok {
-				return []string{cr.Namespace + "/" + cr.Spec.RepositoryName}, nil
-			}
-			return nil, nil
-		},
 		byUpstream: func(obj any) ([]string, error) {
 			if cr, ok := obj.(*storev1alpha1.PackageRevision); ok && cr.Content.Upstream != "" {
 				return []string{cr.Namespace + "/" + cr.Content.Upstream}, nil
@@ -127,9 +130,9 @@ func secretName(spec *configv1alpha1.RepositorySpec) string {
 	return ""
 }
 
-// New returns a Controller. Its informers must not be started.
+// New returns a Controller. The informers that it is given must not run yet.
 func New(c Config) (*Controller, error) {
-	if c.Repositories == nil || c.Revisions == nil || c.Secrets == nil || c.Secret == nil || c.Open == nil || c.Content == nil || c.Writer == nil || c.Clock == nil {
+	if c.Watch == nil || c.Secrets == nil || c.Secret == nil || c.Open == nil || c.Content == nil || c.Numbers == nil || c.Writer == nil || c.Clock == nil {
 		return nil, errors.New("every dependency is needed")
 	}
 	if c.MinInterval == 0 {
@@ -147,54 +150,43 @@ func New(c Config) (*Controller, error) {
 		states:  map[types.NamespacedName]*state{},
 		touched: map[types.NamespacedName]bool{},
 	}
-	if err := c.Revisions.AddIndexers(revisionIndexers()); err != nil {
+	if err := c.Watch.Revisions.AddIndexers(revisionIndexers()); err != nil {
 		return nil, err
 	}
-	if err := c.Repositories.AddIndexers(repositoryIndexers()); err != nil {
+	if err := c.Watch.Repositories.AddIndexers(repositoryIndexers()); err != nil {
 		return nil, err
 	}
 	for _, h := range []struct {
 		informer cache.SharedIndexInformer
-		handle   func(obj any)
-	}{{c.Repositories, controller.onRepository}, {c.Revisions, controller.onRevision}, {c.Secrets, controller.onSecret}} {
-		_, err := h.informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-			AddFunc:    func(obj any, _ bool) { h.handle(obj) },
-			UpdateFunc: func(_, obj any) { h.handle(obj) },
-			DeleteFunc: func(obj any) {
-				if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-					obj = gone.Obj
-				}
-				h.handle(obj)
-			},
-		})
-		if err != nil {
+		handler  cache.ResourceEventHandler
+	}{
+		{c.Watch.Repositories, lastOf(controller.onRepository)}, {c.Watch.Revisions, lastOf(controller.onRevision)}, {c.Secrets, lastOf(controller.onSecret)},
+	} {
+		if _, err := h.informer.AddEventHandler(h.handler); err != nil {
 			return nil, err
 		}
 	}
 	return controller, nil
 }
 
-func (c *Controller) onRepository(obj any) {
-	if repo, ok := obj.(*configv1alpha1.Repository); ok {
-		c.queue.Add(types.NamespacedName{Namespace: repo.Namespace, Name: repo.Name})
-	}
+// lastOf makes a handler of a function that is given the last state of what changed.
+func lastOf[T any](on func(*T)) cache.ResourceEventHandler {
+	return packagewatch.Handler(func(before, after *T) { on(cmp.Or(after, before)) })
+}
+
+func (c *Controller) onRepository(repo *configv1alpha1.Repository) {
+	c.queue.Add(types.NamespacedName{Namespace: repo.Namespace, Name: repo.Name})
 }
 
 // gather is how long revisions may change before their Repository is looked at: they change many at a time.
 const gather = 200 * time.Millisecond
 
-func (c *Controller) onRevision(obj any) {
-	if cr, ok := obj.(*storev1alpha1.PackageRevision); ok {
-		c.queue.AddAfter(types.NamespacedName{Namespace: cr.Namespace, Name: cr.Spec.RepositoryName}, gather)
-	}
+func (c *Controller) onRevision(cr *storev1alpha1.PackageRevision) {
+	c.queue.AddAfter(types.NamespacedName{Namespace: cr.Namespace, Name: cr.Spec.RepositoryName}, gather)
 }
 
-func (c *Controller) onSecret(obj any) {
-	secret, ok := obj.(metav1.Object)
-	if !ok {
-		return
-	}
-	using, err := c.Repositories.GetIndexer().ByIndex(bySecret, secret.GetNamespace()+"/"+secret.GetName())
+func (c *Controller) onSecret(secret *metav1.PartialObjectMetadata) {
+	using, err := c.Watch.Repositories.GetIndexer().ByIndex(bySecret, secret.Namespace+"/"+secret.Name)
 	if err != nil {
 		return
 	}
@@ -218,13 +210,9 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	synced := make([]cache.InformerSynced, 0, 3)
-	for _, informer := range []cache.SharedIndexInformer{c.Repositories, c.Revisions, c.Secrets} {
-		running.Go(func() { informer.RunWithContext(ctx) })
-		synced = append(synced, informer.HasSynced)
-	}
+	running.Go(func() { c.Secrets.RunWithContext(ctx) })
 	defer c.queue.ShutDown()
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	if !c.Watch.Wait(ctx) || !cache.WaitForCacheSync(ctx.Done(), c.Secrets.HasSynced) {
 		return nil
 	}
 	for range workers {
@@ -239,12 +227,10 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 
 // Ready says what has not been read yet.
 func (c *Controller) Ready() error {
-	for what, informer := range map[string]cache.SharedIndexInformer{"Repositories": c.Repositories, "PackageRevisions": c.Revisions, "Secrets": c.Secrets} {
-		if !informer.HasSynced() {
-			return fmt.Errorf("%s of the WDS have not been read yet", what)
-		}
+	if !c.Secrets.HasSynced() {
+		return errors.New("the Secrets of the WDS have not been read yet")
 	}
-	return nil
+	return c.Watch.Ready()
 }
 
 func (c *Controller) work(ctx context.Context) bool {

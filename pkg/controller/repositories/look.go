@@ -35,6 +35,7 @@ const (
 
 // Points between two writes, which Config.Reached is told.
 const (
+	PointImportNumber   = "import:number"   // no approval takes the number, and the revision is not there
 	PointImportContent  = "import:content"  // the files are kept, the revision is not there
 	PointImportRevision = "import:revision" // the revision is there, others are not
 	PointExportWaits    = "export:waits"    // the revision waits for us when it is deleted, and has no tag
@@ -53,7 +54,9 @@ type looker struct {
 	// newest is the highest number of each package, here and there.
 	newest map[string]int
 
-	mutex    sync.Mutex
+	mutex sync.Mutex
+	// reserved are the packages whose numbers are kept from approvals, with those that approvals gave before.
+	reserved map[string]*reservation
 	judged   map[string]judgement
 	problems []configv1alpha1.RepositoryError
 	created  int
@@ -233,6 +236,16 @@ func (l *looker) create(ctx context.Context, revision repository.Revision) (prob
 	if wantsFinalizer(&l.repo.Spec, cr) {
 		cr.Finalizers = []string{Finalizer}
 	}
+	if revision.Number > 0 {
+		given, err := l.reserve(ctx, cr)
+		if err != nil {
+			return "", fmt.Errorf("keep revision %d of %s from being given to another: %w", revision.Number, revision.Package, err)
+		}
+		l.Reached(PointImportNumber)
+		if given[revision.Number] { // it is seen soon, and compared then
+			return "", nil
+		}
+	}
 	if _, err := l.Content.Put(ctx, revision.Files); err != nil {
 		return "", fmt.Errorf("keep the files of %s: %w", cr.Name, err)
 	}
@@ -249,6 +262,30 @@ func (l *looker) create(ctx context.Context, revision repository.Revision) (prob
 	l.Reached(PointImportRevision)
 	l.count(&l.created)
 	return "", nil
+}
+
+// reservation is made once for a package, for all its tags that are imported in one look.
+type reservation struct {
+	once  sync.Once
+	given map[int]bool
+	err   error
+}
+
+// reserve keeps the numbers of a package that are outside from approvals, and returns those that these gave before.
+func (l *looker) reserve(ctx context.Context, cr *storev1alpha1.PackageRevision) (map[int]bool, error) {
+	pkg := cr.Spec.PackageName
+	l.mutex.Lock()
+	r := l.reserved[pkg]
+	if r == nil {
+		r = &reservation{}
+		if l.reserved == nil {
+			l.reserved = map[string]*reservation{}
+		}
+		l.reserved[pkg] = r
+	}
+	l.mutex.Unlock()
+	r.once.Do(func() { r.given, r.err = l.Numbers.Reserve(ctx, cr, l.newest[pkg]) })
+	return r.given, r.err
 }
 
 // mirror writes into a revision what was found.

@@ -9,9 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -20,22 +18,25 @@ import (
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/content"
+	"github.com/starlinghq/starling/pkg/packages"
+	"github.com/starlinghq/starling/pkg/packagewatch"
 	"github.com/starlinghq/starling/pkg/repository"
 	"github.com/starlinghq/starling/pkg/repository/git"
 	"github.com/starlinghq/starling/pkg/repository/oci"
 	"github.com/starlinghq/starling/pkg/write"
 )
 
-// Required are the resources that the WDS must serve before Setup.
-var Required = []schema.GroupVersionResource{configv1alpha1.Repositories, storev1alpha1.PackageRevisions, storev1alpha1.ContentChunks}
+// Required are the resources that the WDS must serve beside those of package packagewatch.
+var Required = []schema.GroupVersionResource{storev1alpha1.PackageNumbers, storev1alpha1.ContentChunks}
 
 // SetupConfig is what Setup needs.
 type SetupConfig struct {
 	// WDS leads to the WDS, WDSName is what metrics call it.
 	WDS     *rest.Config
 	WDSName string
+	// Watch is that of Config.
+	Watch *packagewatch.Informers
 	// FileRoots are directories below which file URLs may lead.
 	FileRoots []string
 	// TempDir is where git's objects are kept while they are read; empty is the system's.
@@ -48,44 +49,6 @@ type SetupConfig struct {
 
 // Setup builds a Controller on a WDS. It talks to nobody yet. One replica of it may run at a time: it goes under a lease.
 func Setup(s SetupConfig) (*Controller, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{configv1alpha1.AddToScheme, storev1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	restFor := func(gv schema.GroupVersion) (rest.Interface, error) {
-		config := rest.CopyConfig(s.WDS)
-		config.GroupVersion = &gv
-		config.APIPath = "/apis"
-		config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-		c, err := rest.RESTClientFor(config)
-		if err != nil {
-			return nil, fmt.Errorf("build client for %s: %w", gv, err)
-		}
-		return c, nil
-	}
-	configs, err := restFor(configv1alpha1.GroupVersion)
-	if err != nil {
-		return nil, err
-	}
-	stored, err := restFor(storev1alpha1.GroupVersion)
-	if err != nil {
-		return nil, err
-	}
-	codec := runtime.NewParameterCodec(scheme)
-	repositories, err := client.NewInformer(gentype.NewClientWithList(configv1alpha1.Repositories.Resource, configs, codec, metav1.NamespaceAll,
-		func() *configv1alpha1.Repository { return &configv1alpha1.Repository{} },
-		func() *configv1alpha1.RepositoryList { return &configv1alpha1.RepositoryList{} }), &configv1alpha1.Repository{}, nil)
-	if err != nil {
-		return nil, err
-	}
-	revisions, err := client.NewInformer(gentype.NewClientWithList(storev1alpha1.PackageRevisions.Resource, stored, codec, metav1.NamespaceAll,
-		func() *storev1alpha1.PackageRevision { return &storev1alpha1.PackageRevision{} },
-		func() *storev1alpha1.PackageRevisionList { return &storev1alpha1.PackageRevisionList{} }), &storev1alpha1.PackageRevision{}, nil)
-	if err != nil {
-		return nil, err
-	}
 	secrets, err := newSecretInformer(s.WDS)
 	if err != nil {
 		return nil, err
@@ -102,8 +65,12 @@ func Setup(s SetupConfig) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	numbers, err := packages.NewReserver(s.WDS)
+	if err != nil {
+		return nil, err
+	}
 	return New(Config{
-		Repositories: repositories, Revisions: revisions, Secrets: secrets,
+		Watch: s.Watch, Secrets: secrets,
 		Secret: func(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 			secret, err := typed.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
@@ -114,7 +81,7 @@ func Setup(s SetupConfig) (*Controller, error) {
 		Open: func(spec *configv1alpha1.RepositorySpec, secret map[string][]byte) (Remote, error) {
 			return openRemote(spec, secret, s.FileRoots, s.TempDir)
 		},
-		Content: files, Writer: writer, Clock: clock.RealClock{}, MinInterval: s.MinInterval, Reached: s.Reached,
+		Content: files, Numbers: numbers, Writer: writer, Clock: clock.RealClock{}, MinInterval: s.MinInterval, Reached: s.Reached,
 	})
 }
 

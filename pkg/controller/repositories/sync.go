@@ -21,16 +21,9 @@ import (
 
 // sync does what has to be done about a Repository, and returns when to look again; 0 is when something changes.
 func (c *Controller) sync(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
-	obj, exists, err := c.Repositories.GetStore().GetByKey(key.String())
-	if err != nil {
-		return 0, err
-	}
-	here, err := c.revisionsOf(key)
-	if err != nil {
-		return 0, err
-	}
-	repo, ok := obj.(*configv1alpha1.Repository)
-	if !exists || !ok || repo.DeletionTimestamp != nil {
+	here := newRevisions(c.Watch.RevisionsIn(key.Namespace, key.Name))
+	repo := c.Watch.Repository(key.Namespace, key.Name)
+	if repo == nil || repo.DeletionTimestamp != nil {
 		// Its revisions stay: whoever deletes a Repository and makes it anew, as tools do, loses nothing.
 		c.forget(key)
 		return 0, c.release(ctx, leaving(here))
@@ -122,20 +115,6 @@ func (s *state) knownConflict(cr *storev1alpha1.PackageRevision) bool {
 	return false
 }
 
-func (c *Controller) revisionsOf(key types.NamespacedName) (*revisions, error) {
-	found, err := c.Revisions.GetIndexer().ByIndex(byRepository, key.Namespace+"/"+key.Name)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]*storev1alpha1.PackageRevision, 0, len(found))
-	for _, obj := range found {
-		if cr, ok := obj.(*storev1alpha1.PackageRevision); ok {
-			all = append(all, cr)
-		}
-	}
-	return newRevisions(all), nil
-}
-
 // look looks at what is outside and brings the two together. What fails outside is part of the result; an error is about the WDS.
 func (c *Controller) look(ctx context.Context, repo *configv1alpha1.Repository, s *state, here *revisions) error {
 	now := c.Clock.Now()
@@ -221,7 +200,7 @@ func (c *Controller) release(ctx context.Context, all []*storev1alpha1.PackageRe
 
 // used tells what was made of a revision: the name of one of them, "" for nothing.
 func (c *Controller) used(cr *storev1alpha1.PackageRevision) (string, error) {
-	found, err := c.Revisions.GetIndexer().ByIndex(byUpstream, cr.Namespace+"/"+cr.Name)
+	found, err := c.Watch.Revisions.GetIndexer().ByIndex(byUpstream, cr.Namespace+"/"+cr.Name)
 	if err != nil {
 		return "", err
 	}
