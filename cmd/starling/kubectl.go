@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/component-base/cli"
 	kubectl "k8s.io/kubectl/pkg/cmd"
 	"k8s.io/kubectl/pkg/cmd/util"
 )
@@ -45,7 +46,7 @@ func runKubectl(args []string) error {
 		IOStreams:     genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
 	})
 	cmd.SetArgs(args)
-	if err := cmd.Execute(); err != nil {
+	if err := cli.RunNoErrOutput(cmd); err != nil { // as kubectl itself: with -v
 		util.CheckErr(err)
 	}
 	return nil

@@ -72,9 +72,9 @@ func (d *draft) create(ctx context.Context, client *Client) error {
 	for _, c := range created.Status.Conditions {
 		switch {
 		case c.Type == porchv1alpha1.ConditionPipelinePassed && c.Status == porchv1alpha1.ConditionFalse:
-			fmt.Fprintf(d.ErrOut, "Warning: the draft was not rendered: %s\n", cmp.Or(c.Message, c.Reason))
+			fmt.Fprintf(visible{d.ErrOut}, "Warning: the draft was not rendered: %s\n", cmp.Or(c.Message, c.Reason))
 		case c.Type == conditionMergeConflicts && c.Status == porchv1alpha1.ConditionTrue:
-			fmt.Fprintf(d.ErrOut, "Warning: changed here and upstream: %s\n", cmp.Or(c.Message, c.Reason))
+			fmt.Fprintf(visible{d.ErrOut}, "Warning: changed here and upstream: %s\n", cmp.Or(c.Message, c.Reason))
 		}
 	}
 	return nil
@@ -96,7 +96,7 @@ func newInitCommand(o *Options) *cobra.Command {
 
 			# A package in a directory of the repository, with a gate that somebody has to meet
 			kubectl starling package init shop/web --repository catalog --gate Reviewed`),
-		Args:              cobra.ExactArgs(1),
+		Args:              takes(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := o.client()
@@ -126,16 +126,19 @@ func newCloneCommand(o *Options) *cobra.Command {
 			Create a draft of a new package with the content of another one, which is its upstream from then on: "upgrade" brings newer
 			revisions of it.
 
-			SOURCE is the name of a published revision. It may also be a package in git (REPOSITORY.git/DIRECTORY@REF), if a Repository
-			of the namespace has imported it from there. For a new revision of a package that is there, use "copy".`),
+			SOURCE is the name of a published revision. It may also be a package in git (REPOSITORY.git/DIRECTORY@REF) or an image
+			(oci://IMAGE:TAG), if a Repository of the namespace has imported it from there. For a new revision of a package that is there, use "copy".`),
 		Example: templates.Examples(`
 			# From a revision in another repository
 			kubectl starling package clone catalog.web.v1 web --repository edge
 
 			# By where it lies in git
 			kubectl starling package clone https://example.com/packages.git/web@v2 web --repository edge
-			kubectl starling package clone https://example.com/packages web --directory web --ref web/v2 --repository edge`),
-		Args:              cobra.ExactArgs(2),
+			kubectl starling package clone https://example.com/packages web --directory web --ref web/v2 --repository edge
+
+			# By where it lies in a registry
+			kubectl starling package clone oci://registry.example/team/web:v2 web --repository edge`),
+		Args:              takes(2, 2),
 		ValidArgsFunction: o.completeRevisions(1, porchv1alpha1.LifecyclePublished),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			upstream, err := parseSource(args[0], flags)
@@ -191,7 +194,7 @@ func newCopyCommand(o *Options) *cobra.Command {
 
 			# With a name of its own
 			kubectl starling package copy edge.web.v1 --workspace more-replicas`),
-		Args:              cobra.ExactArgs(1),
+		Args:              takes(1, 1),
 		ValidArgsFunction: o.completeRevisions(1, porchv1alpha1.LifecyclePublished),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := o.client()
@@ -250,7 +253,7 @@ func newUpgradeCommand(o *Options) *cobra.Command {
 
 			# To a certain one, which replaces what was changed here
 			kubectl starling package upgrade edge.web.v1 --revision v3 --strategy force-delete-replace`),
-		Args:              cobra.ExactArgs(1),
+		Args:              takes(1, 1),
 		ValidArgsFunction: o.completeRevisions(1, porchv1alpha1.LifecyclePublished),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := o.client()

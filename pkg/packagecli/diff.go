@@ -64,7 +64,7 @@ func newDiffCommand(o *Options) *cobra.Command {
 			# What push would change
 			kubectl starling package diff -f ./web`),
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.MaximumNArgs(1)(cmd, args); err != nil {
+			if err := takes(0, 1)(cmd, args); err != nil {
 				return codedError{err, exitDiffFailed}
 			}
 			return nil
@@ -223,7 +223,7 @@ func (c *comparison) print(w io.Writer, answer *Comparison) error {
 			return printNames(w, answer)
 		}
 	case c.format == "":
-		printDiff(w, answer)
+		printDiff(visible{w}, answer)
 		return nil
 	}
 	if answer.Changes == nil {

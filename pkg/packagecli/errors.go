@@ -45,8 +45,10 @@ func Report(w io.Writer, err error) int {
 	return exitFailed
 }
 
-// message is an error in kubectl's words.
-func message(err error) string {
+// message is an error in kubectl's words, as it may be shown.
+func message(err error) string { return shown(inWords(err)) }
+
+func inWords(err error) string {
 	if err.Error() == "" {
 		return ""
 	}

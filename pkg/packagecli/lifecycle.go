@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/kubectl/pkg/util/templates"
 
+	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/kptpkg/lifecycle"
 )
@@ -30,6 +31,7 @@ type move struct {
 	approval bool
 
 	selector string
+	set      string
 	wait     bool
 	timeout  time.Duration
 }
@@ -41,7 +43,7 @@ func (m *move) command(use, short, long, examples string) *cobra.Command {
 	}
 	slices.Sort(points)
 	cmd := &cobra.Command{
-		Use: use + " (REVISION... | -l SELECTOR)", Short: short, Long: templates.LongDesc(long), Example: templates.Examples(examples),
+		Use: use + " (REVISION... | -l SELECTOR | --set SET)", Short: short, Long: templates.LongDesc(long), Example: templates.Examples(examples),
 		ValidArgsFunction: m.completeRevisions(anyNumber, points...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return m.run(cmd.Context(), points, args)
@@ -49,6 +51,8 @@ func (m *move) command(use, short, long, examples string) *cobra.Command {
 	}
 	m.output = newOutput(cmd, m.done)
 	cmd.Flags().StringVarP(&m.selector, "selector", "l", "", "Label selector, such as team=shop: all revisions it selects that can be "+m.done+".")
+	cmd.Flags().StringVar(&m.set, "set", "", "Name of a PackageVariantSet: all revisions of its variants that can be "+m.done+". With -l, those of them that it selects.")
+	registerFunc(cmd, "set", m.completeNames(configv1alpha2.PackageVariantSets, true))
 	return cmd
 }
 
@@ -60,8 +64,8 @@ func (m *move) withWait(cmd *cobra.Command) *cobra.Command {
 }
 
 func (m *move) run(ctx context.Context, points []porchv1alpha1.PackageRevisionLifecycle, names []string) error {
-	if (len(names) == 0) == (m.selector == "") {
-		return fmt.Errorf("name revisions to be %s, or select them with -l", m.done)
+	if selected := m.selector != "" || m.set != ""; (len(names) == 0) != selected {
+		return fmt.Errorf("name revisions to be %s, or select them with -l or --set", m.done)
 	}
 	client, err := m.client()
 	if err != nil {
@@ -70,15 +74,9 @@ func (m *move) run(ctx context.Context, points []porchv1alpha1.PackageRevisionLi
 	if err := m.output.check(client); err != nil {
 		return err
 	}
-	if m.selector != "" {
-		for _, point := range points {
-			found, err := client.List(ctx, m.selector, "spec.lifecycle="+string(point))
-			if err != nil {
-				return err
-			}
-			for i := range found {
-				names = append(names, found[i].Name)
-			}
+	if len(names) == 0 {
+		if names, err = m.selected(ctx, client, points); err != nil {
+			return err
 		}
 		if len(names) == 0 {
 			fmt.Fprintf(m.ErrOut, "No revisions to be %s found in %s namespace.\n", m.done, client.Namespace)
@@ -86,6 +84,30 @@ func (m *move) run(ctx context.Context, points []porchv1alpha1.PackageRevisionLi
 		}
 	}
 	return m.all(ctx, client, names)
+}
+
+// selected returns the revisions that the flags select and that can be moved.
+func (m *move) selected(ctx context.Context, client *Client, points []porchv1alpha1.PackageRevisionLifecycle) ([]string, error) {
+	var ofSet []string
+	if m.set != "" {
+		var err error
+		if ofSet, err = client.ofSet(ctx, m.set); err != nil {
+			return nil, err
+		}
+	}
+	var names []string
+	for _, point := range points {
+		found, err := client.List(ctx, m.selector, "spec.lifecycle="+string(point))
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			if _, is := slices.BinarySearch(ofSet, found[i].Name); is || m.set == "" {
+				names = append(names, found[i].Name)
+			}
+		}
+	}
+	return names, nil
 }
 
 // all moves several at once. Each is told as soon as it and all before it are done; an error of one stops none of the others.
@@ -191,14 +213,19 @@ func (m *move) fallback() porchv1alpha1.PackageRevisionLifecycle {
 }
 
 func (m *move) awaitGates(ctx context.Context, client *Client, name string) error {
-	waitCtx, cancel := context.WithTimeout(ctx, m.timeout)
-	defer cancel()
 	var unmet []string
-	err := client.Await(waitCtx, name, func(r *porchv1alpha1.PackageRevision) bool {
+	met := func(r *porchv1alpha1.PackageRevision) bool {
 		unmet = lifecycle.Unmet(r.Spec.ReadinessGates, r.Status.Conditions)
 		return len(unmet) == 0
-	})
-	if err != nil && waitCtx.Err() != nil && ctx.Err() == nil {
+	}
+	// What is waited for is known before the wait begins, or one that ends before the first answer could not say.
+	r, err := client.Get(ctx, name)
+	if err != nil || met(r) {
+		return err
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, m.timeout)
+	defer cancel()
+	if err = client.Await(waitCtx, name, met); err != nil && waitCtx.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("after %s, %s", m.timeout, lifecycle.NotReady(unmet))
 	}
 	return err
@@ -226,7 +253,10 @@ func newApproveCommand(o *Options) *cobra.Command {
 
 			# Several at once
 			kubectl starling package approve edge.web.v1 edge.db.v1
-			kubectl starling package approve -l team=shop`))
+			kubectl starling package approve -l team=shop
+
+			# All that is proposed of the variants of a PackageVariantSet
+			kubectl starling package approve --set web`))
 }
 
 func newRejectCommand(o *Options) *cobra.Command {

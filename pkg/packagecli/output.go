@@ -2,6 +2,7 @@ package packagecli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -84,6 +85,10 @@ func (o *output) check(client *Client) error {
 		return nil
 	}
 	_, err := o.flags.ToPrinter()
+	if unknown, ok := errors.AsType[genericclioptions.NoCompatiblePrinterError](err); ok {
+		unknown.AllowedFormats = append(unknown.AllowedFormats, wideOutput) // which the printers of kubectl leave to commands
+		return unknown
+	}
 	return err
 }
 

@@ -1,14 +1,20 @@
 package packagecli
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
@@ -212,6 +218,49 @@ func TestPushIsRendered(t *testing.T) {
 	})
 }
 
+// Who gives too few or too many arguments is told which there are.
+func TestArguments(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		code int
+		text string
+	}{
+		{[]string{"init"}, 1, "0 arguments are given, want: kubectl starling package init PACKAGE --repository REPOSITORY"},
+		{[]string{"clone", "a", "b", "c"}, 1, "3 arguments are given, want: kubectl starling package clone SOURCE PACKAGE --repository REPOSITORY"},
+		{[]string{"pull", "a"}, 1, "See 'kubectl starling package pull --help' for usage."},
+		{[]string{"push"}, 1, "want: kubectl starling package push [REVISION] DIR"},
+		{[]string{"tree"}, 1, "want: kubectl starling package tree REVISION"},
+		{[]string{"copy", "a", "b"}, 1, "want: kubectl starling package copy REVISION"},
+		{[]string{"upgrade"}, 1, "want: kubectl starling package upgrade REVISION"},
+		{[]string{"diff", "a", "b"}, 2, "2 arguments are given"},
+	} {
+		wants(t, newServer(t), tc.code, tc.args, []string{tc.text})
+	}
+}
+
+// The program is a plugin: what its help tells to type is what one types.
+func TestHelpNamesThePlugin(t *testing.T) {
+	var check func(path []string, c *cobra.Command)
+	check = func(path []string, c *cobra.Command) {
+		var out bytes.Buffer
+		root := NewCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
+		root.SetArgs(append(path, "--help"))
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		if strings.Contains(out.String(), "kubectl-starling") {
+			t.Errorf("the help of %s names the program by its file:\n%s", path, &out)
+		}
+		if len(c.Commands()) > 0 && !strings.Contains(out.String(), fmt.Sprintf("Use %q", strings.Join(append([]string{"kubectl starling"}, path...), " ")+" <command> --help")) {
+			t.Errorf("the help of %s does not say how to get more:\n%s", path, &out)
+		}
+		for _, sub := range c.Commands() {
+			check(append(slices.Clone(path), sub.Name()), sub)
+		}
+	}
+	check(nil, NewCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard}))
+}
+
 func TestPullIntoAFolder(t *testing.T) {
 	tests := map[string]struct {
 		prepare func(t *testing.T, s *server, dir string)
@@ -360,7 +409,7 @@ func TestDiff(t *testing.T) {
 		"no upstream":      {[]string{"edge.web.v2", "--against", "upstream"}, 2, "error: edge.web.v1 has no upstream: it was not cloned; name what to compare with by --against\n"},
 		"no revision":      {[]string{"edge.gone.v1"}, 2, "NotFound"},
 		"no argument":      {nil, 2, "error: name either a revision or, with -f, a folder\n"},
-		"two arguments":    {[]string{"edge.web.v1", "edge.web.v2"}, 2, "accepts at most 1 arg"},
+		"two arguments":    {[]string{"edge.web.v1", "edge.web.v2"}, 2, "2 arguments are given, want: kubectl starling package diff (REVISION | -f DIR)"},
 		"an unknown flag":  {[]string{"--unified"}, 2, "unknown flag: --unified"},
 		"an unknown form":  {[]string{"edge.web.v2", "-o", "xml"}, 2, `error: unable to match a printer suitable for the output format "xml", allowed formats are: json,yaml`},
 		"a folder of none": {[]string{"-f", "."}, 2, "error: no package was pulled into .\n"},
@@ -407,7 +456,7 @@ error: propose edge.d.v1: it is Proposed already
 	wants(t, s, 0, []string{"approve", "edge.a.v1", "edge.c.v1", "-o", "wide"}, []string{"NAME        PACKAGE   WORKSPACENAME", "edge.c.v1   c"})
 	wants(t, s, 0, []string{"reject", "edge.d.v1", "-o", "name"}, []string{"packagerevision.porch.kpt.dev/edge.d.v1\n"})
 	wants(t, s, 1, []string{"reject"}, []string{"error: name revisions to be rejected, or select them with -l"})
-	wants(t, s, 1, []string{"propose", "edge.d.v1", "-o", "xml"}, []string{`unable to match a printer suitable for the output format "xml"`})
+	wants(t, s, 1, []string{"propose", "edge.d.v1", "-o", "xml"}, []string{`unable to match a printer suitable for the output format "xml"`, "templatefile,wide,yaml"})
 	if at := s.revisions["edge.d.v1"].Spec.Lifecycle; at != porchv1alpha1.LifecycleDraft {
 		t.Errorf("it is %s after an error in the command line", at)
 	}

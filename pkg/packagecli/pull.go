@@ -30,7 +30,7 @@ func newPullCommand(o *Options) *cobra.Command {
 
 			# Throw away what was edited in the folder
 			kubectl starling package pull edge.web.v1 ./web --force`),
-		Args:              cobra.ExactArgs(2),
+		Args:              takes(2, 2),
 		ValidArgsFunction: o.completeRevisions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := o.client()

@@ -30,7 +30,7 @@ func newPushCommand(o *Options) *cobra.Command {
 
 			# Overwrite what somebody else has pushed in the meantime
 			kubectl starling package push ./web --force`),
-		Args: cobra.RangeArgs(1, 2),
+		Args: takes(1, 2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 1 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -165,7 +165,7 @@ func (c *push) lateConflict(ctx context.Context, client *Client, dir *Dir, was f
 func (c *push) pushed(dir *Dir, before, sent kptpkg.Files, after *porchv1alpha1.PackageRevisionResources) error {
 	rendered := kptpkg.Files(after.Spec.Resources)
 	failed := renderError(after.Name, &after.Status.RenderStatus)
-	printRendering(c.Out, &after.Status.RenderStatus)
+	printRendering(visible{c.Out}, &after.Status.RenderStatus)
 	added, changed, removed := folder.Changes(before, sent)
 	if c.dryRun.mode == dryRunServer {
 		fmt.Fprintf(c.Out, "%s/%s %s: %s\n", revisionKind, after.Name, c.dryRun.said("pushed"), changes(added, changed, removed))

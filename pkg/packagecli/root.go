@@ -1,6 +1,8 @@
 package packagecli
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"time"
 
@@ -59,7 +61,7 @@ func (o *Options) progress(format string, args ...any) *progress {
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	o := NewOptions(streams)
 	root := &cobra.Command{
-		Use:   "kubectl-starling",
+		Use:   program,
 		Short: "Work with what Starling serves",
 		Long: templates.LongDesc(`
 			Work with what Starling serves.
@@ -71,7 +73,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl starling"},
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: plugin},
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -81,8 +83,42 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	templates.UseOptionsTemplates(options)
 	root.AddCommand(NewPackageCommand(o), options)
 	templates.ActsAsRootCommand(root, []string{"options"})
+	nameThePlugin(root)
 	o.completeConfig(root)
 	return root
+}
+
+const (
+	// program is the name of our file, by which kubectl finds it.
+	program = "kubectl-starling"
+	// plugin is what one types.
+	plugin = "kubectl starling"
+)
+
+// nameThePlugin has the usage of all commands say what one types: kubectl's templates name the file in one place.
+func nameThePlugin(root *cobra.Command) {
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		var text bytes.Buffer
+		out := c.OutOrStderr()
+		c.SetOut(&text)
+		defer c.SetOut(out)
+		if err := usage(c); err != nil {
+			return err
+		}
+		_, err := out.Write(bytes.ReplaceAll(text.Bytes(), []byte(`"`+program+" "), []byte(`"`+plugin+" ")))
+		return err
+	})
+}
+
+// takes checks how many arguments there are. The error says which those are.
+func takes(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) >= least && len(args) <= most {
+			return nil
+		}
+		return fmt.Errorf("%d arguments are given, want: %s\nSee '%s --help' for usage.", len(args), cmd.UseLine(), cmd.CommandPath()) //nolint:revive,staticcheck // as kubectl ends it
+	}
 }
 
 // NewPackageCommand returns `package` with all that can be done to packages.
@@ -112,7 +148,7 @@ func NewPackageCommand(o *Options) *cobra.Command {
 	}
 	cmd.AddCommand(
 		newInitCommand(o), newCloneCommand(o), newCopyCommand(o), newUpgradeCommand(o),
-		newPullCommand(o), newPushCommand(o), newDiffCommand(o), newTreeCommand(o),
+		newPullCommand(o), newPushCommand(o), newDiffCommand(o), newTreeCommand(o), newVariantsCommand(o),
 		newProposeCommand(o), newApproveCommand(o), newRejectCommand(o), newProposeDeleteCommand(o),
 	)
 	return cmd

@@ -22,7 +22,7 @@ func newTreeCommand(o *Options) *cobra.Command {
 		Example: templates.Examples(`
 			kubectl starling package tree edge.web.v1
 			kubectl starling package tree edge.web.v1 -o yaml`),
-		Args:              cobra.ExactArgs(1),
+		Args:              takes(1, 1),
 		ValidArgsFunction: o.completeRevisions(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if format != "" && format != "json" && format != "yaml" {
@@ -56,7 +56,7 @@ func (o *Options) tree(ctx context.Context, client *Client, name, format string)
 	if format != "" {
 		return o.structured(root, format)
 	}
-	root.Draw(o.Out, fmt.Sprintf("package %s (%s, %s)", root.Name, name, revision.Spec.Lifecycle))
+	root.Draw(visible{o.Out}, fmt.Sprintf("package %s (%s, %s)", root.Name, name, revision.Spec.Lifecycle))
 	return nil
 }
 
