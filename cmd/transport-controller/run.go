@@ -9,13 +9,16 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/content"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/dynwatch"
@@ -84,6 +87,14 @@ func newController(o *options, wds *clusters.Space) (*transport.Controller, erro
 	if err != nil {
 		return nil, fmt.Errorf("build dynamic client: %w", err)
 	}
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(wds.Config)
+	if err != nil {
+		return nil, fmt.Errorf("build discovery client: %w", err)
+	}
+	files, err := content.New(wds.Config, clock.RealClock{})
+	if err != nil {
+		return nil, err
+	}
 	writer, err := write.New(wds.Config, o.wdsName, ocm.FieldManager)
 	if err != nil {
 		return nil, err
@@ -109,6 +120,7 @@ func newController(o *options, wds *clusters.Space) (*transport.Controller, erro
 		CustomTransforms: customTransforms,
 		Metadata:         dynwatch.MetadataInformer(metadataClient),
 		Objects:          objects,
+		Packages:         transport.PackagesOf(objects, files, transport.NewKinds(discoveryClient, clock.RealClock{})),
 		WDS:              writer,
 		Spaces:           spaces,
 		Pipeline:         transform.Standard(),

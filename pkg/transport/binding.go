@@ -43,6 +43,12 @@ type placement struct {
 	// objects is what desired was made of, by identity: to find out whether anything changed.
 	objects   map[objref.Ref]plan.Object
 	resources map[schema.GroupResource]dynwatch.Resource
+	// source is where the content comes from; see sourceOf.
+	source string
+	// kinds are the resources of all objects, also of those that are not watched.
+	kinds map[schema.GroupResource]struct{}
+	// provisional: it is not known what packages hold, nor all that was delivered of them; nothing is to be written.
+	provisional bool
 	// templates are those of the objects that have some.
 	templates map[objref.Ref]*customize.Template
 	// decided is when this was published.
@@ -121,7 +127,7 @@ func (p *placement) content() *plan.Desired {
 
 // sameContent tells whether the mailboxes should hold the same for both.
 func (p *placement) sameContent(other *placement) bool {
-	return p != nil && p.uid == other.uid && p.desired != nil && p.hold.Equal(other.hold) && maps.Equal(p.destinations, other.destinations) &&
+	return p != nil && p.uid == other.uid && p.desired != nil && p.provisional == other.provisional && p.hold.Equal(other.hold) && maps.Equal(p.destinations, other.destinations) &&
 		maps.EqualFunc(p.objects, other.objects, func(a, b plan.Object) bool {
 			return a.Known == b.Known && a.Hash == b.Hash && a.Options == b.Options
 		})
@@ -148,6 +154,8 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 		destinations: make(map[string]struct{}, len(binding.Spec.Destinations)),
 		objects:      make(map[objref.Ref]plan.Object, len(entries)),
 		resources:    map[schema.GroupResource]dynwatch.Resource{},
+		source:       sourceOf(binding),
+		kinds:        map[schema.GroupResource]struct{}{},
 		templates:    map[objref.Ref]*customize.Template{},
 	}
 	for _, d := range binding.Spec.Destinations {
@@ -156,6 +164,7 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 	for _, e := range entries {
 		gr := e.ref.GroupResource()
 		p.resources[gr] = dynwatch.Resource{GroupVersionResource: gr.WithVersion(e.version), Namespaced: e.namespaced}
+		p.kinds[gr] = struct{}{}
 	}
 	versions := c.watchResources(p)
 	// Listed before it is read: a change during the read must find the Binding.
@@ -164,6 +173,11 @@ func (c *Controller) gather(ctx context.Context, binding *controlv1alpha1.Bindin
 	by, problems := c.instructions(p)
 	p.problems = problems
 	findings := c.findAll(ctx, entries, c.asked(entries), versions, by)
+	more, found, again := c.unpack(ctx, binding, p, entries)
+	if len(more) > 0 {
+		entries, findings = slices.Concat(entries, more), slices.Concat(findings, found)
+		c.list(binding.Name, more)
+	}
 	objects := make([]plan.Object, len(entries))
 	for i, e := range entries {
 		f := &findings[i]
@@ -380,6 +394,9 @@ func (c *Controller) publish(name string, p *placement) {
 		c.enqueueBinding(other)
 	}
 	c.objects.forget(unlisted)
+	if p.source == "" {
+		c.packages.use(name, nil)
+	}
 	c.noteUse(name, p)
 }
 
@@ -390,7 +407,7 @@ func (c *Controller) remove(ctx context.Context, binding *controlv1alpha1.Bindin
 	if before == nil || !before.deleting || before.uid != binding.UID || before.generation != binding.Generation ||
 		before.texts != textsOf(binding) {
 		p = &placement{
-			name: binding.Name, uid: binding.UID, generation: binding.Generation, deleting: true, orders: ordersOf(binding),
+			name: binding.Name, uid: binding.UID, generation: binding.Generation, deleting: true, source: sourceOf(binding), orders: ordersOf(binding),
 			decided: c.clock.Now(),
 		}
 		c.publish(binding.Name, p)

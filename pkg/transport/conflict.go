@@ -43,7 +43,10 @@ func leavingTexts(leaving []plan.HandOver) (texts, failures []string) {
 // party names whose a stake is.
 func party(s *plan.Stake) string {
 	text := "this WDS"
-	if !s.Ours() {
+	switch {
+	case s.WDS == (plan.WDS{}) && s.Source != "":
+		text = s.Source + " of this WDS"
+	case !s.Ours():
 		name := s.WDS.Name
 		if name == "" {
 			name = string(s.WDS.UID)

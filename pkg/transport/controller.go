@@ -39,6 +39,8 @@ type Config struct {
 	Metadata func(dynwatch.Resource) cache.SharedIndexInformer
 	// Objects reads objects of the WDS.
 	Objects dynamic.Interface
+	// Packages reads packages of the WDS; nil: none are delivered.
+	Packages Packages
 	// WDS writes to the WDS: finalizers and status of Bindings, status of CustomTransforms.
 	WDS *write.Writer
 	// Spaces are the inventory and transport spaces.
@@ -82,6 +84,7 @@ type Controller struct {
 	wanted     *dynwatch.Wanted
 	watch      *dynwatch.Set
 	objects    *objects
+	packages   *packages
 	templates  *templates
 	spaces     []*space
 	transforms *customTransforms
@@ -98,12 +101,13 @@ type Controller struct {
 	listed     map[objref.Ref]map[string]bool     // the Bindings that list an object, and whether each asks for its status
 	listings   map[string]map[objref.Ref]struct{} // the objects that a Binding lists: those of its placement, and those that are read for the next one
 	shared     map[objref.Ref]struct{}            // the objects that several Bindings list
-	needs      *needs                             // the resources that Bindings list objects of
-	changed    map[string]time.Time               // when the change was seen that a Binding is in its queue for
-	outcomes   map[string]map[string]outcome      // what came of deliveries, by Binding and mailbox
-	published  map[string]publication             // what was last written to the status of Bindings
-	unsettled  map[string]time.Time               // since when Bindings have a status that is held back
-	missing    map[string]missing                 // since when reports are missing, by Binding
+	sources    sources
+	needs      *needs                        // the resources that Bindings list objects of
+	changed    map[string]time.Time          // when the change was seen that a Binding is in its queue for
+	outcomes   map[string]map[string]outcome // what came of deliveries, by Binding and mailbox
+	published  map[string]publication        // what was last written to the status of Bindings
+	unsettled  map[string]time.Time          // since when Bindings have a status that is held back
+	missing    map[string]missing            // since when reports are missing, by Binding
 
 	orphans orphans
 }
@@ -127,6 +131,7 @@ func New(config Config) (*Controller, error) {
 		listed:     map[objref.Ref]map[string]bool{},
 		listings:   map[string]map[objref.Ref]struct{}{},
 		shared:     map[objref.Ref]struct{}{},
+		sources:    sources{by: map[types.UID]string{}},
 		needs:      newNeeds(),
 		changed:    map[string]time.Time{},
 		outcomes:   map[string]map[string]outcome{},
@@ -144,6 +149,7 @@ func New(config Config) (*Controller, error) {
 	}
 	c.watch = watch
 	c.objects = newObjects(config.Objects, watch, config.Pipeline)
+	c.packages = newPackages(config.Packages, config.Pipeline)
 	for _, s := range config.Spaces {
 		c.spaces = append(c.spaces, newSpace(c, s))
 	}
@@ -294,6 +300,7 @@ func (c *Controller) onBinding(before, after any) {
 	old, okOld := before.(*controlv1alpha1.Binding)
 	current, ok := after.(*controlv1alpha1.Binding)
 	c.notice(old, current)
+	c.noteSource(old, current)
 	switch {
 	case !ok:
 		c.enqueueBinding(old.Name)

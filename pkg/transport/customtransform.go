@@ -176,14 +176,29 @@ func (c *Controller) instructions(p *placement) (by map[schema.GroupResource]*cu
 			c.enqueueBinding(binding)
 		}
 		if len(instructions.Unknown) > 0 {
-			problems = append(problems, clip(fmt.Sprintf("%s: nothing is delivered, and what was delivered stays, until these CustomTransforms have no errors: %s",
-				gr, strings.Join(instructions.Unknown, ", "))))
+			problems = append(problems, unknownTransforms(gr, instructions))
 		}
 	}
 	return by, problems
 }
 
+func unknownTransforms(gr schema.GroupResource, instructions *customtransform.Instructions) string {
+	return clip(fmt.Sprintf("%s: nothing is delivered, and what was delivered stays, until these CustomTransforms have no errors: %s",
+		gr, strings.Join(instructions.Unknown, ", ")))
+}
+
+// instructionsFor returns what gives the instructions for a resource to a Binding.
+func (c *Controller) instructionsFor(binding string) instructing {
+	return func(gr schema.GroupResource) *customtransform.Instructions {
+		instructions, again := c.transforms.Changes(binding, gr)
+		for _, name := range again {
+			c.enqueueBinding(name)
+		}
+		return instructions
+	}
+}
+
 // noteUse tells the cache which resources a placement needs; none if it is gone or going.
 func (c *Controller) noteUse(binding string, p *placement) {
-	c.transforms.SetBindingGroupResources(binding, slices.Collect(maps.Keys(p.resources)))
+	c.transforms.SetBindingGroupResources(binding, slices.Collect(maps.Keys(p.kinds)))
 }

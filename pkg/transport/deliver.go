@@ -115,6 +115,9 @@ func (s *space) OnWork(before, after *plan.Work) {
 	if after != nil && after.Foreign != (plan.WDS{}) {
 		after = nil
 	}
+	if before != nil || after != nil {
+		s.onRivals(before, after)
+	}
 	wrappedObjects.Add(step(before != nil, after != nil))
 	if after != nil {
 		s.creations.told(after)
@@ -179,7 +182,7 @@ func (s *space) OnSynced() {
 	for _, p := range placements {
 		s.deliverEverywhere(p)
 		s.status.Add(p.name)
-		if p.deleting {
+		if p.deleting || p.provisional {
 			s.bindings.Add(p.name)
 		}
 	}
@@ -190,6 +193,10 @@ func (s *space) deliver(ctx context.Context, key Key) (result, error) {
 	p := s.placementOf(key.Binding)
 	if p == nil {
 		return result{}, nil // not known: nothing is to be done
+	}
+	if p.provisional {
+		s.status.Add(key.Binding)
+		return result{}, nil // it is gathered again when all is known that was delivered of it
 	}
 	works := s.store.of(p.uid, key.Mailbox)
 	if s.expected.unmet(key, works, s.clock.Now()) {

@@ -78,6 +78,8 @@ func (s *store) contested(p *placement, mailbox string, works []*plan.Work) map[
 
 // site returns what a Binding is planned on at one destination.
 //
+// Stakes are those of other WDSes and of rivals; where there are some, those of others of our own source count with ours.
+//
 // A cluster that is not let in reports nothing, so nothing can be handed over there, and nothing is delivered: no stake counts.
 func (s *space) site(p *placement, mailbox string, works []*plan.Work) *plan.Site {
 	site := &plan.Site{Mailbox: mailbox, Prefix: string(p.uid), Works: works, Hold: p.hold}
@@ -85,20 +87,21 @@ func (s *space) site(p *placement, mailbox string, works []*plan.Work) *plan.Sit
 		return site
 	}
 	site.Awaited, site.Copies = s.handOver(p, mailbox, works)
+	site.Stakes = s.rivals(p, mailbox, works)
 	for ref, foreign := range s.store.contested(p, mailbox, works) {
-		stakes := stakesIn(ref, foreign)
-		if len(stakes) == 0 {
-			continue
+		if stakes := stakesIn(ref, foreign); len(stakes) > 0 {
+			if site.Stakes == nil {
+				site.Stakes = map[objref.Ref][]plan.Stake{}
+			}
+			site.Stakes[ref] = append(site.Stakes[ref], stakes...)
 		}
+	}
+	for ref := range site.Stakes {
 		for _, name := range s.listing(ref) {
-			if other := s.placementOf(name); other != nil && name != p.name {
-				stakes = append(stakes, stakesIn(ref, s.store.of(other.uid, mailbox))...)
+			if other := s.placementOf(name); other != nil && name != p.name && other.source == p.source {
+				site.Stakes[ref] = append(site.Stakes[ref], stakesIn(ref, s.store.of(other.uid, mailbox))...)
 			}
 		}
-		if site.Stakes == nil {
-			site.Stakes = map[objref.Ref][]plan.Stake{}
-		}
-		site.Stakes[ref] = stakes
 	}
 	return site
 }

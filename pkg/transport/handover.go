@@ -48,12 +48,22 @@ func (s *space) handOver(p *placement, mailbox string, works []*plan.Work) (awai
 			if holds {
 				copies[ref] = plan.Copy{Work: h.work, Hash: h.item.Hash}
 			}
-			if first, ok := awaited[ref]; (!ok || name < first) && !(holds && h.item.State != plan.Pending) && s.isToDeliver(name, ref, mailbox) {
+			came := holds && h.item.State != plan.Pending
+			if s.sourceNamed(name) != p.source {
+				came = s.stands(name, ref, mailbox) // with a stake, it is handed over to
+			}
+			if first, ok := awaited[ref]; (!ok || name < first) && !came && s.isToDeliver(name, ref, mailbox) {
 				awaited[ref] = name
 			}
 		}
 	}
 	return awaited, copies
+}
+
+// stands tells whether a Binding has a stake in an object: a delivery, or a claim. It is called with the lock held.
+func (s *space) stands(name string, ref objref.Ref, mailbox string) bool {
+	p := s.placements[name]
+	return p != nil && len(stakesIn(ref, s.store.of(p.uid, mailbox))) > 0
 }
 
 // carried is an object in a work.
@@ -100,8 +110,9 @@ func (c *Controller) coming(except string, leaving []objref.Ref, mailbox string)
 			continue
 		}
 		refs := corebinding.Refs(&binding.Spec)
+		packages := len(binding.Spec.Workload.Packages) > 0 // of which nobody knows what they hold before they are gathered
 		for _, ref := range leaving {
-			if _, lists := refs[ref]; lists {
+			if _, lists := refs[ref]; lists || packages {
 				found[ref] = binding.Name
 			}
 		}

@@ -78,8 +78,13 @@ func (r *reports) of(mailbox string, ref objref.Ref) (health.Verdict, bool) {
 
 // OnReport implements Handler.
 func (s *space) OnReport(mailbox string, ref objref.Ref, verdict *health.Verdict) {
-	if s.reports.set(mailbox, ref, verdict) {
-		for _, name := range s.listing(ref) {
+	if !s.reports.set(mailbox, ref, verdict) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.listed[ref] {
+		if s.concerned(name, mailbox) {
 			s.status.Add(name)
 		}
 	}

@@ -29,6 +29,13 @@ var (
 		Help:           "Objects of the WDS that were read because their version changed.",
 		StabilityLevel: metrics.ALPHA,
 	})
+	packageReads = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace:      "starling",
+		Subsystem:      "transport",
+		Name:           "package_reads_total",
+		Help:           "Contents of packages that were read, each for all Bindings that list it.",
+		StabilityLevel: metrics.ALPHA,
+	})
 	orphanedBindings = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace:      "starling",
 		Subsystem:      "transport",
@@ -63,7 +70,7 @@ func kubestellarHistogram(name, help string) *metrics.Histogram {
 }
 
 func init() {
-	legacyregistry.MustRegister(packagingSeconds, deliverySeconds, objectReads, orphanedBindings)
+	legacyregistry.MustRegister(packagingSeconds, deliverySeconds, objectReads, packageReads, orphanedBindings)
 	legacyregistry.MustRegister(wecs, bindingsCount, transforms, wrappedObjects, bindingWhats, bindingWheres, bindingAreas)
 }
 

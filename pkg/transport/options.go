@@ -55,12 +55,12 @@ func settleOptions(objects []plan.Object, entries []entry, findings []finding, o
 	}
 }
 
-// overlay merges into what a Binding asks of a destination the options that other Bindings want for the same objects there.
+// overlay merges into what a Binding asks of a destination the options that other Bindings of its source want for the same objects there.
 func (s *space) overlay(desired *plan.Desired, p *placement, mailbox string) *plan.Desired {
 	merged := map[objref.Ref]plan.Options{}
 	merge := func(ref objref.Ref) {
 		for name := range s.listed[ref] {
-			if name != p.name {
+			if name != p.name && s.sourceNamed(name) == p.source {
 				merged[ref] = options.Merge(merged[ref], s.wantedBy(name, ref, mailbox))
 			}
 		}

@@ -19,6 +19,7 @@ type store struct {
 	mu           sync.RWMutex
 	synced       bool
 	works        map[types.UID]map[string]mailbox // ours
+	at           map[string]map[types.UID]int     // how many works of each Binding are in a mailbox
 	foreign      map[string]*others               // those of other WDSes, by mailbox
 	destinations map[string]Destination
 }
@@ -27,7 +28,7 @@ type store struct {
 type mailbox map[string]*plan.Work
 
 func newStore() *store {
-	return &store{works: map[types.UID]map[string]mailbox{}, foreign: map[string]*others{}, destinations: map[string]Destination{}}
+	return &store{works: map[types.UID]map[string]mailbox{}, at: map[string]map[types.UID]int{}, foreign: map[string]*others{}, destinations: map[string]Destination{}}
 }
 
 func (s *store) setSynced() {
@@ -50,6 +51,9 @@ func (s *store) setWork(before, after *plan.Work) {
 		s.setForeign(before.Mailbox, before.Name, nil)
 	} else if before != nil {
 		mailboxes := s.works[before.BindingUID]
+		if _, there := mailboxes[before.Mailbox][before.Name]; there {
+			s.count(before.Mailbox, before.BindingUID, -1)
+		}
 		delete(mailboxes[before.Mailbox], before.Name)
 		if len(mailboxes[before.Mailbox]) == 0 {
 			delete(mailboxes, before.Mailbox)
@@ -73,7 +77,30 @@ func (s *store) setWork(before, after *plan.Work) {
 	if mailboxes[after.Mailbox] == nil {
 		mailboxes[after.Mailbox] = mailbox{}
 	}
+	if _, there := mailboxes[after.Mailbox][after.Name]; !there {
+		s.count(after.Mailbox, after.BindingUID, 1)
+	}
 	mailboxes[after.Mailbox][after.Name] = after
+}
+
+// count counts the works of a Binding in a mailbox. The lock is held.
+func (s *store) count(mailbox string, binding types.UID, change int) {
+	if s.at[mailbox] == nil {
+		s.at[mailbox] = map[types.UID]int{}
+	}
+	if s.at[mailbox][binding] += change; s.at[mailbox][binding] == 0 {
+		delete(s.at[mailbox], binding)
+	}
+	if len(s.at[mailbox]) == 0 {
+		delete(s.at, mailbox)
+	}
+}
+
+// bindingsAt returns the UIDs of the Bindings that have works in a mailbox, in no order.
+func (s *store) bindingsAt(mailbox string) []types.UID {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.at[mailbox]))
 }
 
 // setDestination returns what the destination was before, nil if it was not known.
