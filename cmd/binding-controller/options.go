@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
@@ -31,6 +34,11 @@ type options struct {
 	bindingSize int
 	concurrency int
 	fileRoots   []string
+	targetKinds []string
+	// injectedKinds are kinds without namespaces whose objects PackageVariants may inject.
+	injectedKinds []string
+	// repositoryNamespaces are those in which clusters have Repositories.
+	repositoryNamespaces []string
 }
 
 func newOptions() *options {
@@ -42,6 +50,8 @@ func newOptions() *options {
 		controllers: allControllers,
 		bindingSize: corebinding.DefaultMaxSize,
 		concurrency: 4,
+
+		repositoryNamespaces: []string{metav1.NamespaceDefault},
 	}
 }
 
@@ -75,6 +85,15 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.fileRoots, "file-repositories", o.fileRoots,
 		"Directories of this machine below which Repositories may lead with file:// URLs. None: such URLs are refused, since whoever may create a "+
 			"Repository would read with the rights of this program.")
+	flags.StringSliceVar(&o.targetKinds, "target-kinds", o.targetKinds,
+		"Kinds without namespaces, as Kind.group, from which PackageVariantSets may select beside ManagedClusters; Secret allows Secrets, in the "+
+			"namespace of the set. Whoever may write a PackageVariantSet, in whatever namespace, sees names, labels and annotations of these objects.")
+	flags.StringSliceVar(&o.injectedKinds, "injected-kinds", o.injectedKinds,
+		"Kinds without namespaces, as Kind.group, whose objects PackageVariants may inject. None: only objects in the namespace of the "+
+			"PackageVariant are read, since whoever may write one can read what it injects. Secrets never are.")
+	flags.StringSliceVar(&o.repositoryNamespaces, "cluster-repository-namespaces", o.repositoryNamespaces,
+		"Namespaces in each of which every accepted cluster has a deployment Repository of its name. Whoever may publish packages there writes to "+
+			"the clusters.")
 	flags.StringSliceVar(&o.apiGroups, "api-groups", o.apiGroups,
 		"API groups whose objects may be workload; an empty element is the core group. None: all. "+
 			"CustomResourceDefinitions always may. Objects of other groups leave the clusters.")
@@ -102,8 +121,26 @@ func (o *options) validate() error {
 	if o.bindingSize < least || o.bindingSize > most {
 		return fmt.Errorf("--max-binding-size must be from %d to %d, is %d", least, most, o.bindingSize)
 	}
+	if len(o.repositoryNamespaces) == 0 {
+		return errors.New("--cluster-repository-namespaces must name at least one namespace")
+	}
+	for _, namespace := range o.repositoryNamespaces {
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return fmt.Errorf("--cluster-repository-namespaces: %q: %s", namespace, problems[0])
+		}
+	}
 	if len(o.controllers) == 0 {
 		return fmt.Errorf("--controllers must name at least one of %s", strings.Join(allControllers, ", "))
+	}
+	for _, kind := range o.targetKinds {
+		if schema.ParseGroupKind(kind).Kind == "" {
+			return fmt.Errorf("--target-kinds: %q must be a kind and its group, such as StorageClass.storage.k8s.io", kind)
+		}
+	}
+	for _, kind := range o.injectedKinds {
+		if schema.ParseGroupKind(kind).Kind == "" {
+			return fmt.Errorf("--injected-kinds: %q must be a kind and its group, such as StorageClass.storage.k8s.io", kind)
+		}
 	}
 	for _, name := range o.controllers {
 		if !slices.Contains(allControllers, name) {

@@ -26,6 +26,8 @@ func TestOptions(t *testing.T) {
 		"Unknown":         {args: []string{its, "--controllers=binding,x"}, wantErr: `there is no "x"; there are binding, status, packages`},
 		"None":            {args: []string{its, "--controllers="}, wantErr: "at least one of binding, status, packages"},
 		"CoreGroup":       {args: []string{its, "--api-groups=apps,,batch"}, wantAPIs: []string{"apps", "", "batch"}},
+		"NoNamespace":     {args: []string{its, "--cluster-repository-namespaces="}, wantErr: "--cluster-repository-namespaces"},
+		"BadNamespace":    {args: []string{its, "--cluster-repository-namespaces=a,B"}, wantErr: "--cluster-repository-namespaces: \"B\""},
 		"NoWorkers":       {args: []string{its, "--concurrency=0"}, wantErr: "--concurrency"},
 		"NoName":          {args: []string{its, "--wds-name="}, wantErr: "--wds-name"},
 		"NoRequests":      {args: []string{its, "--wds-qps=0"}, wantErr: "--wds-qps"},

@@ -1,16 +1,10 @@
 package binding
 
 import (
-	"context"
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	eventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
@@ -88,25 +82,4 @@ func (c *Controller) tellEvents(policy *controlv1alpha1.BindingPolicy, after []m
 	for _, e := range eventsOf(policy.Status.Conditions, after) {
 		c.config.Events.Eventf(policy, nil, e.kind, e.reason, "Sync", "%s", e.note)
 	}
-}
-
-// newRecorder returns a Recorder that writes to the WDS while run runs.
-func newRecorder(config *rest.Config) (recorder Recorder, run func(context.Context) error, err error) {
-	client, err := eventsv1.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("build client for events: %w", err)
-	}
-	scheme := runtime.NewScheme()
-	if err := controlv1alpha1.AddToScheme(scheme); err != nil {
-		return nil, nil, err
-	}
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client})
-	return broadcaster.NewRecorder(scheme, "starling-binding-controller"), func(ctx context.Context) error {
-		defer broadcaster.Shutdown()
-		if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-			return fmt.Errorf("record events: %w", err)
-		}
-		<-ctx.Done()
-		return nil
-	}, nil
 }

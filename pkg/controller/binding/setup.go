@@ -87,7 +87,7 @@ func Setup(config SetupConfig) (*Running, error) {
 		return nil, err
 	}
 
-	recorder, record, err := newRecorder(config.WDS)
+	recorder, record, err := client.NewRecorder(config.WDS, "starling-binding-controller", controlv1alpha1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
