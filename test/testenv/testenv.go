@@ -301,6 +301,23 @@ func (f *Fleet) Kill(t testing.TB, name string) {
 	}
 }
 
+// KillAll sends SIGKILL to all components at once and returns what they were: some end by themselves soon after others are gone.
+func (f *Fleet) KillAll(t testing.TB) []space.ComponentStatus {
+	t.Helper()
+	all := f.Components(t)
+	for _, c := range all {
+		if c.PID == 0 {
+			t.Fatalf("%s has no process: %s", c.Name, c.State)
+		}
+	}
+	for _, c := range all {
+		if err := syscall.Kill(c.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatalf("kill %s: %v", c.Name, err)
+		}
+	}
+	return all
+}
+
 // Pause makes a component hang, as if it could not be reached, until resume or the end of the test.
 func (f *Fleet) Pause(t testing.TB, name string) (resume func()) {
 	t.Helper()

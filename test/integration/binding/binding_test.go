@@ -212,7 +212,8 @@ func TestVersionsFollowEdits(t *testing.T) {
 	e.eventuallyBound(policy, "deployments web")
 	before := e.getBinding(policy)
 	const edits = 40
-	for i := range edits { // in two seconds
+	begin := time.Now()
+	for i := range edits { // in two seconds, or as long as the machine takes
 		e.patch(deployments, e.name, "web", fmt.Sprintf(`{"spec":{"replicas":%d}}`, i+2))
 		<-time.After(50 * time.Millisecond)
 	}
@@ -224,8 +225,9 @@ func TestVersionsFollowEdits(t *testing.T) {
 		got := e.getBinding(policy).Spec.Workload.NamespaceScope[0].ResourceVersion
 		return got == web.GetResourceVersion(), fmt.Sprintf("version %s, want %s", got, web.GetResourceVersion())
 	})
-	if written := e.getBinding(policy).Generation - before.Generation; written < 2 || written > 6 {
-		t.Errorf("%d edits in 2 s wrote the Binding %d times", edits, written)
+	took := time.Since(begin)
+	if written := e.getBinding(policy).Generation - before.Generation; written < 2 || written > 4+int64(took/time.Second) {
+		t.Errorf("%d edits in %s wrote the Binding %d times", edits, took, written)
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +38,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
 
-const patience = 30 * time.Second
+// patience is far more than anything takes that is waited for, on any machine.
+const patience = 2 * time.Minute
 
 var (
 	policies    = controlv1alpha1.BindingPolicies
@@ -86,7 +85,7 @@ func newEnvironment(t *testing.T) *environment {
 	installed.Do(func() {
 		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindingpolicies.yaml", policies)
 		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindings.yaml", bindings)
-		e.install("its1", e.its, managedClusterCRD(t), managed)
+		e.install("its1", e.its, testenv.ManagedClusterCRD(t), managed)
 		for _, space := range []string{"wds", "its"} {
 			fleet.Kubectl(t, space+"1", "create", "namespace", "starling-system")
 			fleet.Kubectl(t, space+"1", "apply", "-f", "../../../config/rbac/"+space)
@@ -94,15 +93,6 @@ func newEnvironment(t *testing.T) *environment {
 	})
 	e.create(namespaces, object("", e.name, nil))
 	return e
-}
-
-func managedClusterCRD(t *testing.T) string {
-	t.Helper()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "open-cluster-management.io/api").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(strings.TrimSpace(string(dir)), "cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml")
 }
 
 // install installs the CRD of the file and waits until its resource is served.

@@ -17,7 +17,7 @@ import (
 // order of the inventories; the other is told so, and takes over when the first one leaves.
 func TestSameNameInTwoInventories(t *testing.T) {
 	e := newEnvironment(t)
-	e.install("wds1", e.wds, managedClusterCRD(t), managed) // the other inventory is in the WDS: any API server can hold one
+	e.install("wds1", e.wds, testenv.ManagedClusterCRD(t), managed) // the other inventory is in the WDS: any API server can hold one
 	labelled := func(inventory string) map[string]string {
 		return map[string]string{"test": e.name, "inventory": inventory}
 	}

@@ -73,14 +73,11 @@ func TestLife(t *testing.T) {
 
 	t.Run("RestartWritesNothing", func(t *testing.T) {
 		e := e.in(t)
-		quietly()
+		c.idle(t)
 		c.stop()
 		c = e.start()
 		e.becomesReady(c)
-		quietly()
-		if written := c.written(""); len(written) > 0 {
-			t.Errorf("the restart wrote %q", written)
-		}
+		c.nothing(t, "", 0)
 		c.stop()
 	})
 	c = e.start()
@@ -238,13 +235,10 @@ func TestHealing(t *testing.T) {
 	})
 	t.Run("ForeignLabelsStay", func(t *testing.T) {
 		e := e.in(t)
-		quietly()
+		c.idle(t)
 		before := len(c.written(cs.Name))
 		e.patch(combineds, cs.Namespace, cs.Name, `{"metadata":{"labels":{"mine":"x"},"annotations":{"mine":"y"}}}`)
-		quietly()
-		if after := len(c.written(cs.Name)); after != before {
-			t.Errorf("wrote %q", c.written(cs.Name)[before:])
-		}
+		c.nothing(t, cs.Name, before)
 		e.report(ref, 1, `{"x": 2}`)
 		now := e.shows(object, policy, "all: c, s, known\nc01, {\"x\":2}, true")
 		if now.Labels["mine"] != "x" || now.Annotations["mine"] != "y" {
@@ -349,7 +343,7 @@ func TestObjects(t *testing.T) {
 	e.shows(secret, policy, "obj: missing, holds, number\n#0, [\"apiVersion\",\"kind\",\"type\"], 1\n#0, [\"apiVersion\",\"kind\",\"type\"], 2")
 
 	path := "/apis/apps/v1/namespaces/" + e.name + "/deployments/o"
-	quietly()
+	c.idle(t)
 	reads, before := c.readOf(path), evaluations(t)
 	e.patch(deploys, e.name, "o", `{"status":{"observedGeneration":1}}`, "status")
 	e.report(ref, 2, `{"ready": 3}`)
@@ -380,7 +374,7 @@ func TestWhatIsNotKnownClearsNothing(t *testing.T) {
 	e.report(ref, 1, `{"x": 1}`)
 	const want = "all: c, s, known\nc01, {\"x\":1}, true\nc02, -, false"
 	cs := e.shows(object, policy, want)
-	quietly()
+	c.idle(t)
 	c.stop()
 
 	deaf := binding.Inventory{Name: "its1", Connect: func(ctx context.Context) (*binding.Connection, error) {
@@ -391,12 +385,9 @@ func TestWhatIsNotKnownClearsNothing(t *testing.T) {
 	testenv.Eventually(t, patience, func() (bool, string) {
 		return !strings.Contains(fmt.Sprint(c.ready()), "BindingPolicies"), fmt.Sprint(c.ready())
 	})
-	quietly()
+	c.nothing(t, "combinedstatuses", 0)
 	e.patch(collectors, "", all, `{"metadata":{"labels":{"touched":"yes"}}}`)
-	quietly()
-	if written := c.written("combinedstatuses"); len(written) > 0 {
-		t.Errorf("wrote %q", written)
-	}
+	c.nothing(t, "combinedstatuses", 0)
 	if now := e.of(object, policy); now == nil || now.ResourceVersion != cs.ResourceVersion {
 		t.Errorf("it is %s now", e.print(now))
 	}
@@ -420,14 +411,14 @@ func TestOneReportCostsItsRows(t *testing.T) {
 		e.report(ref, i, `{"n": 1}`)
 	}
 	cs := e.shows(object, policy, "sum: sum, n\n#30, #30\ntwo: c")
-	quietly()
+	c.idle(t)
 	before, writes := evaluations(t), len(c.written(cs.Name))
 	e.report(ref, 7, `{"n": 5}`)
 	e.shows(object, policy, "sum: sum, n\n#34, #30\ntwo: c\nc07")
 	if rows, written := evaluations(t)-before, len(c.written(cs.Name))-writes; rows != 2 || written != 1 {
 		t.Errorf("one report costs %d evaluations and %d writes", rows, written)
 	}
-	quietly()
+	c.idle(t)
 	writes = len(c.written(cs.Name))
 	start := time.Now()
 	for i := range 60 {

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,7 +41,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
 
-const patience = 30 * time.Second
+// patience is far more than anything takes that is waited for, on any machine.
+const patience = 2 * time.Minute
 
 var (
 	policies   = controlv1alpha1.BindingPolicies
@@ -60,6 +59,7 @@ var (
 	kinds = map[schema.GroupVersionResource]string{
 		policies: "BindingPolicy", collectors: "StatusCollector", works: "WorkStatus", managed: "ManagedCluster", namespaces: "Namespace",
 		configMaps: "ConfigMap", secrets: "Secret", roles: "ClusterRole", combineds: "CombinedStatus", deploys: "Deployment",
+		controlv1alpha1.Bindings: "Binding",
 	}
 )
 
@@ -91,15 +91,10 @@ func newEnvironment(t *testing.T) *environment {
 	}
 	e.wds, e.its = client("wds1"), client("its1")
 	installed.Do(func() {
-		dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "open-cluster-management.io/api").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		managedClusters := filepath.Join(strings.TrimSpace(string(dir)), "cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml")
 		const crds = "../../../config/crd/control.kubestellar.io_"
 		for space, files := range map[string][]string{
 			"wds1": {crds + "bindingpolicies.yaml", crds + "bindings.yaml", crds + "statuscollectors.yaml", crds + "combinedstatuses.yaml"},
-			"its1": {crds + "workstatuses.yaml", managedClusters},
+			"its1": {crds + "workstatuses.yaml", testenv.ManagedClusterCRD(t)},
 		} {
 			fleet.Kubectl(t, space, "create", "namespace", "starling-system")
 			for _, file := range files {
@@ -398,8 +393,31 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// quietly waits until nothing can be on its way any more: longer than any write is held back.
-func quietly() { time.Sleep(1500 * time.Millisecond) }
+// held is longer than any write is held back.
+const held = 1500 * time.Millisecond
+
+// idle waits until nothing was written for so long that nothing can be on its way any more.
+func (r *running) idle(t *testing.T) {
+	t.Helper()
+	last, since := len(r.written("")), time.Now()
+	testenv.Eventually(t, patience, func() (bool, string) {
+		if now := len(r.written("")); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) >= held, "still writing"
+	})
+}
+
+// nothing makes sure that nothing is written, about what has that text in its path, but for what was written before.
+func (r *running) nothing(t *testing.T, about string, before int) {
+	t.Helper()
+	testenv.Never(t, held, func() string {
+		if written := r.written(about)[before:]; len(written) > 0 {
+			return fmt.Sprintf("wrote %q", written)
+		}
+		return ""
+	})
+}
 
 // evaluations returns how many rows were evaluated so far in this process.
 func evaluations(t *testing.T) int {

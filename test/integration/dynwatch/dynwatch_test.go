@@ -24,7 +24,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}}) }
 
-const patience = 30 * time.Second
+// patience is far more than anything takes that is waited for, on any machine.
+const patience = 2 * time.Minute
 
 var (
 	crds        = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")

@@ -3,11 +3,14 @@ package packagecli
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +18,7 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/test/testenv"
 )
 
 func (a *author) patch(name string, kind types.PatchType, patch string, args ...any) {
@@ -132,6 +136,29 @@ func TestBadPackages(t *testing.T) {
 	}
 }
 
+// A folder may hold what no package can: nothing of it is read.
+func TestLinks(t *testing.T) {
+	a := newAuthor(t)
+	a.ok("init", "web", "--repository", "edge")
+	a.ok("pull", "edge.web.v1", a.folder("web"))
+	before := a.files("edge.web.v1")
+	a.write("outside/secret", "hunter2")
+	for _, link := range []string{"../outside/secret", "../outside", "README.md"} {
+		name := filepath.Join(a.folder("web"), "link")
+		if err := os.Symlink(link, name); err != nil {
+			t.Fatal(err)
+		}
+		a.fails(1, []string{"push", a.folder("web")}, "link is a symbolic link")
+		a.fails(2, []string{"diff", "-f", a.folder("web")}, "link is a symbolic link")
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if before.Digest() != a.files("edge.web.v1").Digest() {
+		t.Error("the draft was changed")
+	}
+}
+
 func laughs(depth int) string {
 	var text strings.Builder
 	for i := range depth {
@@ -150,6 +177,13 @@ func TestRunaway(t *testing.T) {
 	a.write("web/deployment.yaml", deployment)
 	a.write("web/Kptfile", a.read("web/Kptfile")+"pipeline:\n  mutators:\n  - image: starlark:v0.5\n    configMap:\n      source: |\n        def f():\n          for i in range(1000000000):\n            for j in range(1000000000):\n              pass\n        f()\n")
 	a.fails(1, []string{"push", a.folder("web")}, "starlark:v0.5")
+	if before.Digest() != a.files("edge.web.v1").Digest() {
+		t.Error("the draft was changed")
+	}
+	// And one that takes a gigabyte.
+	kptfile, _, _ := strings.Cut(a.read("web/Kptfile"), "def f()")
+	a.write("web/Kptfile", kptfile+"x = []\n        for i in range(10000000): x.append('x' * 1000000 + str(i))\n")
+	a.fails(1, []string{"push", a.folder("web")}, "starlark:v0.5", "memory")
 	if before.Digest() != a.files("edge.web.v1").Digest() {
 		t.Error("the draft was changed")
 	}
@@ -182,6 +216,12 @@ func TestRights(t *testing.T) {
 	writes := rule([]any{"get", "list", "watch", "create", "update"}, "packagerevisions", "packagerevisionresources")
 	grant("ann", writes)
 	grant("bob", rule([]any{"get", "list"}, "packagerevisions"), rule([]any{"update"}, "packagerevisions/approval"))
+	for user, what := range map[string]authorizationv1.ResourceAttributes{
+		"ann": {Verb: "create", Group: porchv1alpha1.GroupName, Resource: "packagerevisions", Namespace: a.namespace},
+		"bob": {Verb: "update", Group: porchv1alpha1.GroupName, Resource: "packagerevisions", Subresource: "approval", Namespace: a.namespace},
+	} {
+		testenv.Allowed(t, a.fleet.Config(t, "wds1"), true, user, what)
+	}
 	a.ok("init", "web", "--repository", "edge", "--as", "ann")
 	a.ok("propose", "edge.web.v1", "--as", "ann")
 	a.fails(1, []string{"approve", "edge.web.v1", "--as", "ann"}, "Error from server (Forbidden): approve edge.web.v1: ", `User "ann" cannot update resource "packagerevisions/approval"`)

@@ -75,7 +75,7 @@ func (e *environment) consistent(t *testing.T, deletedSome bool) {
 			}
 		}
 	}
-	testenv.Eventually(t, 20*time.Second, func() (bool, string) { return e.labelled(t) })
+	testenv.Eventually(t, testTimeout, func() (bool, string) { return e.labelled(t) })
 	e.collected(t, store)
 }
 

@@ -2,14 +2,23 @@ package packages
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/content"
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
 	"github.com/starlinghq/starling/pkg/packages"
+	"github.com/starlinghq/starling/test/testenv"
 )
 
 // TestKilledBetweenWrites: a replica is killed at each point between two writes. What it had done is whole, what was asked of it can
@@ -117,5 +126,95 @@ func (e *environment) outcome(t *testing.T, name string, first, second *porchv1a
 	}
 	if len(got) != want || got["v1"].UID != first.UID || len(list.Items) != want {
 		t.Errorf("revisions: %d, want %d", len(list.Items), want)
+	}
+}
+
+// TestKilledBeforeItLookedAgain: a package is created around one that is being cloned, and the replica that clones is killed before it
+// looks again at where it cloned to. Nobody was told of the clone, so it goes.
+func TestKilledBeforeItLookedAgain(t *testing.T) {
+	e := newEnvironment(t)
+	ctx := t.Context()
+	slow := e.make(t, e.revision("upstream", "slow", "v1"))
+	e.write(t, slow.Name, map[string]string{
+		"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: slow\npipeline:\n  mutators:\n  - image: starlark:v0.5.0\n    configPath: run.yaml\n",
+		"run.yaml": "apiVersion: fn.kpt.dev/v1alpha1\nkind: StarlarkRun\nmetadata:\n  name: run\n  annotations:\n    config.kubernetes.io/local-config: \"true\"\nsource: |\n  def count():\n    for i in range(8000000):\n" +
+			"      pass\n  count()\n",
+	})
+	slow = e.move(t, slow, published)
+	var victim *replica
+	var outer, inner string
+	for attempt := 0; inner == ""; attempt++ {
+		if attempt == 20 {
+			t.Fatal("the package was never created while the clone was under way")
+		}
+		if victim == nil {
+			victim = e.start(t, []string{"STARLING_KILL_AT=" + packages.PointCreateRevision}, "--leader-elect=false")
+		}
+		name := fmt.Sprintf("around%d", attempt)
+		cloning := make(chan error)
+		go func() {
+			clone := e.revision("upstream", name+"/inside", "v1")
+			clone.Spec.Tasks = []porchv1alpha1.Task{task(porchv1alpha1.TaskTypeClone, slow.Name)}
+			_, err := newUser(t, victim.config).create(ctx, clone)
+			cloning <- err
+		}()
+		around, err := e.admin.create(ctx, e.revision("upstream", name, "v1"))
+		cloneErr := <-cloning
+		_, answered := errors.AsType[*apierrors.StatusError](cloneErr)
+		switch {
+		case err == nil && cloneErr != nil && !answered:
+			outer, inner = around.Name, "upstream."+name+".inside.v1"
+		case err == nil && apierrors.IsInvalid(cloneErr): // the package was there before the clone began
+		case apierrors.IsInvalid(err) && !answered: // and here it came when the clone was there
+			victim.wait(t)
+			victim = nil
+		default:
+			t.Fatalf("a package: %v; a clone inside of it: %v", err, cloneErr)
+		}
+	}
+	victim.wait(t)
+	testenv.Eventually(t, 30*time.Second, func() (bool, string) {
+		_, err := e.admin.revisions(e.namespace).Get(t.Context(), inner, metav1.GetOptions{})
+		return apierrors.IsNotFound(err), fmt.Sprintf("%s is there: %v", inner, err)
+	})
+	if _, err := e.admin.revisions(e.namespace).Get(t.Context(), outer, metav1.GetOptions{}); err != nil {
+		t.Errorf("what was there first: %v", err)
+	}
+	e.consistent(t, false)
+}
+
+// TestPackagesInPackages: of what may not be, whoever made it, only drafts go that nobody has touched since.
+func TestPackagesInPackages(t *testing.T) {
+	e := newEnvironment(t)
+	kept := e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace)
+	other := e.make(t, e.revision("upstream", "other/inside", "v1"))
+	template := must[*unstructured.Unstructured](t)(kept.Get(t.Context(), other.Name, metav1.GetOptions{}))
+	digest, _, _ := unstructured.NestedString(template.Object, "content", "digest")
+	files := must[kptpkg.Files](t)(must[*content.Store](t)(content.New(e.config, clock.RealClock{})).Get(t.Context(), digest))
+	inside := map[string]string{}
+	for _, name := range []string{"touched", "untouched"} {
+		e.make(t, e.revision("upstream", name, "v1"))
+		cr := &storev1alpha1.PackageRevision{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template.Object, cr); err != nil {
+			t.Fatal(err)
+		}
+		cr.ObjectMeta = metav1.ObjectMeta{Name: "upstream." + name + ".inside.v1", Namespace: e.namespace}
+		cr.Spec.PackageName = name + "/inside"
+		if err := packages.Mirror(cr, files, cr.Content.Digest); err != nil { // which labels it as lying there
+			t.Fatal(err)
+		}
+		obj := must[map[string]any](t)(runtime.DefaultUnstructuredConverter.ToUnstructured(cr))
+		must[*unstructured.Unstructured](t)(kept.Create(t.Context(), &unstructured.Unstructured{Object: obj}, metav1.CreateOptions{}))
+		inside[name] = cr.Name
+		if name == "touched" {
+			e.write(t, cr.Name, map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"})
+		}
+	}
+	testenv.Eventually(t, 30*time.Second, func() (bool, string) {
+		_, err := e.admin.revisions(e.namespace).Get(t.Context(), inside["untouched"], metav1.GetOptions{})
+		return apierrors.IsNotFound(err), fmt.Sprintf("%s is there: %v", inside["untouched"], err)
+	})
+	if _, err := e.admin.revisions(e.namespace).Get(t.Context(), inside["touched"], metav1.GetOptions{}); err != nil {
+		t.Errorf("somebody went on with it, and it is gone: %v", err)
 	}
 }

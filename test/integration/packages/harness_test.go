@@ -44,6 +44,16 @@ type user struct {
 
 func newUser(t *testing.T, config *rest.Config) *user {
 	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newUserOver(t, config, client)
+}
+
+// newUserOver is somebody who asks with that client.
+func newUserOver(t *testing.T, config *rest.Config, httpClient *http.Client) *user {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := porchv1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -52,7 +62,7 @@ func newUser(t *testing.T, config *rest.Config) *user {
 	config.GroupVersion = &porchv1alpha1.GroupVersion
 	config.APIPath = "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(config)
+	client, err := rest.RESTClientForConfigAndClient(config, httpClient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,23 +255,29 @@ type replica struct {
 	once   sync.Once
 }
 
-// start starts a replica with these flags and variables, and waits until it is ready.
-func (e *environment) start(t *testing.T, env []string, flags ...string) *replica {
+// freeAddress is an address where nobody listens yet.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// launch starts a replica with these flags and variables.
+func (e *environment) launch(t *testing.T, env []string, flags ...string) *replica {
 	t.Helper()
 	binary, err := testenv.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
+	address := freeAddress(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.Close()
 	dir := filepath.Join(e.fleet.Dir, "spaces", wds)
 	r := &replica{log: &bytes.Buffer{}, ended: make(chan struct{})}
 	r.cmd = exec.Command(filepath.Join(filepath.Dir(binary), "package-server"), append([]string{
@@ -286,6 +302,13 @@ func (e *environment) start(t *testing.T, env []string, flags ...string) *replic
 	r.config = &rest.Config{Host: "https://" + address, QPS: 1000, Burst: 2000, TLSClientConfig: rest.TLSClientConfig{
 		CAFile: filepath.Join(dir, "pki", "ca.crt"), CertFile: filepath.Join(dir, "pki", "admin.crt"), KeyFile: filepath.Join(dir, "pki", "admin.key"),
 	}}
+	return r
+}
+
+// start launches a replica and waits until it is ready.
+func (e *environment) start(t *testing.T, env []string, flags ...string) *replica {
+	t.Helper()
+	r := e.launch(t, env, flags...)
 	tlsConfig, err := rest.TLSConfigFor(r.config)
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +345,7 @@ func (r *replica) wait(t *testing.T) {
 	t.Helper()
 	select {
 	case <-r.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(testTimeout):
 		t.Fatal("the replica lives on")
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-const testTimeout = 30 * time.Second
+// testTimeout is far more than anything takes that is waited for, on any machine.
+const testTimeout = 2 * time.Minute
 
 // kubectl runs kubectl in the namespace of the test.
 func (e *environment) kubectl(t *testing.T, args ...string) string {
@@ -151,7 +152,7 @@ func TestKubectl(t *testing.T) {
 			t.Error("is not being deleted")
 		}
 		e.kubectl(t, "patch", "packagerevision", "upstream.p5.v1", "--type=merge", `--patch={"metadata":{"finalizers":null}}`)
-		e.kubectl(t, "wait", "--for=delete", "packagerevision/upstream.p5.v1", "--timeout=10s")
+		e.kubectl(t, "wait", "--for=delete", "packagerevision/upstream.p5.v1", "--timeout=60s")
 	})
 	t.Run("Collection", func(t *testing.T) {
 		err := e.admin.revisions(e.namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{})

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -239,4 +241,58 @@ func (c *client) edit(ctx context.Context, u *user, pr *porchv1alpha1.PackageRev
 		c.acknowledged[pr.Name] = text
 	}
 	return err
+}
+
+// TestOneOfThoseThatCannotAllBe: of packages that are created at the same moment, through two replicas, and cannot be beside each other, one is
+// there afterwards: the one whose author was told so.
+func TestOneOfThoseThatCannotAllBe(t *testing.T) {
+	e := newEnvironment(t)
+	ctx := t.Context()
+	first := e.move(t, e.make(t, e.revision("upstream", "base", "v1")), published)
+	replicas := []*user{e.admin, newUser(t, e.start(t, nil, "--leader-elect=false").config)}
+	for round := range 8 {
+		name := fmt.Sprintf("p%d", round)
+		var wanted []*porchv1alpha1.PackageRevision
+		for _, of := range []struct{ packageName, workspace string }{{name, "v1"}, {name, "v2"}, {name, "v3"}, {name + "/inside", "v1"}, {name + "/inside", "v2"}} {
+			pr := e.revision("downstream", of.packageName, of.workspace)
+			pr.Spec.Tasks = []porchv1alpha1.Task{task(porchv1alpha1.TaskTypeClone, first.Name)}
+			wanted = append(wanted, pr)
+		}
+		began := time.Now()
+		var mu sync.Mutex
+		told := map[string]bool{}
+		var group errgroup.Group
+		for i, pr := range wanted {
+			group.Go(func() error {
+				made, err := replicas[i%len(replicas)].create(ctx, pr)
+				switch {
+				case apierrors.IsInvalid(err):
+				case err != nil:
+					return err
+				default:
+					mu.Lock()
+					defer mu.Unlock()
+					told[made.Name] = true
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		there := map[string]bool{}
+		for _, cr := range e.keptRevisions(t, e.namespace) {
+			if cr.Spec.PackageName == name || cr.Spec.PackageName == name+"/inside" {
+				there[cr.Name] = true
+			}
+		}
+		if !maps.Equal(told, there) || len(there) > 1 {
+			t.Errorf("%v are there, and the authors of %v were told so", there, told)
+		}
+		// Who does not hear of itself soon lists, and then all may give way.
+		const patience = 2 * time.Second
+		if took := time.Since(began); len(there) == 0 && took < patience {
+			t.Errorf("none is there, after %s", took)
+		}
+	}
 }

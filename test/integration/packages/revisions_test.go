@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -202,6 +204,80 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("refused as %v", err)
 		}
 	})
+}
+
+// TestCloneFromElsewhere: a clone of what lies in git, or in a registry, is one of the revision that a Repository has imported from there.
+func TestCloneFromElsewhere(t *testing.T) {
+	e := newEnvironment(t)
+	const address, registry = "https://git.example/packages.git", "registry.example:5000/team"
+	for name, spec := range map[string]map[string]any{
+		"far":    {"type": "git", "git": map[string]any{"repo": address, "directory": "pkgs"}},
+		"images": {"type": "oci", "oci": map[string]any{"registry": registry}},
+	} {
+		e.apply(t, "config.porch.kpt.dev/v1alpha1", "Repository", "repositories", e.namespace, name, map[string]any{"spec": spec})
+	}
+	imported := func(repository, lock string) *porchv1alpha1.PackageRevision {
+		pr := e.move(t, e.make(t, e.revision(repository, "shop/web", "v1")), published)
+		// As the controller of Repositories writes it.
+		_, err := e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace).
+			Patch(t.Context(), pr.Name, types.MergePatchType, []byte(`{"status":{"selfLock":`+lock+`}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pr
+	}
+	inGit := imported("far", `{"type":"git","git":{"repo":"`+address+`","directory":"pkgs/shop/web","ref":"pkgs/shop/web/v1","commit":"0123456789"}}`)
+	inRegistry := imported("images", `{"type":"oci","oci":{"image":"`+registry+`/shop/web:v1","digest":"sha256:1"}}`)
+	git := func(repo, directory, ref string) porchv1alpha1.UpstreamPackage {
+		return porchv1alpha1.UpstreamPackage{Type: porchv1alpha1.RepositoryTypeGit, Git: &porchv1alpha1.GitPackage{Repo: repo, Directory: directory, Ref: ref}}
+	}
+	oci := func(image string) porchv1alpha1.UpstreamPackage {
+		return porchv1alpha1.UpstreamPackage{Type: porchv1alpha1.RepositoryTypeOCI, OCI: &porchv1alpha1.OCIPackage{Image: image}}
+	}
+	n := 0
+	for name, tc := range map[string]struct {
+		upstream porchv1alpha1.UpstreamPackage
+		want     *porchv1alpha1.PackageRevision
+		wantErr  string
+	}{
+		"Tag":        {git(address, "pkgs/shop/web", "pkgs/shop/web/v1"), inGit, ""},
+		"Version":    {git("https://git.example/packages", "/pkgs/shop/web", "v1"), inGit, ""},
+		"Newest":     {git(address, "pkgs/shop/web", ""), inGit, ""},
+		"Commit":     {git(address, "pkgs/shop/web", "0123456"), inGit, ""},
+		"Image":      {oci(registry + "/shop/web:v1"), inRegistry, ""},
+		"Branch":     {git(address, "pkgs/shop/web", "main"), nil, `git.ref: Invalid value: "main": is a branch, which moves`},
+		"OtherTag":   {git(address, "pkgs/shop/web", "v9"), nil, "Repository far, which leads there, has imported no such revision"},
+		"Outside":    {git(address, "other/web", "v1"), nil, "no Repository of namespace"},
+		"OtherRepo":  {git("https://git.example/other.git", "web", "v1"), nil, "make a Repository"},
+		"OtherImage": {oci(registry + "/shop/web:v2"), nil, "Repository images, which leads there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n++
+			pr := e.revision("downstream", fmt.Sprint("p", n), "v1")
+			pr.Spec.Tasks = []porchv1alpha1.Task{{Type: porchv1alpha1.TaskTypeClone, Clone: &porchv1alpha1.PackageCloneTaskSpec{Upstream: tc.upstream}}}
+			made, err := e.admin.create(t.Context(), pr)
+			if tc.wantErr != "" {
+				if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("%v; want it to say %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.want == inGit && (made.Status.UpstreamLock == nil || made.Status.UpstreamLock.Git == nil || made.Status.UpstreamLock.Git.Commit != "0123456789") {
+				t.Errorf("upstreamLock %+v", made.Status.UpstreamLock)
+			}
+			// It is protected as any upstream is.
+			e.move(t, tc.want, porchv1alpha1.LifecycleDeletionProposed)
+			if err := e.admin.revisions(e.namespace).Delete(t.Context(), tc.want.Name, metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+				t.Errorf("the upstream can be deleted: %v", err)
+			}
+			restored := must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), tc.want.Name, metav1.GetOptions{}))
+			restored.Spec.Lifecycle = published
+			must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Update(t.Context(), restored, metav1.UpdateOptions{}))
+		})
+	}
 }
 
 // TestBadRevisions: each mistake is answered with its field and the way out.

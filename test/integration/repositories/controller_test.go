@@ -31,24 +31,36 @@ import (
 	"github.com/starlinghq/starling/pkg/content"
 	"github.com/starlinghq/starling/pkg/controller/repositories"
 	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/packagewatch"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testgit"
 )
 
-const soon = 30 * time.Second
+// soon is far more than anything takes that is waited for, on any machine.
+const soon = 2 * time.Minute
 
 // run runs the controllers until the test ends, or stop is called.
 func (e *environment) run(t testing.TB, reached func(string)) (stop func()) {
 	t.Helper()
+	watch, err := packagewatch.New(e.controllers)
+	if err != nil {
+		t.Fatal(err)
+	}
 	controller, err := repositories.Setup(repositories.SetupConfig{
-		WDS: e.controllers, WDSName: "wds1", FileRoots: []string{"/"}, TempDir: t.TempDir(), MinInterval: 300 * time.Millisecond, Reached: reached,
+		WDS: e.controllers, Watch: watch, WDSName: "wds1", FileRoots: []string{"/"}, TempDir: t.TempDir(), MinInterval: 300 * time.Millisecond, Reached: reached,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- controller.Run(ctx, 2) }()
+	go func() {
+		var running sync.WaitGroup
+		running.Go(func() { _ = watch.Run(ctx) })
+		err := controller.Run(ctx, 2)
+		running.Wait()
+		done <- err
+	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -243,19 +255,19 @@ func (e *environment) versions(t *testing.T) map[string]string {
 	return all
 }
 
-// quiet checks that for some looks nothing is written.
+// quiet waits until for some looks nothing is written: what is on its way arrives first, however long a look takes.
 func (e *environment) quiet(t *testing.T) {
 	t.Helper()
-	var before map[string]string
-	since := time.Now()
-	testenv.Eventually(t, soon, func() (bool, string) { // what is on its way arrives
-		last := before
-		if before = e.versions(t); !cmp.Equal(last, before) {
-			since = time.Now()
+	const looks = 3500 * time.Millisecond
+	before, since := e.versions(t), time.Now()
+	testenv.Eventually(t, soon, func() (bool, string) {
+		now := e.versions(t)
+		diff := cmp.Diff(before, now)
+		if diff != "" {
+			before, since = now, time.Now()
 		}
-		return time.Since(since) > 1500*time.Millisecond, "still writing"
+		return time.Since(since) > looks, "written last (-before +after):\n" + diff
 	})
-	testenv.Never(t, 3*time.Second, func() string { return cmp.Diff(before, e.versions(t)) })
 }
 
 func TestImport(t *testing.T) {
@@ -274,8 +286,12 @@ func TestImport(t *testing.T) {
 	e.become(t, "up.infra.db.main -1 db", "up.web.main -1 two", "up.web.v1 1 one", "up.web.v2 2 two latest")
 	e.condition(t, "up", "Ready", "Ready")
 	e.condition(t, "up", "Consistent", "Consistent")
+	testenv.Eventually(t, soon, func() (bool, string) { // what was imported is counted a moment later
+		s := e.repository(t, "up").Status
+		return s.PackageCount == 4 && s.Packages == 2, fmt.Sprintf("status %+v", s)
+	})
 	repo := e.repository(t, "up")
-	if s := repo.Status; s.PackageCount != 4 || s.Packages != 2 || s.GitCommitHash != head || s.LastFullSyncTime == nil || s.ObservedGeneration != repo.Generation {
+	if s := repo.Status; s.GitCommitHash != head || s.LastFullSyncTime == nil || s.ObservedGeneration != repo.Generation {
 		t.Errorf("status %+v", s)
 	}
 	if len(repo.Status.Errors) != 1 || repo.Status.Errors[0].Package != "bad" || !strings.Contains(repo.Status.Errors[0].Message, "Kptfile") {
@@ -466,6 +482,44 @@ func TestAuthorization(t *testing.T) {
 	})
 }
 
+// Over TLS, nobody is trusted whom neither the system nor the Secret names; and the condition says what to do.
+func TestCertificates(t *testing.T) {
+	e := newEnvironment(t)
+	r, s := testgit.New(t), testgit.ServeTLS(t)
+	r.Package("web", "one")
+	r.Tag("web/v1", r.Commit("main", "one"))
+	s.Authorization.Store("Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2")))
+	images := httptest.NewTLSServer(registry.New())
+	defer images.Close()
+	e.run(t, nil)
+
+	login := func(ca string) map[string]string {
+		return map[string]string{"username": "me", "password": "hunter2", "ca.crt": ca}
+	}
+	other := testgit.OtherCA(t)
+	e.secret(t, "git", login(other))
+	e.secret(t, "oci", map[string]string{"ca.crt": other})
+	e.create(t, "up", fmt.Sprintf("{type: git, sync: {schedule: '@every 24h'}, git: {repo: %q, secretRef: {name: git}}}", s.URL(r)))
+	e.create(t, "images", fmt.Sprintf("{type: oci, sync: {schedule: '@every 24h'}, oci: {registry: %q, secretRef: {name: oci}}}", strings.TrimPrefix(images.URL, "https://")))
+	for _, name := range []string{"up", "images"} {
+		if text := e.condition(t, name, "Ready", "Unauthorized"); !strings.Contains(text, "certificate is not trusted") || !strings.Contains(text, "ca.crt") {
+			t.Errorf("%s: message %q", name, text)
+		}
+	}
+	e.secret(t, "git", login(testgit.CA(s.Server)))
+	e.secret(t, "oci", map[string]string{"ca.crt": testgit.CA(images)})
+	e.condition(t, "up", "Ready", "Ready")
+	e.condition(t, "images", "Ready", "Ready")
+	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest")
+	e.publish(t, "up", "web", "second", 2, "two")
+	e.publish(t, "images", "web", "first", 1, "one")
+	e.condition(t, "up", "Exported", "Exported")
+	e.condition(t, "images", "Exported", "Exported")
+	testenv.Eventually(t, soon, func() (bool, string) {
+		return r.Ref("refs/tags/web/v2") != "" && e.revisions(t)["images.web.first"].External.ID != "", "not both are exported"
+	})
+}
+
 func TestExportToGit(t *testing.T) {
 	e := newEnvironment(t)
 	r, s := testgit.New(t), testgit.Serve(t)
@@ -583,7 +637,7 @@ func TestNamespaceGoes(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	errStop := errors.New("stop")
 	for _, point := range []string{
-		repositories.PointImportContent, repositories.PointImportRevision, repositories.PointExportWaits, repositories.PointExportTag, repositories.PointDeleteTag,
+		repositories.PointImportNumber, repositories.PointImportContent, repositories.PointImportRevision, repositories.PointExportWaits, repositories.PointExportTag, repositories.PointDeleteTag,
 	} {
 		t.Run(strings.ReplaceAll(point, ":", "-"), func(t *testing.T) {
 			e := newEnvironment(t)
@@ -608,7 +662,7 @@ func TestCrashes(t *testing.T) {
 			})
 
 			e.create(t, "up", gitSpec(r.URL(), ""))
-			if point != repositories.PointImportContent && point != repositories.PointImportRevision {
+			if point != repositories.PointImportNumber && point != repositories.PointImportContent && point != repositories.PointImportRevision {
 				e.become(t, imported...)
 				e.publish(t, "up", "web", "ws", 1, "web")
 				if point == repositories.PointDeleteTag {
@@ -623,7 +677,7 @@ func TestCrashes(t *testing.T) {
 			}
 			e.run(t, nil)
 			switch point {
-			case repositories.PointImportContent, repositories.PointImportRevision:
+			case repositories.PointImportNumber, repositories.PointImportContent, repositories.PointImportRevision:
 				e.become(t, imported...)
 			case repositories.PointDeleteTag:
 				e.become(t, append(slices.Clone(imported), "up.web.main -1 web")...)

@@ -40,7 +40,7 @@ func newEnvironment(t testing.TB) *environment {
 		t.Fatal(err)
 	}
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	for _, pattern := range []string{"config.porch.kpt.dev_*.yaml", "store.starling.io_*.yaml"} {
+	for _, pattern := range []string{"config.porch.kpt.dev_*.yaml", "store.starling.io_*.yaml", "control.kubestellar.io_*.yaml"} {
 		files, err := filepath.Glob("../../../config/crd/" + pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatal("no CRDs ", pattern, err)

@@ -52,9 +52,8 @@ func TestCommandLinesNameComponentAndDirectory(t *testing.T) {
 func TestEveryChildComesBackAfterKill(t *testing.T) {
 	f := testenv.Shared(t)
 	before := map[string]space.ComponentStatus{}
-	for _, c := range f.Components(t) {
+	for _, c := range f.KillAll(t) {
 		before[c.Name] = c
-		f.Kill(t, c.Name)
 	}
 	testenv.Eventually(t, 2*time.Minute, func() (bool, string) {
 		for _, c := range f.Components(t) {
@@ -83,7 +82,7 @@ func TestKilledSupervisorLeavesNothing(t *testing.T) {
 	f := testenv.Start(t, testenv.Options{Spaces: []string{"wds1"}})
 	f.Kubectl(t, "wds1", "create", "namespace", "kept")
 	f.Kill(t, space.SupervisorName)
-	testenv.Eventually(t, 10*time.Second, func() (bool, string) {
+	testenv.Eventually(t, time.Minute, func() (bool, string) {
 		left := processesOf(t, f)
 		return len(left) == 0, fmt.Sprintf("processes %v are left", left)
 	})
@@ -102,7 +101,7 @@ func TestFleetDiesWithItsStarter(t *testing.T) {
 	t.Parallel()
 	f := testenv.Start(t, testenv.Options{Spaces: []string{"wds1"}})
 	f.Abandon()
-	testenv.Eventually(t, 30*time.Second, func() (bool, string) {
+	testenv.Eventually(t, time.Minute, func() (bool, string) {
 		left := processesOf(t, f)
 		_, err := os.Stat(f.Dir)
 		return len(left) == 0 && os.IsNotExist(err), fmt.Sprintf("processes %v, directory: %v", left, err)

@@ -201,13 +201,23 @@ func TestAgentReports(t *testing.T) {
 	})
 	t.Run("WrittenAtOnceAfterQuiet", func(t *testing.T) {
 		m := m.in(t)
-		m.sent.idle(t)
-		start := time.Now()
+		// On a busy machine one may be late; what is held back for a second is late each time.
+		const soonest, tries = 900 * time.Millisecond, 10
+		took := soonest
+		for i := range tries {
+			m.sent.idle(t)
+			start := time.Now()
+			m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 200 + i})
+			m.reports(ref, fmt.Sprintf(`{"count":%d}`, 200+i))
+			if took = time.Since(start); took < soonest {
+				break
+			}
+		}
+		if took >= soonest {
+			t.Errorf("took %s, and no less each time", took)
+		}
 		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 7})
 		m.reports(ref, `{"count":7}`)
-		if took := time.Since(start); took > 900*time.Millisecond {
-			t.Errorf("took %s", took)
-		}
 	})
 	t.Run("DeletedByHand", func(t *testing.T) {
 		m := m.in(t)
@@ -501,10 +511,13 @@ spec:
 	reachable := m.own
 	m.own = withoutDiscovery(m.own, "/apis/gone.example.com", &silent)
 	m.start()
-	time.Sleep(7 * time.Second) // longer than it takes to ask
-	if m.report(cog) == nil {
-		t.Error("a WorkStatus went though discovery did not answer")
-	}
+	const asking = 7 * time.Second // longer than it takes to ask
+	testenv.Never(t, asking, func() string {
+		if m.report(cog) == nil {
+			return "a WorkStatus went though discovery did not answer"
+		}
+		return ""
+	})
 	silent.Store(false)
 	m.reports(cog, "gone")
 	if m.report(axle) == nil {

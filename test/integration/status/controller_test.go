@@ -387,6 +387,27 @@ func TestStatusComesBack(t *testing.T) {
 	})
 }
 
+// TestStatusOfWhatIsNotInTheWDS: the objects of packages are in clusters only. There is nothing that their status could be returned to, and
+// nobody is told of trouble.
+func TestStatusOfWhatIsNotInTheWDS(t *testing.T) {
+	h := newHub(t, "elsewhere")
+	h.start()
+	h.sent.idle(t) // a controller that starts also sees to what other tests left behind
+	ref := objref.New(widgets.GroupResource(), h.ns, "of-a-package")
+	before := len(h.sent.written())
+	h.report(ref, 1, map[string]any{"ready": true, "count": 3})
+	h.report(ref, 1, map[string]any{"ready": true, "count": 4})
+	h.sent.nothing(t, "a report on an object that is not in the WDS", before)
+	if trouble := h.troubles.with(ref); trouble != "" {
+		t.Errorf("trouble is told: %s", trouble)
+	}
+	// It goes on with what is there.
+	other := h.widget("here")
+	h.wants(other, 1)
+	h.report(other, 1, map[string]any{"count": 1})
+	h.becomes(widgets, other, `{"count":1}`, true)
+}
+
 func TestStatusOfKinds(t *testing.T) {
 	h := newHub(t, "kindsback")
 	h.start()
@@ -504,7 +525,8 @@ func TestStatusControllerRestartWritesNothing(t *testing.T) {
 	})
 }
 
-// TestStatusLatency measures the way from a WorkStatus to the object. The bound is loose: the machine may be busy.
+// TestStatusLatency measures the way from a WorkStatus to the object. The bound is loose, and what the machine needs for a bare write and
+// its event just then is added: it may be busy.
 func TestStatusLatency(t *testing.T) {
 	h := newHub(t, "latency")
 	h.start()
@@ -512,27 +534,43 @@ func TestStatusLatency(t *testing.T) {
 	h.wants(ref, 1)
 	h.report(ref, 1, map[string]any{"count": 0})
 	h.becomes(widgets, ref, `{"count":0}`, true)
+	h.widget("bare") // which nobody looks after
 	watcher, err := h.wds.client.Resource(widgets).Namespace(h.ns).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watcher.Stop()
-	var took []time.Duration
+	shown := func(is func(obj *unstructured.Unstructured) bool) {
+		t.Helper()
+		for event := range watcher.ResultChan() {
+			if obj, ok := event.Object.(*unstructured.Unstructured); ok && is(obj) {
+				return
+			}
+		}
+		t.Fatal("the watch ended")
+	}
+	var took, bare []time.Duration
 	for i := range 50 {
 		start := time.Now()
 		h.report(ref, 1, map[string]any{"count": i + 1})
-		for event := range watcher.ResultChan() {
-			n, _, _ := unstructured.NestedInt64(event.Object.(*unstructured.Unstructured).Object, "status", "count")
-			if n == int64(i+1) {
-				break
-			}
-		}
+		shown(func(obj *unstructured.Unstructured) bool {
+			n, _, _ := unstructured.NestedInt64(obj.Object, "status", "count")
+			return obj.GetName() == "one" && n == int64(i+1)
+		})
 		took = append(took, time.Since(start))
+		start = time.Now()
+		h.wds.patch(t, widgets, h.ns, "bare", map[string]any{"metadata": map[string]any{"annotations": map[string]any{"n": fmt.Sprint(i)}}})
+		shown(func(obj *unstructured.Unstructured) bool {
+			return obj.GetName() == "bare" && obj.GetAnnotations()["n"] == fmt.Sprint(i)
+		})
+		bare = append(bare, time.Since(start))
 	}
 	slices.Sort(took)
-	t.Logf("from the write of a WorkStatus to the object in the WDS: p50 %s, maximum %s", took[len(took)/2], took[len(took)-1])
-	if p50 := took[len(took)/2]; p50 > 200*time.Millisecond {
-		t.Errorf("p50 is %s", p50)
+	slices.Sort(bare)
+	p50, machine := took[len(took)/2], bare[len(bare)/2]
+	t.Logf("from the write of a WorkStatus to the object in the WDS: p50 %s, maximum %s; a bare write to its event: p50 %s", p50, took[len(took)-1], machine)
+	if limit := 200*time.Millisecond + 5*machine; p50 > limit {
+		t.Errorf("p50 is %s, want %s at most", p50, limit)
 	}
 	if reads := h.sent.reads.Load(); reads > 40 {
 		t.Errorf("%d reads of the WDS for 50 changes of one object", reads)

@@ -14,8 +14,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,7 +39,8 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{WECs: 1}) }
 
 const (
-	patience = 30 * time.Second
+	// patience is far more than anything takes that is waited for, on any machine.
+	patience = 2 * time.Minute
 
 	wdsName, itsName, wecName = "wds1", "its1", "cluster1"
 )
@@ -93,12 +92,12 @@ func fleet(t *testing.T) (wds, its, wec *space) {
 		all[itsName].applyYAML(t, namespaceYAML("starling-system"))
 		all[wdsName].applyYAML(t, namespaceYAML("starling-system"))
 		all[itsName].applyFiles(t, root+"config/crd/control.kubestellar.io_workstatuses.yaml",
-			ocm(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"),
-			ocm(t, "cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml"),
-			ocm(t, "addon/v1alpha1/0000_00_addon.open-cluster-management.io_clustermanagementaddons.crd.yaml"),
-			ocm(t, "addon/v1alpha1/0000_01_addon.open-cluster-management.io_managedclusteraddons.crd.yaml"),
+			testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"),
+			testenv.ManagedClusterCRD(t),
+			testenv.OCM(t, "addon/v1alpha1/0000_00_addon.open-cluster-management.io_clustermanagementaddons.crd.yaml"),
+			testenv.OCM(t, "addon/v1alpha1/0000_01_addon.open-cluster-management.io_managedclusteraddons.crd.yaml"),
 			root+"config/rbac/its/status-agent.yaml", root+"config/rbac/its/binding-controller.yaml")
-		all[wecName].applyFiles(t, ocm(t, "work/v1/0000_01_work.open-cluster-management.io_appliedmanifestworks.crd.yaml"))
+		all[wecName].applyFiles(t, testenv.OCM(t, "work/v1/0000_01_work.open-cluster-management.io_appliedmanifestworks.crd.yaml"))
 		all[wdsName].applyFiles(t, root+"config/rbac/wds/binding-controller.yaml", root+"config/rbac/wds/validatingadmissionpolicy.yaml",
 			"testdata/grant.yaml")
 		for _, s := range []*space{all[wdsName], all[wecName]} {
@@ -123,16 +122,6 @@ func newSpace(t *testing.T, config *rest.Config) *space {
 		config: config, client: client,
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient)),
 	}
-}
-
-// ocm returns the path of a file in the module of OCM's APIs.
-func ocm(t *testing.T, path string) string {
-	t.Helper()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "open-cluster-management.io/api").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(strings.TrimSpace(string(dir)), path)
 }
 
 func namespaceYAML(name string) string {

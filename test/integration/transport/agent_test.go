@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -86,16 +87,20 @@ func (a *agent) answer(ctx context.Context, obj *unstructured.Unstructured) {
 	if offline || !strings.HasPrefix(mailbox, a.prefix) {
 		return
 	}
-	works := a.e.its.Resource(ocm.ManifestWorks).Namespace(mailbox)
+	patch := func(raw []byte, subresources ...string) {
+		_, err := a.e.its.Resource(ocm.ManifestWorks).Namespace(mailbox).Patch(ctx, obj.GetName(), types.MergePatchType, raw, metav1.PatchOptions{}, subresources...)
+		if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+			a.failed(obj.GetUID())
+		}
+	}
 	if obj.GetDeletionTimestamp() != nil {
 		if slices.Contains(obj.GetFinalizers(), workv1.ManifestWorkFinalizer) {
-			_, _ = works.Patch(ctx, obj.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			patch([]byte(`{"metadata":{"finalizers":null}}`))
 		}
 		return
 	}
 	if !slices.Contains(obj.GetFinalizers(), workv1.ManifestWorkFinalizer) {
-		_, _ = works.Patch(ctx, obj.GetName(), types.MergePatchType,
-			[]byte(`{"metadata":{"finalizers":["`+workv1.ManifestWorkFinalizer+`"]}}`), metav1.PatchOptions{})
+		patch([]byte(`{"metadata":{"finalizers":["` + workv1.ManifestWorkFinalizer + `"]}}`))
 	}
 	var work workv1.ManifestWork
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &work); err != nil {
@@ -109,7 +114,18 @@ func (a *agent) answer(ctx context.Context, obj *unstructured.Unstructured) {
 	}
 	raw, err := json.Marshal(map[string]any{"status": status})
 	if err == nil {
-		_, _ = works.Patch(ctx, obj.GetName(), types.MergePatchType, raw, metav1.PatchOptions{}, "status")
+		patch(raw, "status")
+	}
+}
+
+// failed has what could not be written, since many wrote at once, said again.
+func (a *agent) failed(uid types.UID) {
+	a.mu.Lock()
+	delete(a.said, uid)
+	a.mu.Unlock()
+	select {
+	case a.again <- struct{}{}:
+	default: // it is going to be anyway
 	}
 }
 

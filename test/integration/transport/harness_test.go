@@ -10,8 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,15 +25,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/content"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/dynwatch"
@@ -49,7 +51,8 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, testenv.Options{Spaces: []string{"its1", "wds1", "wds2"}})
 }
 
-const patience = 30 * time.Second
+// patience is far more than anything takes that is waited for, on any machine.
+const patience = 2 * time.Minute
 
 var (
 	bindings         = controlv1alpha1.Bindings
@@ -68,7 +71,7 @@ const workStatusCRD = "../../../config/crd/control.kubestellar.io_workstatuses.y
 
 var kinds = map[string]string{
 	"namespaces": "Namespace", "configmaps": "ConfigMap", "secrets": "Secret", "services": "Service", "deployments": "Deployment",
-	"jobs": "Job", "clusterroles": "ClusterRole", "customresourcedefinitions": "CustomResourceDefinition", "bindings": "Binding", "customtransforms": "CustomTransform",
+	"packagerevisions": "PackageRevision", "jobs": "Job", "clusterroles": "ClusterRole", "customresourcedefinitions": "CustomResourceDefinition", "bindings": "Binding", "customtransforms": "CustomTransform",
 	"manifestworks": "ManifestWork", "managedclusters": "ManagedCluster", "workstatuses": "WorkStatus",
 }
 
@@ -97,15 +100,12 @@ func newEnvironment(t *testing.T) *environment {
 	e := &environment{t: t, fleet: fleet, name: fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), runs.Add(1))}
 	e.space, e.wds, e.its = "wds1", e.connect("wds1"), e.connect("its1")
 	installed.Do(func() {
-		dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "open-cluster-management.io/api").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		api := strings.TrimSpace(string(dir))
 		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindings.yaml", bindings)
 		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_customtransforms.yaml", customTransforms)
-		e.install("its1", e.its, filepath.Join(api, "cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml"), ocm.ManagedClusters)
-		e.install("its1", e.its, filepath.Join(api, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"), ocm.ManifestWorks)
+		e.install("wds1", e.wds, "../../../config/crd/store.starling.io_packagerevisions.yaml", storev1alpha1.PackageRevisions)
+		e.install("wds1", e.wds, "../../../config/crd/store.starling.io_contentchunks.yaml", storev1alpha1.ContentChunks)
+		e.install("its1", e.its, testenv.ManagedClusterCRD(t), ocm.ManagedClusters)
+		e.install("its1", e.its, testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"), ocm.ManifestWorks)
 		e.install("its1", e.its, workStatusCRD, workStatuses)
 	})
 	e.create(namespaces, "", e.name, nil)
@@ -233,7 +233,30 @@ func (e *environment) clusters(n int) []string {
 func (e *environment) cluster(name string) {
 	e.t.Helper()
 	e.createIn(e.its.Resource(namespaces), namespaces, "", name, nil)
+	e.t.Cleanup(func() { e.empty(name) })
 	e.create(ocm.ManagedClusters, "", name, map[string]any{"spec": map[string]any{"hubAcceptsClient": true}})
+}
+
+// empty removes the works of a mailbox: every controller of the tests to come would read them, some of which are large.
+func (e *environment) empty(mailbox string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), patience)
+	defer cancel()
+	works := e.its.Resource(ocm.ManifestWorks).Namespace(mailbox)
+	list, err := works.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		e.t.Errorf("clean up: %v", err)
+		return
+	}
+	for i := range list.Items {
+		name := list.Items[i].GetName()
+		if err := works.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			e.t.Errorf("clean up: %v", err)
+		}
+		_, err := works.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			e.t.Errorf("clean up: %v", err)
+		}
+	}
 }
 
 // entry is an object that a Binding lists.
@@ -501,6 +524,10 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 	must(err)
 	objects, err := dynamic.NewForConfig(wdsConfig)
 	must(err)
+	files, err := content.New(wdsConfig, clock.RealClock{})
+	must(err)
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(wdsConfig)
+	must(err)
 	writer, err := write.New(wdsConfig, e.space, ocm.FieldManager)
 	must(err)
 	uid := e.wdsUID()
@@ -509,6 +536,7 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 		CustomTransforms: transformInformer,
 		Metadata:         dynwatch.MetadataInformer(metadataClient),
 		Objects:          objects,
+		Packages:         transport.PackagesOf(objects, files, transport.NewKinds(discoveryClient, clock.RealClock{})),
 		WDS:              writer,
 		Spaces: append([]transport.Space{{Name: "its1", Connect: func(context.Context) (transport.Plugin, error) {
 			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: e.space, WDSUID: uid})
@@ -544,6 +572,27 @@ func (e *environment) wdsUID() types.UID {
 		e.t.Fatal(err)
 	}
 	return ns.GetUID()
+}
+
+// idle waits until a controller has written nothing for so long that it holds nothing back any more.
+func idle(t *testing.T, c *running) {
+	t.Helper()
+	const held = 1500 * time.Millisecond
+	writes := func() (n int) {
+		for key, made := range c.made() {
+			if !strings.Contains(key, " get ") {
+				n += made
+			}
+		}
+		return n
+	}
+	last, since := writes(), time.Now()
+	testenv.Eventually(t, patience, func() (bool, string) {
+		if now := writes(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) >= held, "still writing"
+	})
 }
 
 // quiet expects of a controller that was restarted that it writes nothing while it looks at everything.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,7 +118,7 @@ func TestOptions(t *testing.T) {
 	all(`"starling.io/apply":"never"`)
 	said(`metadata.annotations[starling.io/apply]: "never" must be one of update, server-side, server-side-force, create-only; until that is put right, everything stays as it was delivered`)
 	e.edit("two", "3")
-	testenv.Never(t, patience/60, func() string {
+	testenv.Never(t, time.Second, func() string {
 		if got := e.contents(sites[0]); !slices.Contains(got, "ConfigMap "+e.name+"/two: 2") {
 			return fmt.Sprint(got)
 		}
@@ -160,6 +161,7 @@ func TestOverlap(t *testing.T) {
 	e.expectStrategies(sites[0], e.name, "one: CreateOnly orphan", "two: ServerSideApply")
 	e.expectStrategies(sites[1], e.name, "one: ServerSideApply", "two: ServerSideApply")
 
+	idle(t, c) // what clusters say of it is still on its way
 	c.stop()
 	c = e.start(roomy)
 	quiet(t, c)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -114,7 +115,7 @@ func TestTemplates(t *testing.T) {
 	change(`{"data":{"other":"x"}}`)
 	cluster(0, `{"metadata":{"labels":{"site":"hidden"}}}`)
 	cluster(2, `{"metadata":{"labels":{"site":"unused"}}}`)
-	testenv.Never(t, patience/60, func() string { return cmp.Diff(map[string]int{}, c.inSpace("its1")) })
+	testenv.Never(t, time.Second, func() string { return cmp.Diff(map[string]int{}, c.inSpace("its1")) })
 	if err := e.its.Resource(configMaps).Namespace(controlv1alpha1.PropertiesNamespace).Delete(t.Context(), sites[0], metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestTemplates(t *testing.T) {
 	// A template that nobody can understand stays as it was everywhere, and is told of once.
 	e.patch(configMaps, e.name, "one", `{"data":{"content":"{{.site"}}`)
 	errs("configmaps " + e.name + "/one: .data.content cannot be parsed as a template: configmaps.data.content:1: unclosed action")
-	testenv.Never(t, patience/60, func() string { return cmp.Diff(map[string]int{}, c.inSpace("its1")) })
+	testenv.Never(t, time.Second, func() string { return cmp.Diff(map[string]int{}, c.inSpace("its1")) })
 	expect(1, sites[1]+" again!")
 	e.patch(configMaps, e.name, "one", `{"metadata":{"annotations":null}}`)
 	for i := range sites {

@@ -23,7 +23,9 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}}) }
+func TestMain(m *testing.M) {
+	testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}, Packages: true})
+}
 
 func serve(t *testing.T) dynamic.Interface {
 	t.Helper()

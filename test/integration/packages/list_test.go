@@ -1,0 +1,222 @@
+package packages
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+)
+
+// many creates so many revisions, as they are kept.
+func (e *environment) many(t *testing.T, n int) {
+	t.Helper()
+	first := e.make(t, e.revision("upstream", "first", "v1"))
+	kept := e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace)
+	template, err := kept.Get(t.Context(), first.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	template.SetResourceVersion("")
+	template.SetUID("")
+	template.SetManagedFields(nil)
+	group, ctx := errgroup.WithContext(t.Context())
+	group.SetLimit(8)
+	for i := range n - 1 {
+		group.Go(func() error {
+			obj := template.DeepCopy()
+			obj.SetName(fmt.Sprintf("upstream.p%04d.v1", i))
+			spec, _ := obj.Object["spec"].(map[string]any)
+			spec["packageName"] = fmt.Sprintf("p%04d", i)
+			_, err := kept.Create(ctx, obj, metav1.CreateOptions{})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestListsAreFresh: whatever was answered to whoever wrote through one replica is in the next list through another, while others write;
+// and no list goes back behind one before.
+func TestListsAreFresh(t *testing.T) {
+	e := newEnvironment(t)
+	const all, writers, writes, each = 300, 4, 8, 6
+	e.many(t, all)
+	replicas := []*user{e.admin, newUser(t, e.start(t, nil, "--leader-elect=false").config), newUser(t, e.start(t, nil, "--leader-elect=false").config)}
+	list := func(ctx context.Context, u *user) (map[string]*porchv1alpha1.PackageRevision, int, error) {
+		out, err := u.revisions(e.namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, 0, err
+		}
+		byName := make(map[string]*porchv1alpha1.PackageRevision, len(out.Items))
+		for i := range out.Items {
+			byName[out.Items[i].Name] = &out.Items[i]
+		}
+		version, err := strconv.Atoi(out.ResourceVersion)
+		return byName, version, err
+	}
+	group, ctx := errgroup.WithContext(t.Context())
+	for w := range writers {
+		group.Go(func() error {
+			last := 0
+			for n := range writes {
+				through, other := replicas[(w+n)%len(replicas)], replicas[(w+n+1+n%2)%len(replicas)]
+				name := fmt.Sprintf("upstream.p%04d.v1", w*each+n%each)
+				value := fmt.Sprint(n)
+				pr, err := through.revisions(e.namespace).Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"n":%q}}}`, value), metav1.PatchOptions{})
+				if err != nil {
+					return err
+				}
+				made := e.revision("upstream", fmt.Sprintf("new-%d-%d", w, n), "v1")
+				if made, err = through.create(ctx, made); err != nil {
+					return err
+				}
+				got, version, err := list(ctx, other)
+				if err != nil {
+					return err
+				}
+				switch there := got[name]; {
+				case there == nil || there.ResourceVersion != pr.ResourceVersion || there.Labels["n"] != value:
+					t.Errorf("%s was written at %s, and is listed as %+v", name, pr.ResourceVersion, there)
+				case got[made.Name] == nil || got[made.Name].UID != made.UID:
+					t.Errorf("%s was created, and is not listed", made.Name)
+				case version < last:
+					t.Errorf("a list of %d after one of %d", version, last)
+				}
+				last = version
+				if err := through.revisions(e.namespace).Delete(ctx, made.Name, metav1.DeleteOptions{}); err != nil {
+					return err
+				}
+				if got, _, err = list(ctx, other); err != nil {
+					return err
+				}
+				if got[made.Name] != nil || len(got) < all {
+					t.Errorf("%s was deleted, and is listed among %d", made.Name, len(got))
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPages: pages are of one moment, whichever replica is asked for which, and whatever is written in between.
+func TestPages(t *testing.T) {
+	e := newEnvironment(t)
+	const all = 700
+	e.many(t, all)
+	replicas := []*user{newUser(t, e.start(t, nil, "--leader-elect=false").config), newUser(t, e.start(t, nil, "--leader-elect=false").config)}
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	var stop atomic.Bool
+	defer stop.Store(true)
+	writing.Go(func() {
+		for n := 0; !stop.Load(); n++ {
+			_, err := e.admin.revisions(e.namespace).Patch(t.Context(), fmt.Sprintf("upstream.p%04d.v1", n%50*10), types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"labels":{"n":"%d"}}}`, n), metav1.PatchOptions{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for name, o := range map[string]metav1.ListOptions{"Large": {Limit: 300}, "Small": {Limit: 100}, "Selected": {Limit: 300, FieldSelector: "spec.lifecycle=Draft"}} {
+		for round := range 3 {
+			var moment string
+			seen := map[string]bool{}
+			for pages := 0; ; pages++ {
+				page := must[*porchv1alpha1.PackageRevisionList](t)(replicas[(round+pages)%2].revisions(e.namespace).List(t.Context(), o))
+				if moment == "" {
+					moment = page.ResourceVersion
+				}
+				if page.ResourceVersion != moment {
+					t.Errorf("%s: a page of %s behind one of %s", name, page.ResourceVersion, moment)
+				}
+				limit, _ := strconv.Atoi(moment)
+				for i := range page.Items {
+					if v, _ := strconv.Atoi(page.Items[i].ResourceVersion); v > limit {
+						t.Errorf("%s: %s at %d in a list of %s", name, page.Items[i].Name, v, moment)
+					}
+					seen[page.Items[i].Name] = true
+				}
+				if int64(len(page.Items)) > o.Limit {
+					t.Errorf("%s: a page of %d", name, len(page.Items))
+				}
+				if o.Continue = page.Continue; o.Continue == "" {
+					break
+				}
+			}
+			if len(seen) != all {
+				t.Errorf("%s: %d of %d", name, len(seen), all)
+			}
+		}
+	}
+	// What people look at comes at once, if they do not want a few.
+	for limit, want := range map[string]int{"500": all, "300": all, "100": 100} {
+		table := &metav1.Table{}
+		err := replicas[0].rest.Get().Namespace(e.namespace).Resource("packagerevisions").Param("limit", limit).
+			SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").Do(t.Context()).Into(table)
+		if err != nil || len(table.Rows) != want || (table.Continue == "") != (want == all) {
+			t.Errorf("a table with limit %s: %v, %d rows, continue %q", limit, err, len(table.Rows), table.Continue)
+		}
+	}
+	if _, err := replicas[0].revisions(e.namespace).List(t.Context(), metav1.ListOptions{Limit: 300, Continue: "bm8gdG9rZW4"}); !apierrors.IsBadRequest(err) {
+		t.Errorf("a token that is none: %v", err)
+	}
+	// What was compacted is gone, and who pages begins anew.
+	gone := "eyJwYWNrYWdlcyI6IjEiLCJmcm9tIjozMDB9" // of resourceVersion 1
+	if _, err := replicas[0].revisions(e.namespace).List(t.Context(), metav1.ListOptions{Limit: 300, Continue: gone}); err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		t.Errorf("a list of long ago: %v", err)
+	}
+	// Errors of the API server come through as they are.
+	if _, err := replicas[0].revisions(e.namespace).List(t.Context(), metav1.ListOptions{ResourceVersion: "x"}); !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) {
+		t.Errorf("a resourceVersion that is none: %v", err)
+	}
+	list := must[*porchv1alpha1.PackageRevisionList](t)(replicas[0].revisions(e.namespace).List(t.Context(), metav1.ListOptions{ResourceVersion: "0"}))
+	if len(list.Items) != all {
+		t.Errorf("from what is remembered: %d", len(list.Items))
+	}
+	// Who has some deleted has no more deleted, whatever the answer is to look like.
+	stop.Store(true)
+	writing.Wait()
+	const some = 260
+	err := replicas[0].rest.Delete().Namespace(e.namespace).Resource("packagerevisions").Param("limit", strconv.Itoa(some)).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").Do(t.Context()).Error()
+	if left := e.keptRevisions(t, e.namespace); err != nil || len(left) != all-some {
+		t.Errorf("%d are left of %d after %d were to be deleted: %v", len(left), all, some, err)
+	}
+}
+
+// TestManagersAreServedOnly: who wrote what is said of what is served. Of what is kept the API server would take half of the time of
+// a list for it, so none is kept from the first update on.
+func TestManagersAreServedOnly(t *testing.T) {
+	e := newEnvironment(t)
+	pr := e.move(t, e.make(t, e.revision("upstream", "managed", "v1")), published)
+	managers := func(entries []metav1.ManagedFieldsEntry) (out []string) {
+		for _, entry := range entries {
+			out = append(out, entry.Manager+" "+entry.Subresource)
+		}
+		return out
+	}
+	for _, kept := range e.keptRevisions(t, e.namespace) {
+		if got := managers(kept.ManagedFields); len(got) > 0 {
+			t.Errorf("kept with the managers %q", got)
+		}
+	}
+	if got := managers(pr.ManagedFields); len(got) != 2 || !strings.HasSuffix(got[1], " approval") {
+		t.Errorf("served with the managers %q, want who created it and who approved it", got)
+	}
+}

@@ -1,0 +1,155 @@
+package packages
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/kptpkg/upgrade"
+	"github.com/starlinghq/starling/pkg/packages"
+)
+
+// TestMergedIntoADraft: who merges a newer upstream into a draft, and writes the files, has the draft follow that: it cannot be deleted
+// any more, and the one before can.
+func TestMergedIntoADraft(t *testing.T) {
+	e := newEnvironment(t)
+	v1 := e.make(t, e.revision("upstream", "web", "v1"))
+	e.write(t, v1.Name, map[string]string{"deployment.yaml": deployment})
+	v1 = e.move(t, v1, published)
+	v2 := e.make(t, e.revision("upstream", "web", "v2"), task(porchv1alpha1.TaskTypeEdit, v1.Name))
+	e.write(t, v2.Name, map[string]string{"deployment.yaml": deployment + "  paused: true\n"})
+	v2 = e.move(t, v2, published)
+	mine := e.make(t, e.revision("edge", "web", "a"), task(porchv1alpha1.TaskTypeClone, v1.Name))
+	e.follows(t, mine.Name, v1.Name)
+
+	// An edit that says nothing of the upstream leaves it.
+	e.write(t, mine.Name, map[string]string{"note.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: note\n"})
+	e.follows(t, mine.Name, v1.Name)
+
+	merge := func(to *porchv1alpha1.PackageRevision) {
+		t.Helper()
+		files := e.files(t, mine.Name)
+		merged, _, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.keptRevision(t, to.Name), e.files(t, to.Name), files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.write(t, mine.Name, merged)
+	}
+	merge(v2)
+	e.follows(t, mine.Name, v2.Name)
+	e.protected(t, v2, mine.Name)
+	// The one before is free, of a published revision too.
+	mine = e.move(t, mine, published)
+	v1 = e.move(t, v1, deletionProposed)
+	if err := e.admin.revisions(e.namespace).Delete(t.Context(), v1.Name, metav1.DeleteOptions{}); err != nil {
+		t.Errorf("delete what nobody uses: %v", err)
+	}
+	e.consistent(t, true)
+
+	t.Run("NoUpstream", func(t *testing.T) {
+		draft := e.make(t, e.revision("edge", "web", "b"), task(porchv1alpha1.TaskTypeEdit, mine.Name))
+		e.follows(t, draft.Name, v2.Name)
+		for name, lock := range map[string]string{
+			"Itself":         "hub:" + e.namespace + "/edge drafts/web/b web",
+			"Unknown":        "hub:" + e.namespace + "/upstream web/v9 web",
+			"Elsewhere":      "https://example.com/x web/v2 web",
+			"OtherNamespace": "hub:other/upstream web/v2 web",
+		} {
+			part := strings.Fields(lock)
+			e.write(t, draft.Name, map[string]string{"Kptfile": locked(t, e.files(t, draft.Name), part[0], part[1], part[2])})
+			if cr := e.keptRevision(t, draft.Name); cr.Content.Upstream != "" || cr.Content.UpstreamDigest != "" {
+				t.Errorf("%s: follows %q, %q", name, cr.Content.Upstream, cr.Content.UpstreamDigest)
+			}
+		}
+		e.write(t, draft.Name, map[string]string{"Kptfile": locked(t, e.files(t, draft.Name), "hub:"+e.namespace+"/upstream", "web/v2", "web")})
+		e.follows(t, draft.Name, v2.Name)
+	})
+	t.Run("Imported", func(t *testing.T) {
+		lock := porchv1alpha1.GitLock{Repo: "https://example.com/x", Directory: "web", Ref: "web/v7", Commit: "c0ffee"}
+		imported := e.imported(t, v2.Name, "imported", lock)
+		draft := e.make(t, e.revision("edge", "other", "a"))
+		e.write(t, draft.Name, map[string]string{"Kptfile": locked(t, e.files(t, draft.Name), lock.Repo, lock.Ref, lock.Directory, lock.Commit)})
+		e.follows(t, draft.Name, imported)
+	})
+	e.consistent(t, true)
+}
+
+// follows fails the test unless a revision has that one as its upstream.
+func (e *environment) follows(t *testing.T, name, upstream string) {
+	t.Helper()
+	cr, up := e.keptRevision(t, name), e.keptRevision(t, upstream)
+	if cr.Content.Upstream != upstream || cr.Content.UpstreamDigest != up.Content.Digest {
+		t.Errorf("%s follows %q, %s; want %q, %s", name, cr.Content.Upstream, cr.Content.UpstreamDigest, upstream, up.Content.Digest)
+	}
+}
+
+// protected fails the test unless a revision cannot be deleted because of another, whatever its lifecycle.
+func (e *environment) protected(t *testing.T, pr *porchv1alpha1.PackageRevision, by string) {
+	t.Helper()
+	pr = e.move(t, pr, deletionProposed)
+	err := e.admin.revisions(e.namespace).Delete(t.Context(), pr.Name, metav1.DeleteOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), by) {
+		t.Errorf("delete what is used: %v", err)
+	}
+	must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Update(t.Context(), at(pr, published), metav1.UpdateOptions{}))
+}
+
+func (e *environment) files(t *testing.T, name string) kptpkg.Files {
+	t.Helper()
+	return must[*porchv1alpha1.PackageRevisionResources](t)(e.admin.resources(e.namespace).Get(t.Context(), name, metav1.GetOptions{})).Spec.Resources
+}
+
+func (e *environment) keptRevision(t *testing.T, name string) *storev1alpha1.PackageRevision {
+	t.Helper()
+	all := e.keptRevisions(t, e.namespace)
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i]
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return nil
+}
+
+// locked is a Kptfile that says that its package was made from somewhere: repository, reference, directory, commit.
+func locked(t *testing.T, files map[string]string, repo, ref, directory string, commit ...string) string {
+	t.Helper()
+	kptfile, err := kptpkg.ParseKptfile(files[kptpkg.KptfileName])
+	if err != nil {
+		t.Fatal(err)
+	}
+	git := kptpkg.GitUpstream{Repo: repo, Directory: directory, Ref: ref}
+	lock := git
+	lock.Commit = strings.Join(commit, "")
+	if err := kptfile.SetUpstream(kptpkg.Upstream{Type: "git", Git: &git}, kptpkg.Upstream{Type: "git", Git: &lock}); err != nil {
+		t.Fatal(err)
+	}
+	return kptfile.String()
+}
+
+// imported keeps a revision with the content of another, as the controller of repositories does, and returns its name.
+func (e *environment) imported(t *testing.T, like, packageName string, lock porchv1alpha1.GitLock) string {
+	t.Helper()
+	from := e.keptRevision(t, like)
+	cr := &storev1alpha1.PackageRevision{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "upstream." + packageName + ".v7"}}
+	cr.APIVersion, cr.Kind = storev1alpha1.GroupVersion.String(), "PackageRevision"
+	cr.Spec.RepositoryName, cr.Spec.PackageName, cr.Spec.WorkspaceName, cr.Spec.Revision = "upstream", packageName, "v7", 1
+	cr.Spec.Lifecycle, cr.Content.Imported = published, true
+	cr.Status.SelfLock = &porchv1alpha1.Locator{Type: porchv1alpha1.RepositoryTypeGit, Git: &lock}
+	cr.Labels = map[string]string{porchv1alpha1.LatestRevisionLabel: "true"}
+	if err := packages.Mirror(cr, maps.Clone(e.files(t, like)), from.Content.Digest); err != nil {
+		t.Fatal(err)
+	}
+	object := must[map[string]any](t)(runtime.DefaultUnstructuredConverter.ToUnstructured(cr))
+	must[*unstructured.Unstructured](t)(e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace).
+		Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}))
+	return cr.Name
+}

@@ -1,0 +1,160 @@
+package variants
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+// asking is a PackageVariant that has its drafts approved.
+func asking(name, policy, upstream, more string) string {
+	text := wants(name, upstream, name, more)
+	return strings.Replace(text, "metadata: {name: "+name+"}", fmt.Sprintf("metadata: {name: %s, annotations: {approval.nephio.org/policy: %s}}", name, policy), 1)
+}
+
+// TestApprovalPolicy: the first draft, or all, are approved where that is asked for, and only when all gates are met; a human does it
+// otherwise. Who may not is told so in a condition.
+func TestApprovalPolicy(t *testing.T) {
+	e := newEnvironment(t)
+	e.run(t)
+	v1 := e.publish(t, "catalog", "web", "v1", "", map[string]string{"a.yaml": configMap("a", "upstream", "one")})
+	e.create(t, asking("initial", "initial", "package: web, revision: latest", ""))
+	e.create(t, asking("always", "always", "package: web, revision: latest", ""))
+	e.create(t, wants("human", "package: web, revision: latest", "human", ""))
+	e.ready(t, "initial", v1, configv1alpha1.VariantPublished)
+	e.ready(t, "always", v1, configv1alpha1.VariantPublished)
+	e.ready(t, "human", v1, configv1alpha1.VariantDraft)
+	if by := e.only(t, "edge", "always", published).Status.PublishedBy; by != "system:serviceaccount:starling-system:binding-controller" {
+		t.Errorf("approved by %s", by)
+	}
+
+	v2 := e.publish(t, "catalog", "web", "v2", v1, map[string]string{"a.yaml": configMap("a", "upstream", "two")})
+	e.ready(t, "initial", v2, configv1alpha1.VariantDraft)
+	e.ready(t, "always", v2, configv1alpha1.VariantPublished)
+	e.ready(t, "human", v2, configv1alpha1.VariantDraft)
+
+	// A gate that is not met: a pipeline that fails, and an injection point without an object.
+	gated := e.publish(t, "catalog", "gated", "v1", "", base())
+	e.create(t, asking("gated", "always", "package: gated, revision: 1", "injectors: [{name: endpoints}]"))
+	e.ready(t, "gated", gated, configv1alpha1.VariantDraft)
+	testenv.Eventually(t, soon, func() (bool, string) {
+		text := e.variant(t, "gated").Status.WaitsFor
+		return strings.Contains(text, "config.injection.ConfigMap.endpoints"), text
+	})
+	e.create(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: endpoints}, data: {region: north}}")
+	e.ready(t, "gated", gated, configv1alpha1.VariantPublished)
+
+	// The right is taken away, and given back.
+	bindings := e.of(parse(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}}"))
+	binding, err := bindings.Get(t.Context(), "starling:package-approval-policy", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bindings.Delete(t.Context(), binding.GetName(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Allowed(t, e.config, false, e.controllers.Impersonate.UserName, e.approval())
+	e.create(t, asking("withheld", "always", "package: web, revision: latest", ""))
+	if text := e.condition(t, "withheld", configv1alpha1.ConditionReady, configv1alpha1.ReasonError); !strings.Contains(text, "starling:package-approval-policy") {
+		t.Errorf("what to do: %s", text)
+	}
+	e.only(t, "edge", "withheld", proposed)
+	binding.SetResourceVersion("")
+	binding.SetUID("")
+	if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.ready(t, "withheld", v2, configv1alpha1.VariantPublished)
+}
+
+// approval is the right to approve in the test's namespace.
+func (e *environment) approval() authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Verb: "update", Group: porchv1alpha1.GroupName, Resource: "packagerevisions", Subresource: "approval", Namespace: e.namespace}
+}
+
+// TestWhoMayAskForApproval: who may not approve may have nothing approved either.
+func TestWhoMayAskForApproval(t *testing.T) {
+	e := newEnvironment(t)
+	for user, roles := range map[string][]string{"author": {"starling:package-variant-author"}, "lead": {"starling:package-variant-author", "starling:package-reviewer"}} {
+		for i, role := range roles {
+			e.create(t, fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s-%d},
+				roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %q}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %s}]}`, user, i, role, user))
+		}
+	}
+	as := func(user string) dynamic.Interface {
+		config := rest.CopyConfig(e.config)
+		config.Impersonate.UserName = user
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	author, lead := as("author"), as("lead")
+	for _, user := range []string{"author", "lead"} {
+		testenv.Allowed(t, e.config, true, user, authorizationv1.ResourceAttributes{Verb: "create", Group: configv1alpha1.GroupName, Resource: "packagevariants", Namespace: e.namespace})
+	}
+	testenv.Allowed(t, e.config, true, "lead", e.approval())
+	create := func(client dynamic.Interface, text string) error {
+		obj := parse(t, text)
+		_, err := client.Resource(resourceOf(obj)).Namespace(e.namespace).Create(t.Context(), obj, metav1.CreateOptions{})
+		return err
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "packagerevisions/approval") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	allowed := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	set := func(name, template string) string {
+		return fmt.Sprintf("{apiVersion: config.porch.kpt.dev/v1alpha2, kind: PackageVariantSet, metadata: {name: %s}, spec: {upstream: {repo: catalog, package: web, revision: 1}, targets: [{repositorySelector: {}, template: {%s}}]}}", name, template)
+	}
+	patch := func(client dynamic.Interface, name, text string) error {
+		_, err := client.Resource(configv1alpha1.PackageVariants).Namespace(e.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+		return err
+	}
+	// The policy takes a moment to be known to the API server.
+	testenv.Eventually(t, soon, func() (bool, string) {
+		err := create(author, asking("early", "always", "package: web, revision: 1", ""))
+		if err == nil {
+			err = author.Resource(configv1alpha1.PackageVariants).Namespace(e.namespace).Delete(t.Context(), "early", metav1.DeleteOptions{})
+			return false, fmt.Sprint("it was created; deleted: ", err)
+		}
+		return true, ""
+	})
+	refused("annotation", create(author, asking("pv", "always", "package: web, revision: 1", "")))
+	refused("annotation in the spec", create(author, wants("pv", "package: web, revision: 1", "web", "annotations: {approval.nephio.org/policy: initial}")))
+	refused("set", create(author, set("set", "annotations: {approval.nephio.org/policy: initial}")))
+	refused("set with an expression", create(author, set("set", "annotationExprs: [{key: approval.nephio.org/policy, valueExpr: \"'always'\"}]")))
+	refused("set with a computed key", create(author, set("set", "annotationExprs: [{keyExpr: \"'approval.nephio.org/' + 'policy'\", value: always}]")))
+	allowed("without", create(author, wants("pv", "package: web, revision: 1", "web", "annotations: {some: thing}")))
+	allowed("set without", create(author, set("set", "annotations: {some: thing}, annotationExprs: [{key: k, valueExpr: \"'v'\"}]")))
+	refused("later", patch(author, "pv", `{"metadata":{"annotations":{"approval.nephio.org/policy":"always"}}}`))
+	allowed("later, by who may", patch(lead, "pv", `{"metadata":{"annotations":{"approval.nephio.org/policy":"always"}}}`))
+	allowed("set, by who may", create(lead, set("leads", "annotations: {approval.nephio.org/policy: initial}")))
+	refused("what it makes", patch(author, "pv", `{"spec":{"upstream":{"package":"other"}}}`))
+	allowed("what it makes, by who may", patch(lead, "pv", `{"spec":{"upstream":{"package":"other"}}}`))
+	allowed("something else", patch(author, "pv", `{"metadata":{"labels":{"a":"b"}}}`))
+	allowed("no more", patch(author, "pv", `{"metadata":{"annotations":{"approval.nephio.org/policy":null}}}`))
+	if _, err := author.Resource(configv1alpha2.PackageVariantSets).Namespace(e.namespace).Patch(t.Context(), "leads", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Errorf("a label of a set: %v", err)
+	}
+}

@@ -1,0 +1,70 @@
+package variants
+
+import (
+	"strings"
+	"testing"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+)
+
+// TestFollow: a clone, an upstream that moves while there is a draft, while it is proposed, and when it is published; what was edited by hand
+// stays; a restart writes nothing.
+func TestFollow(t *testing.T) {
+	e := newEnvironment(t)
+	stop := e.run(t)
+	v1 := e.publish(t, "catalog", "web", "v1", "", map[string]string{"a.yaml": configMap("a", "upstream", "one")})
+	e.create(t, wants("web", "package: web, revision: latest", "web", "packageContext: {data: {site: north}}"))
+	e.ready(t, "web", v1, configv1alpha1.VariantDraft)
+	first := e.only(t, "edge", "web", draft)
+	if files := e.files(t, first.Name); !strings.Contains(files["package-context.yaml"], "site: north") || !strings.Contains(files["a.yaml"], "upstream: one") {
+		t.Errorf("the clone: %v", files)
+	}
+
+	// An edit by hand, and a new upstream: one draft, with both.
+	e.edit(t, first.Name, map[string]string{"hand.yaml": configMap("hand", "by", "hand")})
+	v2 := e.publish(t, "catalog", "web", "v2", v1, map[string]string{"a.yaml": configMap("a", "upstream", "two")})
+	e.ready(t, "web", v2, configv1alpha1.VariantDraft)
+	if again := e.only(t, "edge", "web", draft); again.UID != first.UID {
+		t.Errorf("the draft is another one: %s, was %s", again.Name, first.Name)
+	}
+	if files := e.files(t, first.Name); !strings.Contains(files["hand.yaml"], "by: hand") || !strings.Contains(files["a.yaml"], "upstream: two") {
+		t.Errorf("merged: %v", files)
+	}
+
+	// While it is proposed, it waits.
+	e.move(t, first.Name, proposed)
+	v3 := e.publish(t, "catalog", "web", "v3", v2, map[string]string{"a.yaml": configMap("a", "upstream", "three")})
+	if text := e.condition(t, "web", configv1alpha1.ConditionReady, configv1alpha1.ReasonWaitingForApproval); !strings.Contains(text, first.Name) {
+		t.Errorf("waits: %s", text)
+	}
+	if files := e.files(t, first.Name); !strings.Contains(files["a.yaml"], "upstream: two") {
+		t.Errorf("a proposed revision was changed: %v", files)
+	}
+	e.move(t, first.Name, published)
+	e.ready(t, "web", v3, configv1alpha1.VariantDraft)
+	second := e.only(t, "edge", "web", draft)
+	if files := e.files(t, second.Name); !strings.Contains(files["hand.yaml"], "by: hand") || !strings.Contains(files["a.yaml"], "upstream: three") {
+		t.Errorf("upgraded: %v", files)
+	}
+
+	// Spec changes, which is an edit of what is published.
+	e.move(t, second.Name, published)
+	e.ready(t, "web", v3, configv1alpha1.VariantPublished)
+	e.replace(t, wants("web", "package: web, revision: latest", "web", "packageContext: {data: {site: south}}"))
+	e.ready(t, "web", v3, configv1alpha1.VariantDraft)
+	if files := e.files(t, e.only(t, "edge", "web", draft).Name); !strings.Contains(files["package-context.yaml"], "site: south") {
+		t.Errorf("edited: %v", files)
+	}
+	if n := len(e.list(t, "edge", "web")); n != 3 {
+		t.Errorf("%d revisions, want 3", n)
+	}
+
+	e.quiet(t)
+	stop()
+	e.writes.take()
+	e.run(t)
+	e.quiet(t)
+	if all := e.writes.take(); len(all) != 0 {
+		t.Errorf("a restart writes %q", all)
+	}
+}

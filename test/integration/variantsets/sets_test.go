@@ -1,0 +1,403 @@
+package variantsets
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+const upstream = "upstream: {repo: up, package: foo, revision: v1}"
+
+// spec is that of a set with targets that are given as YAML.
+func spec(targets ...string) string {
+	return fmt.Sprintf("{spec: {%s, targets: [%s]}}", upstream, strings.Join(targets, ", "))
+}
+
+// names are those of the PackageVariants that a set makes in some repositories.
+func names(set string, repositories ...string) []string {
+	var all []string
+	for _, r := range repositories {
+		all = append(all, set+"-"+r+"-foo")
+	}
+	return all
+}
+
+// stays looks for a while whether a PackageVariant goes that must not.
+func (e *environment) stays(t *testing.T, names ...string) {
+	t.Helper()
+	testenv.Never(t, time.Second, func() string {
+		there := e.living(t)
+		for _, name := range names {
+			if there[name] == nil {
+				return name + " is gone"
+			}
+		}
+		return ""
+	})
+}
+
+// problem waits until a set has a problem that contains a text.
+func (e *environment) problem(t *testing.T, set, text string) {
+	t.Helper()
+	testenv.Eventually(t, soon, func() (bool, string) {
+		problems := e.set(t, set).Status.Problems
+		for _, p := range problems {
+			if strings.Contains(p.Target+": "+p.Message, text) {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprintf("problems are %v, want one with %q", problems, text)
+	})
+}
+
+// TestWrong: all that is wrong is told at once, and what is there stays.
+func TestWrong(t *testing.T) {
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	e.repositories(t, "r1")
+	e.create(t, sets, "s", spec("{repositories: [{name: r1}]}"))
+	e.run(t, options{})
+	e.has(t, names("s", "r1")...)
+	for name, tc := range map[string]struct{ spec, want string }{
+		"Empty": {"{upstream: null, targets: null}", "spec.upstream is a required field; must specify at least one item in spec.targets"},
+		"Upstream": {
+			"{upstream: {repo: null, package: null, revision: null}, targets: [{repositories: [{name: r1}]}]}",
+			"spec.upstream.package is a required field; spec.upstream.repo is a required field; either spec.upstream.revision or spec.upstream.workspaceName must be specified",
+		},
+		"Targets": {
+			"{" + upstream + ", targets: [{}, {repositories: []}, {repositories: [{name: ''}, {name: a, packageNames: ['']}]}, {objectSelector: {}}, {repositories: [{name: a}], repositorySelector: {}}]}",
+			"spec.targets[0] must specify one of `repositories`, `repositorySelector`, or `objectSelector`; " +
+				"spec.targets[1].repositories must not be an empty list if specified; " +
+				"spec.targets[2].repositories[0].name cannot be empty; spec.targets[2].repositories[1].packageNames[0] cannot be empty; " +
+				"spec.targets[3].objectselector.apiVersion cannot be empty; spec.targets[3].objectselector.kind cannot be empty; " +
+				"spec.targets[4] must specify one of `repositories`, `repositorySelector`, or `objectSelector`",
+		},
+		"Template": {
+			"{" + upstream + `, targets: [{repositorySelector: {}, template: {
+				downstream: {repo: a, repoExpr: b, package: a, packageExpr: b}, adoptionPolicy: x, deletionPolicy: z,
+				labelExprs: [{key: a, keyExpr: b, value: c}], annotationExprs: [{key: a, value: b, valueExpr: c}],
+				packageContext: {dataExprs: [{value: x}], removeKeys: [name]}, injectors: [{}, {name: a, nameExpr: b}],
+				pipeline: {mutators: [{name: a.b, image: x}], validators: [{image: ''}]}}}]}`,
+			"",
+		},
+		"Expressions": {
+			"{" + upstream + `, targets: [{repositorySelector: {}, template: {downstream: {repoExpr: "repository.name"}, labelExprs: [{key: a, valueExpr: "1 +"}, {key: b, valueExpr: "1"}]}}]}`,
+			"",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e.patch(t, sets, "s", "{spec: "+tc.spec+"}")
+			got := e.condition(t, "s", "Stalled", "ValidationError")
+			if ready := e.condition(t, "s", "Ready", "ValidationError"); ready != got {
+				t.Errorf("Ready says %q", ready)
+			}
+			if tc.want == "" {
+				golden(t, "Wrong-"+name, strings.ReplaceAll(got, "; ", "\n")+"\n")
+			} else if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	e.stays(t, names("s", "r1")...)
+}
+
+// TestUpstream: a set waits for its upstream, and keeps what it has when that goes.
+func TestUpstream(t *testing.T) {
+	e := newEnvironment(t)
+	e.repositories(t, "r1")
+	e.run(t, options{})
+	e.create(t, sets, "s", spec("{repositories: [{name: r1}]}"))
+	if text := e.condition(t, "s", "Stalled", "UpstreamNotFound"); text != "could not find upstream package revision 'foo/v1' in repo 'up'" {
+		t.Error(text)
+	}
+	e.upstream(t, "up", "foo", 1, "")
+	e.has(t, names("s", "r1")...)
+	e.condition(t, "s", "Ready", "Reconciled")
+	e.delete(t, revisions, "up.foo.v1")
+	e.condition(t, "s", "Stalled", "UpstreamNotFound")
+	e.stays(t, names("s", "r1")...)
+}
+
+// TestOneFails: an expression that fails for one Repository is that one's problem; while it is, nothing is deleted.
+func TestOneFails(t *testing.T) {
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	for _, name := range []string{"r1", "r2", "r3"} {
+		e.create(t, repositories, name, "{metadata: {labels: {env: prod, org: hr}}, spec: {}}")
+	}
+	e.run(t, options{})
+	e.create(t, sets, "s", spec(`{repositorySelector: {matchLabels: {env: prod}}, template: {labelExprs: [{key: org, valueExpr: "repository.labels['org']"}]}}`))
+	e.has(t, names("s", "r1", "r2", "r3")...)
+
+	e.patch(t, repositories, "r2", "{metadata: {labels: {org: null}}}")
+	e.problem(t, "s", "spec.targets[0]: r2/foo: template.labelExprs[0].valueExpr: no such key: org")
+	e.condition(t, "s", "Ready", "UnexpectedError")
+	e.patch(t, repositories, "r1", "{metadata: {labels: {env: null}}}") // not asked for any more
+	e.patch(t, repositories, "r3", "{metadata: {labels: {org: finance}}}")
+	e.create(t, repositories, "r4", "{metadata: {labels: {env: prod, org: hr}}, spec: {}}")
+	e.has(t, names("s", "r1", "r2", "r3", "r4")...)
+	testenv.Eventually(t, soon, func() (bool, string) {
+		got := e.variants(t)["s-r3-foo"].Spec.Labels["org"]
+		return got == "finance", "org of r3 is " + got
+	})
+	e.stays(t, names("s", "r1", "r2")...)
+
+	e.patch(t, repositories, "r2", "{metadata: {labels: {org: hr}}}")
+	e.has(t, names("s", "r2", "r3", "r4")...)
+	e.condition(t, "s", "Ready", "Reconciled")
+	if problems := e.set(t, "s").Status.Problems; len(problems) > 0 {
+		t.Error(problems)
+	}
+}
+
+// TestNothingSelected: a selector that suddenly matches nothing is held, until that is undone or released.
+func TestNothingSelected(t *testing.T) {
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	for _, name := range []string{"r1", "r2", "r3"} {
+		e.create(t, repositories, name, "{metadata: {labels: {env: prod}}, spec: {}}")
+	}
+	e.run(t, options{})
+	e.create(t, sets, "s", spec("{repositorySelector: {matchLabels: {env: prod}}}"))
+	e.has(t, names("s", "r1", "r2", "r3")...)
+	typo := func() string {
+		e.patch(t, sets, "s", "{spec: {targets: [{repositorySelector: {matchLabels: {env: pord}}}]}}")
+		text := e.condition(t, "s", "Held", "SafetyValve")
+		e.condition(t, "s", "Ready", "Held")
+		e.stays(t, names("s", "r1", "r2", "r3")...)
+		return text
+	}
+	typo()
+	e.patch(t, sets, "s", "{spec: {targets: [{repositorySelector: {matchLabels: {env: prod}}}]}}")
+	e.condition(t, "s", "Ready", "Reconciled")
+	if c := meta.FindStatusCondition(e.set(t, "s").Status.Conditions, "Held"); c != nil {
+		t.Error(c)
+	}
+	text := typo()
+	_, token, ok := strings.Cut(text, "starling.io/release-held=")
+	if !ok {
+		t.Fatal(text)
+	}
+	e.patch(t, sets, "s", fmt.Sprintf("{metadata: {annotations: {starling.io/release-held: %q}}}", token))
+	e.has(t)
+	testenv.Eventually(t, soon, func() (bool, string) {
+		set := e.set(t, "s")
+		return len(set.Annotations) == 0 && meta.IsStatusConditionTrue(set.Status.Conditions, "Ready"), fmt.Sprint(set.Annotations, set.Status.Conditions)
+	})
+	e.settle(t.Context(), t)
+}
+
+// TestTwoSets: the first that has a package keeps it; the other says so, and gets it when the first lets go.
+func TestTwoSets(t *testing.T) {
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	e.repositories(t, "r1", "r2")
+	e.run(t, options{})
+	e.create(t, sets, "first", spec("{repositories: [{name: r1}]}"))
+	e.has(t, names("first", "r1")...)
+	e.create(t, sets, "second", spec("{repositories: [{name: r1}, {name: r2}]}"))
+	e.problem(t, "second", "package r1/foo is kept by PackageVariant first-r1-foo of PackageVariantSet first already; delete that, or choose another package")
+	e.has(t, "first-r1-foo", "second-r2-foo")
+	e.delete(t, sets, "first")
+	testenv.Eventually(t, soon, func() (bool, string) {
+		e.settle(t.Context(), t) // once it is being deleted
+		there := e.variants(t)
+		return there["first-r1-foo"] == nil && there["second-r1-foo"] != nil, fmt.Sprint(len(there))
+	})
+	e.condition(t, "second", "Ready", "Reconciled")
+}
+
+// TestForeign: a PackageVariant that somebody made is taken over if it is what the set would make, and left alone otherwise.
+func TestForeign(t *testing.T) {
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	e.repositories(t, "r1", "r2", "r3")
+	e.create(t, variants, "s-r1-foo", "{metadata: {labels: {mine: x}}, spec: {upstream: {repo: up, package: foo, revision: 7}, downstream: {repo: r1, package: foo}}}")
+	e.create(t, variants, "s-r2-foo", "{spec: {upstream: {repo: up, package: foo, revision: 7}, downstream: {repo: r9, package: other}}}")
+	e.create(t, variants, "by-hand", "{spec: {upstream: {repo: up, package: foo, revision: 7}, downstream: {repo: r3, package: foo}}}")
+	e.run(t, options{})
+	e.create(t, sets, "s", spec("{repositories: [{name: r1}, {name: r2}, {name: r3}]}"))
+	e.problem(t, "s", "package r3/foo is kept by PackageVariant by-hand already")
+	uid := string(e.set(t, "s").UID)
+	var made []string
+	testenv.Eventually(t, soon, func() (bool, string) {
+		made = nil
+		for name, pv := range e.variants(t) {
+			if pv.Labels[configv1alpha1.LabelPackageVariantSet] == uid {
+				made = append(made, name+" "+pv.Spec.Downstream.Repo+" "+pv.Labels["mine"])
+			}
+		}
+		return len(made) == 2, fmt.Sprint(made)
+	})
+	for _, line := range made {
+		if line != "s-r1-foo r1 x" && !strings.HasPrefix(line, "s-r2-foo-") {
+			t.Error(line)
+		}
+	}
+	// A name that is taken by a PackageVariant of another package does not matter; one that goes wakes the set.
+	e.delete(t, variants, "by-hand")
+	testenv.Eventually(t, soon, func() (bool, string) { return e.variants(t)["s-r3-foo"] != nil, "s-r3-foo is not there" })
+	e.condition(t, "s", "Ready", "Reconciled")
+}
+
+// TestRepaired: what makes a PackageVariant one of the set, and its spec, come back; all else is the user's.
+func TestRepaired(t *testing.T) {
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	e.repositories(t, "r1")
+	running := e.run(t, options{})
+	e.create(t, sets, "s", spec("{repositories: [{name: r1}]}"))
+	e.has(t, names("s", "r1")...)
+	running.quiet(t)
+	before := e.variants(t)["s-r1-foo"]
+	for name, patch := range map[string]string{
+		"Label": "{metadata: {labels: {config.porch.kpt.dev/packagevariantset: null}}}",
+		"Owner": "{metadata: {ownerReferences: null}}",
+		"Spec":  "{spec: {deletionPolicy: orphan, upstream: {revision: 9}}}",
+	} {
+		e.patch(t, variants, "s-r1-foo", patch)
+		testenv.Eventually(t, soon, func() (bool, string) {
+			pv := e.variants(t)["s-r1-foo"]
+			diff := cmp.Diff(before.OwnerReferences, pv.OwnerReferences) + cmp.Diff(before.Labels, pv.Labels) + cmp.Diff(before.Spec, pv.Spec)
+			return diff == "", name + ":\n" + diff
+		})
+	}
+	wrote := running.quiet(t)
+	e.patch(t, variants, "s-r1-foo", "{metadata: {labels: {mine: x}, annotations: {mine: x}, finalizers: [config.porch.kpt.dev/packagevariants, example.com/mine]}}")
+	if n := running.quiet(t) - wrote; n > 0 {
+		t.Errorf("%d writes, since somebody put labels on a PackageVariant", n)
+	}
+	e.patch(t, sets, "s", "{spec: {upstream: {revision: latest}}}")
+	testenv.Eventually(t, soon, func() (bool, string) {
+		pv := e.variants(t)["s-r1-foo"]
+		return pv.Spec.Upstream.Revision.String() == "latest", pv.Spec.Upstream.Revision.String()
+	})
+	pv := e.variants(t)["s-r1-foo"]
+	if pv.Labels["mine"] != "x" || pv.Annotations["mine"] != "x" || len(pv.Finalizers) != 2 {
+		t.Errorf("%+v", pv.ObjectMeta)
+	}
+	e.patch(t, variants, "s-r1-foo", "{metadata: {finalizers: null}}")
+}
+
+// TestRefused: what the API server does not take is a problem of that target, and tried again.
+func TestRefused(t *testing.T) {
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	e.repositories(t, "r1", "r2")
+	quotas := schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
+	kinds["resourcequotas"] = "ResourceQuota"
+	e.create(t, quotas, "few", "{spec: {hard: {count/packagevariants.config.porch.kpt.dev: '1'}}}")
+	testenv.Eventually(t, soon, func() (bool, string) {
+		quota, err := e.resource(quotas).Get(t.Context(), "few", metav1.GetOptions{})
+		return err == nil && quota.Object["status"] != nil && strings.Contains(fmt.Sprint(quota.Object["status"]), "used"), "the quota does not count yet"
+	})
+	e.run(t, options{})
+	e.create(t, sets, "s", spec("{repositories: [{name: r1}, {name: r2}]}"))
+	e.problem(t, "s", "exceeded quota: few")
+	if got := len(e.living(t)); got != 1 {
+		t.Errorf("%d PackageVariants", got)
+	}
+	e.condition(t, "s", "Ready", "UnexpectedError")
+	e.patch(t, quotas, "few", "{spec: {hard: {count/packagevariants.config.porch.kpt.dev: '2'}}}")
+	e.has(t, names("s", "r1", "r2")...)
+	e.condition(t, "s", "Ready", "Reconciled")
+}
+
+// TestRollUp: what PackageVariants say of themselves is counted, and what they complain of is listed.
+func TestRollUp(t *testing.T) {
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	var list, repos []string
+	for i := range 16 {
+		repos = append(repos, fmt.Sprintf("r%02d", i))
+		list = append(list, fmt.Sprintf("{name: r%02d}", i))
+	}
+	e.repositories(t, repos...)
+	running := e.run(t, options{})
+	e.create(t, sets, "s", spec("{repositories: ["+strings.Join(list, ", ")+"]}"))
+	e.has(t, names("s", repos...)...)
+	running.quiet(t)
+	wrote, began := running.writes.Load(), time.Now()
+	said := func(i int, state string, conditions ...string) {
+		var all []string
+		for _, c := range conditions {
+			kind, status, _ := strings.Cut(c, "=")
+			all = append(all, fmt.Sprintf("{type: %s, status: '%s', reason: Because, message: said so, lastTransitionTime: '2026-01-01T00:00:00Z'}", kind, status))
+		}
+		e.patch(t, variants, names("s", repos[i])[0], fmt.Sprintf("{status: {state: %s, conditions: [%s]}}", state, strings.Join(all, ", ")), "status")
+	}
+	said(0, "Draft", "Ready=True")
+	said(1, "Draft", "Ready=True")
+	said(2, "Proposed", "Ready=True")
+	said(3, "Published", "Ready=True", "Delivered=True", "Applied=True", "Healthy=True")
+	said(4, "Published", "Ready=True", "Delivered=True", "Applied=True", "Healthy=False")
+	for i := 5; i < 16; i++ {
+		said(i, "Draft", "Ready=False")
+	}
+	want := configv1alpha2.PackageVariantSetStatus{Targets: 16, Draft: 13, Proposed: 1, Published: 2, Applied: 2, Healthy: 1, MoreProblems: 2, ObservedGeneration: 1}
+	var got configv1alpha2.PackageVariantSetStatus
+	testenv.Eventually(t, soon, func() (bool, string) {
+		got = e.set(t, "s").Status
+		problems := got.Problems
+		got.Conditions, got.Problems = nil, nil
+		diff := cmp.Diff(want, got)
+		return diff == "" && len(problems) == 10, diff
+	})
+	first := e.set(t, "s").Status.Problems[0]
+	if first.Target != "PackageVariant s-r04-foo" || first.Message != "r04/foo: Because: said so" {
+		t.Error(first)
+	}
+	// A few at once, and one a second while more come, however long that takes.
+	most := 4 + int64(time.Since(began)/time.Second)
+	if n := running.quiet(t) - wrote; n > most {
+		t.Errorf("%d writes for 16 statuses, want %d at most", n, most)
+	}
+	table := testenv.Shared(t).Kubectl(t, "wds1", "get", "packagevariantsets", "-n", e.namespace)
+	fields := strings.Fields(strings.SplitN(table, "\n", 3)[1])
+	if diff := cmp.Diff([]string{"NAME", "TARGETS", "DRAFT", "PROPOSED", "PUBLISHED", "APPLIED", "HEALTHY", "READY", "AGE"}, strings.Fields(strings.SplitN(table, "\n", 2)[0])); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"s", "16", "13", "1", "2", "2", "1", "True"}, fields[:8]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestOneMore: one more Repository costs its PackageVariant, and what the set says of itself.
+func TestOneMore(t *testing.T) {
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	var repos []string
+	for i := range 40 {
+		repos = append(repos, fmt.Sprintf("r%02d", i))
+		e.create(t, repositories, repos[i], "{metadata: {labels: {env: prod}}, spec: {}}")
+	}
+	running := e.run(t, options{})
+	e.create(t, sets, "s", spec(`{repositorySelector: {matchLabels: {env: prod}}, template: {labelExprs: [{key: a, valueExpr: "repository.name"}]}}`))
+	e.has(t, names("s", repos...)...)
+	wrote, reads := running.quiet(t), running.reads.Load()
+	e.create(t, repositories, "one", "{metadata: {labels: {env: prod}}, spec: {}}")
+	e.has(t, names("s", append(repos, "one")...)...)
+	if n := running.quiet(t) - wrote; n != 2 {
+		t.Errorf("%d writes, want 2", n)
+	}
+	// What does not concern the set costs nothing.
+	e.create(t, repositories, "other", "{metadata: {labels: {env: test}}, spec: {}}")
+	e.patch(t, repositories, "one", "{status: {packageCount: 7}}", "status")
+	e.upstream(t, "up", "bar", 1, "")
+	if n := running.quiet(t) - wrote; n != 2 {
+		t.Errorf("%d writes, want no more than 2", n)
+	}
+	if n := running.reads.Load() - reads; n > 0 {
+		t.Errorf("%d reads", n)
+	}
+}
