@@ -8,38 +8,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . hack/demo-common.sh
 
-export STARLING_DIR=${DEMO_DIR:-.starling-demo}
-export PATH=$PWD/bin:$PATH
-unset KUBECONFIG
-work=$PWD/${STARLING_DIR#"$PWD"/}-packages
+work=$(realpath -m "$STARLING_DIR")-packages
 catalog=$work/catalog.git edge=$work/edge.git
 # Nothing of whoever runs this: neither their name nor their settings.
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 export GIT_AUTHOR_NAME=demo GIT_AUTHOR_EMAIL=demo@example.com GIT_COMMITTER_NAME=demo GIT_COMMITTER_EMAIL=demo@example.com
 
-# run prints a command with the paths as seen from there.
-run() {
-	printf '$ %s\n' "${*//$work/.}"
-	"$@"
-}
-# package runs kubectl starling package.
-package() {
-	printf '$ kubectl starling package %s\n' "${*//$work/.}"
-	kubectl starling package "$@"
-}
-# refused is for what must fail.
-refused() {
-	if "$@"; then
-		echo "That should have been refused." >&2
-		return 1
-	fi
-}
-# differs is for a comparison that must find something: its exit code is 1 then.
-differs() {
-	local code=0
-	"$@" || code=$?
-	((code == 1))
-}
 # edit replaces a text in a file.
 edit() {
 	printf '$ sed -i s/%s/%s/ %s\n' "$2" "$3" "${1//$work/.}"
@@ -47,52 +21,15 @@ edit() {
 	sed "s/$2/$3/" "$1" >"$1.new"
 	mv "$1.new" "$1"
 }
-# until_true waits for a command to succeed.
-until_true() {
-	local what=$1
-	shift
-	for _ in $(seq 300); do
-		if "$@" >/dev/null 2>&1; then return; fi
-		sleep 0.2
-	done
-	echo "Waited a minute in vain: $what." >&2
-	return 1
+stand() {
+	kubectl get repositories.config.porch.kpt.dev,packagerevisions.porch.kpt.dev -o wide 2>/dev/null
+	kubectl get repositories.config.porch.kpt.dev -o yaml 2>/dev/null
 }
+try="get packagerevisions"
 
-finish() {
-	local code=$?
-	trap - EXIT INT TERM
-	if ((code)); then
-		say "The demo failed. This is how things stand:"
-		bin/starling status || true
-		kubectl get repositories.config.porch.kpt.dev,packagerevisions.porch.kpt.dev -o wide 2>/dev/null || true
-		kubectl get repositories.config.porch.kpt.dev -o yaml 2>/dev/null || true
-	fi
-	if [[ -n ${KEEP:-} ]]; then
-		say "The fleet is kept. To use it, and to remove it:"
-		echo "export STARLING_DIR=$STARLING_DIR"
-		echo "bin/starling kubectl -- get packagerevisions"
-		echo "bin/starling down --delete; rm -r $work"
-	else
-		bin/starling down --delete || code=1
-		rm -rf "$work"
-	fi
-	exit "$code"
-}
-
-for there in "$STARLING_DIR" "$work"; do
-	if [[ -e $there ]]; then
-		echo "$there is there already: remove it" >&2
-		exit 1
-	fi
-done
 command -v git >/dev/null || { echo "git is needed" >&2; exit 1; }
-say "Build"
-run make --no-print-directory build
+prepare
 begin=$(now)
-
-trap finish EXIT
-trap 'exit 130' INT TERM
 
 say "Two git repositories: a catalogue with one package, tagged web/v1, and an empty one to deploy from"
 mkdir -p "$work"

@@ -6,10 +6,7 @@
 #   DEMO_DIR        where the fleet lies (default .starling-demo)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
 . hack/demo-common.sh
-
-export STARLING_DIR=${DEMO_DIR:-.starling-demo}
 
 # both runs the same kubectl command on both clusters at once.
 both() {
@@ -21,38 +18,15 @@ both() {
 	for pid in "${pids[@]}"; do wait "$pid"; done
 }
 
-finish() {
-	local code=$?
-	trap - EXIT INT TERM
-	if ((code)); then
-		say "The demo failed. This is how things stand:"
-		bin/starling status || true
-		kubectl --context wds1 get bindingpolicies,bindings.control.kubestellar.io -o wide 2>/dev/null || true
-		kubectl --context its1 get managedclusters,manifestworks -A 2>/dev/null || true
-		echo "To look closer, run it with KEEP=1; then bin/starling logs COMPONENT."
-	fi
-	if [[ -n ${KEEP:-} ]]; then
-		say "The fleet is kept. To use it, and to remove it:"
-		echo "export STARLING_DIR=$STARLING_DIR"
-		echo "bin/starling kubectl -- --context wds1 get bindingpolicies"
-		echo "bin/starling down --delete"
-	else
-		bin/starling down --delete || code=1
-	fi
-	exit "$code"
+stand() {
+	kubectl --context wds1 get bindingpolicies,bindings.control.kubestellar.io -o wide 2>/dev/null
+	kubectl --context its1 get managedclusters,manifestworks -A 2>/dev/null
 }
+try="--context wds1 get bindingpolicies"
 
-if [[ -e $STARLING_DIR ]]; then
-	echo "$STARLING_DIR is there already: remove it with bin/starling down --delete --dir $STARLING_DIR" >&2
-	exit 1
-fi
 start=$(now)
-say "Build"
-run make --no-print-directory build
+prepare
 begin=$(now)
-
-trap finish EXIT
-trap 'exit 130' INT TERM
 
 say "A fleet: one space to write to (wds1), an OCM hub (its1), and two clusters"
 echo "$ export STARLING_DIR=$STARLING_DIR"

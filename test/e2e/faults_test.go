@@ -75,9 +75,8 @@ func TestKillOfEveryChild(t *testing.T) {
 	}
 
 	before := map[string]int{}
-	for _, c := range fleet.Components(t) {
+	for _, c := range fleet.KillAll(t) {
 		before[c.Name] = c.PID
-		fleet.Kill(t, c.Name)
 	}
 	testenv.Eventually(t, 3*time.Minute, func() (bool, string) {
 		var waiting []string

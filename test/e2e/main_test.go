@@ -13,6 +13,6 @@ import (
 
 func TestMain(m *testing.M) {
 	testenv.Main(m, testenv.Options{
-		WECs: 2, OCM: true, Controllers: true, Nodes: true, Spaces: []string{"its1", "wds1", "wds2"},
+		WECs: 2, OCM: true, Controllers: true, Packages: true, Nodes: true, Spaces: []string{"its1", "wds1", "wds2"},
 	})
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // arrival is far more than an object needs to get to a cluster; it is what a loaded machine may take.
-const arrival = time.Minute
+const arrival = 2 * time.Minute
 
 var (
 	configMaps      = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}

@@ -1,0 +1,283 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/deploy"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+var (
+	packageRevisions = schema.GroupVersionResource{Group: "porch.kpt.dev", Version: "v1alpha1", Resource: "packagerevisions"}
+	packageResources = schema.GroupVersionResource{Group: "porch.kpt.dev", Version: "v1alpha1", Resource: "packagerevisionresources"}
+)
+
+// draft makes a draft of the story's package in the Repository of a cluster: its first, or an edit of a published revision.
+func (s *story) draft(cluster, workspace, from string, files map[string]string) (name string) {
+	s.Helper()
+	task := map[string]any{"type": "init", "init": map[string]any{}}
+	if from != "" {
+		task = map[string]any{"type": "edit", "edit": map[string]any{"sourceRef": map[string]any{"name": from}}}
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "porch.kpt.dev/v1alpha1", "kind": "PackageRevision", "metadata": map[string]any{"namespace": "default"},
+		"spec": map[string]any{"packageName": s.name, "repository": cluster, "workspaceName": workspace, "tasks": []any{task}},
+	}}
+	created, err := s.space("wds1", packageRevisions).Namespace("default").Create(s.Context(), o, metav1.CreateOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	name = created.GetName()
+	resources := s.space("wds1", packageResources).Namespace("default")
+	content, err := resources.Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	all, _, _ := unstructured.NestedStringMap(content.Object, "spec", "resources")
+	for path := range all {
+		if path != "Kptfile" && path != "package-context.yaml" {
+			delete(all, path)
+		}
+	}
+	for path, text := range files {
+		all[path] = strings.ReplaceAll(text, "$NAME", s.name)
+	}
+	if err := unstructured.SetNestedStringMap(content.Object, all, "spec", "resources"); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := resources.Update(s.Context(), content, metav1.UpdateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	return name
+}
+
+// moves sets the lifecycle of a revision, as whoever may does.
+func (s *story) moves(name, lifecycle string, subresource ...string) {
+	s.Helper()
+	client := s.space("wds1", packageRevisions).Namespace("default")
+	o, err := client.Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := unstructured.SetNestedField(o.Object, lifecycle, "spec", "lifecycle"); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := client.Update(s.Context(), o, metav1.UpdateOptions{}, subresource...); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *story) publishes(name string) {
+	s.Helper()
+	s.moves(name, "Proposed")
+	s.moves(name, "Published", "approval")
+}
+
+// carried returns the Binding of the story's package, nil if there is none.
+func (s *story) carried(cluster string) *controlv1alpha1.Binding {
+	s.Helper()
+	o, err := s.get("wds1", controlv1alpha1.Bindings, "", deploy.BindingName(deploy.Package{Namespace: "default", Repository: cluster, Name: s.name}))
+	if err != nil {
+		return nil
+	}
+	b := &controlv1alpha1.Binding{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, b); err != nil {
+		s.Fatal(err)
+	}
+	return b
+}
+
+// isCarried waits until the story's package is in the cluster, and well.
+func (s *story) isCarried(cluster string) *controlv1alpha1.Binding {
+	s.Helper()
+	var b *controlv1alpha1.Binding
+	testenv.Eventually(s, arrival, func() (bool, string) {
+		if b = s.carried(cluster); b == nil {
+			return false, "no Binding"
+		}
+		well := b.Status.ObservedGeneration == b.Generation
+		for _, kind := range []string{"Delivered", "Applied", "Healthy"} {
+			well = well && meta.IsStatusConditionTrue(b.Status.Conditions, kind)
+		}
+		return well, fmt.Sprintf("generation %d, status %+v", b.Generation, b.Status)
+	})
+	return b
+}
+
+const packageFiles = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: $NAME}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: $NAME}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: "example.com/web:1"}]}
+`
+
+func packagedSetting(name, value string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: $NAME}\ndata: {key: %q}\n", name, value)
+}
+
+// TestPackages: what is approved in the Repository of a cluster arrives there, changes in place with the next revision, and leaves when it
+// is really deleted; what is not approved never travels. A cluster that leaves takes nothing approved along.
+func TestPackages(t *testing.T) {
+	s := tell(t, testenv.Shared(t))
+	const cluster = "cluster1"
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		repository, err := s.get("wds1", configv1alpha1.Repositories, "default", cluster)
+		if err != nil {
+			return false, err.Error()
+		}
+		known, err := s.get("its1", managedClusters, "", cluster)
+		if err != nil {
+			return false, err.Error()
+		}
+		want := known.GetLabels()
+		// How add-ons do is no property of the cluster.
+		maps.DeleteFunc(want, func(key, _ string) bool { return strings.HasPrefix(key, "feature.open-cluster-management.io/") })
+		diff := cmp.Diff(want, repository.GetLabels())
+		return diff == "" && want["name"] == cluster, diff
+	})
+
+	v1 := s.draft(cluster, "one", "", map[string]string{
+		"app.yaml": packageFiles, "setting.yaml": packagedSetting("setting", "first"), "other.yaml": packagedSetting("other", "x"),
+		"local.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: local, namespace: $NAME, annotations: {config.kubernetes.io/local-config: 'true'}}\n",
+	})
+	s.moves(v1, "Proposed")
+	testenv.Never(t, 2*time.Second, func() string {
+		if _, err := s.get(cluster, namespaces, "", s.name); err == nil || s.carried(cluster) != nil {
+			return "what is not approved travels"
+		}
+		return ""
+	})
+	s.moves(v1, "Published", "approval")
+	first := s.arrives(cluster, "setting", "first")
+	s.isCarried(cluster)
+	app, err := s.get(cluster, deployments, s.name, "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.get(cluster, configMaps, s.name, "local"); err == nil {
+		t.Error("local configuration was delivered")
+	}
+
+	// Five MiB beside, so that it takes several works.
+	files := map[string]string{"app.yaml": packageFiles, "setting.yaml": packagedSetting("setting", "second")}
+	for i := range 13 {
+		files[fmt.Sprintf("large-%d.yaml", i)] = packagedSetting(fmt.Sprintf("large-%d", i), strings.Repeat("x", 400<<10))
+	}
+	v2 := s.draft(cluster, "two", v1, files)
+	testenv.Never(t, time.Second, func() string {
+		if now, err := s.get(cluster, configMaps, s.name, "setting"); err != nil || now.GetResourceVersion() != first.GetResourceVersion() {
+			return fmt.Sprintf("a draft changed what is in the cluster (%v)", err)
+		}
+		return ""
+	})
+	s.publishes(v2)
+	if second := s.arrives(cluster, "setting", "second"); second.GetUID() != first.GetUID() {
+		t.Error("the ConfigMap was replaced")
+	}
+	s.leaves(cluster, configMaps, s.name, "other")
+	b := s.isCarried(cluster)
+	if now, err := s.get(cluster, deployments, s.name, "web"); err != nil || now.GetUID() != app.GetUID() {
+		t.Errorf("the Deployment was replaced (%v)", err)
+	}
+	works, err := s.space("its1", manifestWorks).Namespace(cluster).List(t.Context(), metav1.ListOptions{LabelSelector: controlv1alpha1.LabelBindingUID + "=" + string(b.UID)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(works.Items) < 12 {
+		t.Errorf("5 MiB went in %d works", len(works.Items))
+	}
+
+	s.moves(v2, "DeletionProposed")
+	s.moves(v1, "DeletionProposed")
+	testenv.Never(t, time.Second, func() string {
+		if now, err := s.get(cluster, configMaps, s.name, "setting"); err != nil || now.GetDeletionTimestamp() != nil {
+			return fmt.Sprintf("what is proposed for deletion left (%v)", err)
+		}
+		return ""
+	})
+	for _, name := range []string{v1, v2} {
+		if err := s.space("wds1", packageRevisions).Namespace("default").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.leaves(cluster, namespaces, "", s.name)
+	testenv.Eventually(t, arrival, func() (bool, string) { return s.carried(cluster) == nil, "the Binding is still there" })
+}
+
+// TestClusterOfPackagesLeaves: a cluster leaves, what was approved for it stays, and goes to it when it comes back.
+func TestClusterOfPackagesLeaves(t *testing.T) {
+	s := tell(t, testenv.Shared(t))
+	const cluster = "visitor"
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := s.fleet.Run(args...); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	run("wec", "add", cluster)
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		_, err := s.get("wds1", configv1alpha1.Repositories, "default", cluster)
+		return err == nil, fmt.Sprint(err)
+	})
+	v1 := s.draft(cluster, "one", "", map[string]string{
+		"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: $NAME}\n", "setting.yaml": packagedSetting("setting", "approved"),
+	})
+	s.publishes(v1)
+	s.arrives(cluster, "setting", "approved")
+	uid := s.isCarried(cluster).UID
+
+	run("wec", "remove", cluster)
+	repository := &configv1alpha1.Repository{}
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		o, err := s.get("wds1", configv1alpha1.Repositories, "default", cluster)
+		if err != nil {
+			return false, err.Error()
+		}
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, repository)
+		return err == nil && repository.Detached(), fmt.Sprintf("%+v %v", repository.Status, err)
+	})
+	if o, err := s.get("wds1", packageRevisions, "default", v1); err != nil || o.Object["spec"].(map[string]any)["lifecycle"] != "Published" {
+		t.Errorf("what was approved is %v (%v)", o, err)
+	}
+	if b := s.carried(cluster); b == nil || b.UID != uid {
+		t.Errorf("the Binding is %v", b)
+	}
+
+	run("wec", "add", cluster)
+	s.arrives(cluster, "setting", "approved")
+	if b := s.isCarried(cluster); b.UID != uid {
+		t.Errorf("the Binding is another one")
+	}
+	s.moves(v1, "DeletionProposed")
+	if err := s.space("wds1", packageRevisions).Namespace("default").Delete(t.Context(), v1, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.leaves(cluster, namespaces, "", s.name)
+	run("wec", "remove", cluster)
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		o, err := s.get("wds1", configv1alpha1.Repositories, "default", cluster)
+		return err != nil, fmt.Sprint("its Repository is still there, though it is empty: ", o)
+	})
+}
