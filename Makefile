@@ -41,7 +41,7 @@ build-race: build
 	go build -race -ldflags '$(LDFLAGS)' -o $(BIN)/race/ $(CONTROLLERS)
 	ln -f $(BIN)/starling $(BIN)/kwok $(BIN)/race/
 
-demo: ## Bring up a fleet, carry objects to two clusters, show their status come back, and clean up (KEEP=1: do not; DEMO=packages: packages).
+demo: ## Bring up a fleet, carry objects to two clusters, show their status come back, and clean up (KEEP=1: do not; DEMO=packages: packages; DEMO=variants: packages in clusters).
 	@hack/demo$(if $(DEMO),-$(DEMO)).sh
 
 up: build ## Bring up a fleet in DIR with two clusters (ARGS: flags of starling up).
@@ -62,14 +62,14 @@ test-unit: $(BIN)/tools/gotestsum ## Run the tests that need no API server.
 	$(GOTEST) -race -shuffle=on $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./api/... ./cmd/... ./pkg/... ./test/perf)
 
 test-integration: build $(BIN)/tools/gotestsum ## Run the tests against real API servers.
-	STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 1 -timeout 20m ./test/integration/...
+	STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 1 -timeout 45m ./test/integration/...
 
 test-e2e: build-race $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
-	STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -p 1 -timeout 30m ./test/e2e/...
+	STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -p 1 -timeout 45m ./test/e2e/...
 
 GOTEST = $(BIN)/tools/gotestsum --format standard-quiet --format-hide-empty-pkg -- -count=1
 
-bench: bench-latency bench-placement bench-status bench-packages ## Measure all that docs/performance.md tells of (ARGS: flags of all, such as -o bench).
+bench: bench-latency bench-placement bench-status bench-packages bench-merge bench-sets ## Measure all that docs/performance.md tells of (ARGS: flags of all, such as -o bench).
 
 bench-latency: build ## Measure latency from the WDS to the clusters and back (ARGS: flags of test/perf latency).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf latency $(ARGS)
@@ -82,6 +82,12 @@ bench-status: build ## Measure how status comes back (ARGS: flags of test/perf s
 
 bench-packages: build ## Measure the package store beside bare writes (ARGS: flags of test/perf packages).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf packages $(ARGS)
+
+bench-merge: ## Measure merging and rendering by the size of packages: the time per resource should not depend on it.
+	go test -run '^$$' -bench '^Benchmark(Merge|AddMergeComments|Render)$$' ./pkg/core/kptpkg/merge ./pkg/core/kptpkg/render ./pkg/fnworker
+
+bench-sets: ## Measure how long it takes to plan a PackageVariantSet with ten expressions, by the number of its targets: 5,000 must take less than a second.
+	go test -run '^$$' -bench 'PlanSet|Compile' ./pkg/core/variant
 
 ##@ Develop
 
@@ -116,5 +122,5 @@ tools: $(addprefix $(BIN)/tools/,$(notdir $(tools)))
 $(BIN)/tools/%: hack/tools/go.sum
 	go build -C hack/tools -o $@ $(filter %/$*,$(tools))
 
-.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-latency bench-placement bench-status bench-packages generate fmt \
+.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-latency bench-placement bench-status bench-packages bench-merge bench-sets generate fmt \
 	lint verify verify-generated verify-modules verify-links tools

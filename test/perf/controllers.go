@@ -33,26 +33,35 @@ func (c *controller) own() bool { return c.args != nil }
 // ownControllers starts Starling's controllers over the spaces of a fleet. There is no leader election: a replica that
 // stands by is ready too, so readiness would say nothing.
 func ownControllers(ctx context.Context, dir, wds, its string, names ...string) ([]*controller, error) {
-	kubeconfig := filepath.Join(dir, "kubeconfig")
 	var all []*controller
 	for _, name := range names {
-		address, err := freeAddress(ctx)
+		c, err := ownController(ctx, dir, wds, its, name)
 		if err != nil {
-			return all, err
-		}
-		c := &controller{
-			name: name, address: address, log: filepath.Join(dir, "perf-"+name+".log"),
-			args: []string{
-				"--wds-kubeconfig", kubeconfig, "--wds-context", wds, "--wds-name", wds, "--its", its + "=" + kubeconfig,
-				"--health-address", address, "--leader-elect=false", "--pprof",
-			},
-		}
-		if err := c.start(); err != nil {
 			return all, err
 		}
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// ownController starts one of them, with more flags.
+func ownController(ctx context.Context, dir, wds, its, name string, flags ...string) (*controller, error) {
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &controller{
+		name: name, address: address, log: filepath.Join(dir, "perf-"+name+".log"),
+		args: append([]string{
+			"--wds-kubeconfig", kubeconfig, "--wds-context", wds, "--wds-name", wds, "--its", its + "=" + kubeconfig,
+			"--health-address", address, "--leader-elect=false", "--pprof",
+		}, flags...),
+	}
+	if err := c.start(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 func freeAddress(ctx context.Context) (string, error) {

@@ -37,8 +37,8 @@ const (
 )
 
 func (o *options) run(ctx context.Context) (err error) {
-	if !slices.Contains([]string{"table", "markdown", "bench"}, o.output) {
-		return fmt.Errorf("--output %q: table, markdown or bench", o.output)
+	if err := validOutput(o.output); err != nil {
+		return err
 	}
 	if o.edits < 1 {
 		return fmt.Errorf("--edits %d: at least 1", o.edits)

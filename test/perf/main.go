@@ -4,7 +4,7 @@
 //	go run ./test/perf latency      # an edit's way from a WDS to a cluster and its status back, through real OCM
 //	go run ./test/perf placement    # what placing on up to a thousand simulated clusters costs, beside bare writes
 //	go run ./test/perf status       # how status comes back: latency, a thousand clusters at once, memory of an agent
-//	go run ./test/perf packages     # the package store: lists, approvals, clones, beside bare writes
+//	go run ./test/perf packages     # the package store: lists, approvals, clones, beside bare writes; sets over a thousand clusters
 //
 // Without --kubeconfig each starts a fleet of its own and removes it. Two runs, before and after a change, are compared by their
 // tables; for a comparison with statistics, -o bench prints lines for benchstat.
@@ -54,6 +54,6 @@ func newLatencyCommand() *cobra.Command {
 	flags.StringVar(&o.its, "its-context", "its1", "Context of the ITS.")
 	flags.StringVar(&o.wec, "wec-context", "cluster1", "Context of the WEC, and name of its ManagedCluster.")
 	flags.IntVar(&o.edits, "edits", 300, "How many edits to make, one after the other.")
-	flags.StringVarP(&o.output, "output", "o", "table", "table, markdown, or bench for lines that benchstat reads.")
+	flags.StringVarP(&o.output, "output", "o", outputs[0], outputHelp)
 	return cmd
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,12 +12,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
@@ -29,27 +30,21 @@ import (
 var repositories = schema.GroupVersionResource{Group: "config.porch.kpt.dev", Version: "v1alpha1", Resource: "repositories"}
 
 type packagesOptions struct {
-	scenarios []string
-	output    string
-	check     bool
-	note      string
+	choice[*packageStage]
 
 	revisions, packages     int
 	clones, objects, atOnce int
 	rounds                  int
+	// targets are how many clusters a set has, each on top of those before.
+	targets []int
 }
 
-// packagesScenario is one thing to measure.
-type packagesScenario struct {
-	name, what string
-	run        func(ctx context.Context, p *packageStage) (result, error)
-}
-
-func packagesScenarios() []packagesScenario {
-	return []packagesScenario{
+func packagesScenarios() []scenario[*packageStage] {
+	return []scenario[*packageStage]{
 		{"list", "many revisions: kubectl get, what a change costs a watch, memory, idle CPU", listRevisions},
 		{"approve", "approvals, beside bare writes of revisions", approveRevisions},
 		{"clone", "clones of a package with a pipeline, several at once, beside bare writes of what they keep", cloneRevisions},
+		{"variants", "one set over many simulated clusters: from publish of the upstream to the last draft, and from approval to the last mailbox", fanOut},
 	}
 }
 
@@ -69,86 +64,39 @@ const (
 
 func newPackagesCommand() *cobra.Command {
 	o := &packagesOptions{}
-	var help strings.Builder
-	var names []string
-	for _, s := range packagesScenarios() {
-		fmt.Fprintf(&help, "  %-11s %s\n", s.name, s.what)
-		names = append(names, s.name)
-	}
-	cmd := &cobra.Command{
-		Use:   "packages",
-		Short: "Measure the package store",
-		Long: `Measure the package store.
-
-Each scenario starts a fleet of its own and removes it.
-
-Scenarios:
-` + help.String(),
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
-	}
+	o.all = packagesScenarios()
+	cmd := o.command("packages", "Measure the package store", "Each scenario starts a fleet of its own and removes it.", o.run)
 	f := cmd.Flags()
-	f.StringSliceVar(&o.scenarios, "scenario", names, "What to measure.")
-	f.StringVarP(&o.output, "output", "o", "table", "table, markdown, or bench for lines that benchstat reads.")
-	f.StringVar(&o.note, "note", "", "A remark to print with the table: what else the machine did, say.")
-	f.BoolVar(&o.check, "check", false, "Fail if a goal is missed.")
 	f.IntVar(&o.revisions, "revisions", 10000, "Revisions of list.")
 	f.IntVar(&o.packages, "packages", 1000, "Packages of approve, each with a proposed revision.")
 	f.IntVar(&o.clones, "clones", 200, "Clones of each round of clone.")
 	f.IntVar(&o.objects, "objects", 50, "Objects of the package that is cloned.")
 	f.IntVar(&o.atOnce, "at-once", 16, "Clones under way at once.")
+	f.IntSliceVar(&o.targets, "targets", []int{100, 1000}, "Clusters of the sets of variants, one set after the other.")
 	f.IntVar(&o.rounds, "rounds", 3, "How often list and clone are repeated, after a first time that does not count.")
 	return cmd
 }
 
 func (o *packagesOptions) validate() error {
-	if !slices.Contains([]string{"table", "markdown", "bench"}, o.output) {
-		return fmt.Errorf("--output %q: table, markdown or bench", o.output)
-	}
-	for _, name := range o.scenarios {
-		if !slices.ContainsFunc(packagesScenarios(), func(s packagesScenario) bool { return s.name == name }) {
-			return fmt.Errorf("--scenario: there is no %q", name)
-		}
-	}
-	for name, n := range map[string]int{
-		"revisions": o.revisions, "packages": o.packages, "clones": o.clones, "objects": o.objects, "at-once": o.atOnce, "rounds": o.rounds,
-	} {
+	for _, n := range o.targets {
 		if n < 1 {
-			return fmt.Errorf("--%s %d: at least 1", name, n)
+			return fmt.Errorf("--targets %d: at least 1", n)
 		}
 	}
-	return nil
+	return o.choice.validate(map[string]int{
+		"revisions": o.revisions, "packages": o.packages, "clones": o.clones, "objects": o.objects, "at-once": o.atOnce, "rounds": o.rounds,
+	})
 }
 
 func (o *packagesOptions) run(ctx context.Context) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	var results []result
-	var errs []error
-	for _, s := range packagesScenarios() {
-		if !slices.Contains(o.scenarios, s.name) || ctx.Err() != nil {
-			continue
-		}
-		done := step("%s: %s", s.name, s.what)
-		r, err := o.play(ctx, s)
-		done()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
-		}
-		r.scenario = s.name
-		results = append(results, r)
-	}
-	printResults(os.Stdout, o.output, "BenchmarkPackages", o.note, results)
-	if o.check {
-		for _, r := range results {
-			errs = append(errs, r.missed()...)
-		}
-	}
-	return errors.Join(errs...)
+	return o.play(ctx, "BenchmarkPackages", "", o.playOn)
 }
 
-func (o *packagesOptions) play(ctx context.Context, s packagesScenario) (r result, err error) {
+// playOn plays a scenario on a stage of its own.
+func (o *packagesOptions) playOn(ctx context.Context, s scenario[*packageStage]) (r result, err error) {
 	p, closeStage, err := newPackageStage(ctx, o)
 	defer func() { err = errors.Join(err, closeStage()) }()
 	if err != nil {
@@ -165,9 +113,11 @@ type packageStage struct {
 
 func newPackageStage(ctx context.Context, o *packagesOptions) (p *packageStage, closeStage func() error, err error) {
 	p = &packageStage{stage: &stage{o: &placementOptions{concurrency: o.atOnce}}, o: o}
-	if p.dir, closeStage, err = ownFleet(ctx, "--wecs", "0", "--no-ocm", "--no-controllers", "--ephemeral", "--large"); err != nil {
+	dir, remove, err := ownFleet(ctx, "--wecs", "0", "--no-ocm", "--no-controllers", "--ephemeral", "--large")
+	if err != nil {
 		return p, func() error { return nil }, err
 	}
+	p.dir, closeStage = dir, func() error { return errors.Join(p.stop(), remove()) }
 	if p.wds, err = newSpace(filepath.Join(p.dir, "kubeconfig"), "wds1", 5000, 5000); err != nil {
 		return p, closeStage, err
 	}
@@ -226,12 +176,23 @@ func (p *packageStage) draft(ctx context.Context, repository, packageName, works
 
 func initTask() map[string]any { return map[string]any{"type": "init", "init": map[string]any{}} }
 
-// move moves a revision along.
-func (p *packageStage) move(ctx context.Context, revision *unstructured.Unstructured, lifecycle string, subresources ...string) (*unstructured.Unstructured, error) {
-	if err := unstructured.SetNestedField(revision.Object, lifecycle, "spec", "lifecycle"); err != nil {
-		return nil, err
-	}
-	return p.served().Update(ctx, revision, metav1.UpdateOptions{}, subresources...)
+// move moves a revision along. One that somebody else has written in the meantime is read again: controllers write revisions, too.
+func (p *packageStage) move(ctx context.Context, revision *unstructured.Unstructured, lifecycle string, subresources ...string) (after *unstructured.Unstructured, err error) {
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := unstructured.SetNestedField(revision.Object, lifecycle, "spec", "lifecycle"); err != nil {
+			return err
+		}
+		after, err = p.served().Update(ctx, revision, metav1.UpdateOptions{}, subresources...)
+		if apierrors.IsConflict(err) {
+			now, readErr := p.served().Get(ctx, revision.GetName(), metav1.GetOptions{})
+			if readErr != nil {
+				return readErr
+			}
+			revision = now
+		}
+		return err
+	})
+	return after, err
 }
 
 // template is a revision as it is kept, for copies of it.
@@ -285,7 +246,13 @@ func listRevisions(ctx context.Context, p *packageStage) (result, error) {
 			delete(labels, porchv1alpha1.LatestRevisionLabel)
 		}
 		obj.SetLabels(labels)
-		_, err := p.kept().Create(ctx, obj, metav1.CreateOptions{})
+		made, err := p.kept().Create(ctx, obj, metav1.CreateOptions{})
+		if err != nil {
+			return err
+		}
+		// package-server wrote last what is published, and had no managers kept of it.
+		made.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
+		_, err = p.kept().Update(ctx, made, metav1.UpdateOptions{})
 		return err
 	})
 	done()
@@ -303,31 +270,48 @@ func listRevisions(ctx context.Context, p *packageStage) (result, error) {
 	return r, err
 }
 
-// measureGet measures kubectl get, in turn with that of what is kept, which the API server serves alone.
+// measureGet measures kubectl get, in turn with that of what is kept, which the API server serves alone: at once, or kubectl would wait for two
+// seconds before it asks for the last of the pages.
 func (p *packageStage) measureGet(ctx context.Context, r *result) error {
-	kinds := []string{"packagerevisions." + porchv1alpha1.GroupName, "packagerevisions." + storev1alpha1.GroupName}
-	took := make([][]time.Duration, len(kinds))
+	gets := [][]string{{"packagerevisions." + porchv1alpha1.GroupName}, {"packagerevisions." + storev1alpha1.GroupName, "--chunk-size=0"}}
+	took := make([][]time.Duration, len(gets))
+	cpu, err := p.meter(ctx)
+	if err != nil {
+		return err
+	}
 	for round := range p.o.rounds + 1 {
-		for i := range kinds {
-			i = (i + round) % len(kinds)
+		for i := range gets {
+			i = (i + round) % len(gets)
 			if err := p.settle(ctx); err != nil {
 				return err
 			}
+			if err := cpu.begin(); err != nil {
+				return err
+			}
 			began := time.Now()
-			cmd := exec.CommandContext(ctx, binary("starling"), "kubectl", "--dir", p.dir, "--", "--context", "wds1", "-n", name, "get", kinds[i])
+			args := []string{"kubectl", "--dir", p.dir, "--", "--context", "wds1", "-n", name, "get"}
+			cmd := exec.CommandContext(ctx, binary("starling"), append(args, gets[i]...)...)
 			out, err := cmd.Output()
 			if err != nil {
 				return fmt.Errorf("%s: %w", cmd, err)
 			}
 			if lines := strings.Count(string(out), "\n") - 1; lines != p.o.revisions {
-				return fmt.Errorf("kubectl get %s shows %d of %d revisions", kinds[i], lines, p.o.revisions)
+				return fmt.Errorf("kubectl get %s shows %d of %d revisions", gets[i][0], lines, p.o.revisions)
 			}
-			if round > 0 {
-				took[i] = append(took[i], time.Since(began))
+			if round == 0 {
+				continue
+			}
+			took[i] = append(took[i], time.Since(began))
+			if i == 0 {
+				err = cpu.end()
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}
 	r.times("kubectl get", fmt.Sprintf("kubectl get of %d revisions", p.o.revisions), took[0], took[1], quantileGoal{50, listGoal})
+	r.figures = append(r.figures, cpu.figure("each, without kubectl's own", p.o.rounds))
 	return nil
 }
 

@@ -83,7 +83,7 @@ func packageOf(i int) string { return fmt.Sprintf("package-%05d", i) }
 // cloneRevisions clones a published package, several at once. In turn with each round, copies of what a clone keeps are written bare:
 // a revision and its content.
 func cloneRevisions(ctx context.Context, p *packageStage) (result, error) {
-	upstream, err := p.publishUpstream(ctx)
+	upstream, err := p.publish(ctx, "upstream", "v1", initTask(), p.deployments())
 	if err != nil {
 		return result{}, fmt.Errorf("publish what is cloned: %w", err)
 	}
@@ -96,6 +96,10 @@ func cloneRevisions(ctx context.Context, p *packageStage) (result, error) {
 		return result{}, fmt.Errorf("the pipeline of a clone did not pass: %s is %q", porchv1alpha1.ConditionPipelinePassed, at)
 	}
 	template, chunk, err := p.keptOf(ctx, first.GetName())
+	if err != nil {
+		return result{}, err
+	}
+	cpu, err := p.meter(ctx)
 	if err != nil {
 		return result{}, err
 	}
@@ -123,6 +127,9 @@ func cloneRevisions(ctx context.Context, p *packageStage) (result, error) {
 				return result{}, err
 			}
 			done := step("round %d, %d %s", round, p.o.clones, []string{"clones", "bare writes"}[which])
+			if err := cpu.begin(); err != nil {
+				return result{}, err
+			}
 			times, err := p.timed(ctx, p.o.clones, order[which])
 			done()
 			switch {
@@ -131,6 +138,9 @@ func cloneRevisions(ctx context.Context, p *packageStage) (result, error) {
 			case round == 0:
 			case which == 0:
 				took = append(took, times...)
+				if err := cpu.end(); err != nil {
+					return result{}, err
+				}
 			default:
 				bare = append(bare, times...)
 			}
@@ -139,6 +149,7 @@ func cloneRevisions(ctx context.Context, p *packageStage) (result, error) {
 	r, err := p.result()
 	what := fmt.Sprintf("create by clone, %d objects, 5 functions, %d at a time", p.o.objects, p.o.atOnce)
 	r.times("clone", what, took, bare, quantileGoal{50, cloneP50}, quantileGoal{99, cloneP99})
+	r.figures = append(r.figures, cpu.figure("each clone", len(took)))
 	return r, err
 }
 
@@ -214,15 +225,20 @@ pipeline:
   - {image: "kubeconform:v0.1"}
 `
 
-// publishUpstream publishes a package of Deployments and returns the name of its revision.
-func (p *packageStage) publishUpstream(ctx context.Context) (string, error) {
-	revision, err := p.draft(ctx, catalog, "upstream", "v1", initTask())
-	if err != nil {
-		return "", err
-	}
+// deployments is a package with a pipeline.
+func (p *packageStage) deployments() map[string]any {
 	files := map[string]any{"Kptfile": pipeline}
 	for i := range p.o.objects {
 		files[fmt.Sprintf("web-%03d.yaml", i)] = fmt.Sprintf(deploymentFile, i)
+	}
+	return files
+}
+
+// publish publishes a revision of a package of the catalog, with these files and no others, and returns its name.
+func (p *packageStage) publish(ctx context.Context, packageName, workspace string, task, files map[string]any) (string, error) {
+	revision, err := p.draft(ctx, catalog, packageName, workspace, task)
+	if err != nil {
+		return "", err
 	}
 	client := p.wds.dynamic.Resource(porchv1alpha1.ResourcePackageRevisionResources).Namespace(name)
 	resources, err := client.Get(ctx, revision.GetName(), metav1.GetOptions{})

@@ -112,14 +112,6 @@ func mib(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
-func (o *placementOptions) print(w io.Writer, results []result) {
-	note := fmt.Sprintf("objects of %d bytes; bare: %g writes a second, %d at once", o.objectSize, o.qps, o.concurrency)
-	if o.note != "" {
-		note += "\n" + o.note
-	}
-	printResults(w, o.output, "BenchmarkPlacement", note, results)
-}
-
 // printResults prints what came of scenarios. The benchmark is the first part of the names in lines for benchstat.
 func printResults(w io.Writer, output, benchmark, note string, results []result) {
 	if output == "bench" {

@@ -73,6 +73,11 @@ func ofResources(resources ...string) selection {
 // requests asks the API server how many requests it has answered. An API server with several replicas tells of one of them
 // only: then the counts are too small.
 func (s *space) requests(ctx context.Context, counts selection) (requests, error) {
+	return s.requestsBy(ctx, counts, func(labels map[string]string) string { return labels["verb"] })
+}
+
+// requestsBy is the same, with something else than verbs for keys.
+func (s *space) requestsBy(ctx context.Context, counts selection, key func(labels map[string]string) string) (requests, error) {
 	text, err := s.raw.Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the metrics of %s: %w", s.name, err)
@@ -80,7 +85,7 @@ func (s *space) requests(ctx context.Context, counts selection) (requests, error
 	sums := requests{}
 	err = eachSample(text, "apiserver_request_total", func(labels map[string]string, value float64) {
 		if verb := labels["verb"]; verb != "WATCH" && verb != "CONNECT" && counts(labels) {
-			sums[verb] += int(value)
+			sums[key(labels)] += int(value)
 		}
 	})
 	return sums, err

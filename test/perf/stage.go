@@ -82,11 +82,7 @@ func newStage(ctx context.Context, o *placementOptions) (s *stage, closeStage fu
 				errs = append(errs, f(context.WithoutCancel(ctx)))
 			}
 		}
-		for _, c := range s.controllers {
-			if c.own() {
-				errs = append(errs, c.stop())
-			}
-		}
+		errs = append(errs, s.stop())
 		if remove != nil {
 			errs = append(errs, remove())
 		}
@@ -121,6 +117,17 @@ func newStage(ctx context.Context, o *placementOptions) (s *stage, closeStage fu
 	return s, closeStage, nil
 }
 
+// stop ends the controllers that were started.
+func (s *stage) stop() error {
+	var errs []error
+	for _, c := range s.controllers {
+		if c.own() {
+			errs = append(errs, c.stop())
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // run starts controllers and waits until they are ready.
 func (s *stage) run(ctx context.Context, names ...string) (err error) {
 	if s.controllers, err = ownControllers(ctx, s.dir, s.o.wds, s.o.its, names...); err != nil {
@@ -140,10 +147,6 @@ func (s *stage) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ocm, err := moduleDir(ctx, "open-cluster-management.io/api")
-	if err != nil {
-		return err
-	}
 	ours, err := filepath.Glob(filepath.Join(root, "config/crd/*.yaml"))
 	if err != nil {
 		return err
@@ -152,6 +155,15 @@ func (s *stage) install(ctx context.Context) error {
 		if err := s.wds.apply(ctx, file); err != nil {
 			return err
 		}
+	}
+	return s.installITS(ctx, root)
+}
+
+// installITS makes an ITS know its kinds; root is where our module is.
+func (s *stage) installITS(ctx context.Context, root string) error {
+	ocm, err := moduleDir(ctx, "open-cluster-management.io/api")
+	if err != nil {
+		return err
 	}
 	for _, file := range []string{
 		filepath.Join(root, "config/crd/control.kubestellar.io_workstatuses.yaml"),

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,10 +17,7 @@ import (
 )
 
 type statusOptions struct {
-	scenarios []string
-	output    string
-	check     bool
-	note      string
+	choice[*statusOptions]
 
 	changes                   int
 	clusters, objects, rounds int
@@ -30,14 +25,8 @@ type statusOptions struct {
 	wecObjects, wecOurs       int
 }
 
-// statusScenario is one thing to measure.
-type statusScenario struct {
-	name, what string
-	run        func(ctx context.Context, o *statusOptions) (result, error)
-}
-
-func statusScenarios() []statusScenario {
-	return []statusScenario{
+func statusScenarios() []scenario[*statusOptions] {
+	return []scenario[*statusOptions]{
 		{"return", "a change of a status in a cluster, back to the object in the WDS and into a CombinedStatus", returnStatus},
 		{"absorb", "reports of many simulated clusters at once, beside bare writes of them; and one further report", absorb},
 		{"agent", "an agent in a cluster with many objects of which a few are delivered", agentMemory},
@@ -46,29 +35,9 @@ func statusScenarios() []statusScenario {
 
 func newStatusCommand() *cobra.Command {
 	o := &statusOptions{}
-	var help strings.Builder
-	var names []string
-	for _, s := range statusScenarios() {
-		fmt.Fprintf(&help, "  %-11s %s\n", s.name, s.what)
-		names = append(names, s.name)
-	}
-	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Measure how status comes back",
-		Long: `Measure how status comes back.
-
-Each scenario starts a fleet of its own and removes it.
-
-Scenarios:
-` + help.String(),
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
-	}
+	o.all = statusScenarios()
+	cmd := o.command("status", "Measure how status comes back", "Each scenario starts a fleet of its own and removes it.", o.run)
 	f := cmd.Flags()
-	f.StringSliceVar(&o.scenarios, "scenario", names, "What to measure.")
-	f.StringVarP(&o.output, "output", "o", "table", "table, markdown, or bench for lines that benchstat reads.")
-	f.StringVar(&o.note, "note", "", "A remark to print with the table: what else the machine did, say.")
-	f.BoolVar(&o.check, "check", false, "Fail if a goal is missed.")
 	f.IntVar(&o.changes, "changes", 100, "Changes of return, one after the other.")
 	f.IntVar(&o.clusters, "clusters", 1000, "Simulated clusters of absorb.")
 	f.IntVar(&o.objects, "objects", 20, "Objects of absorb, each on every cluster.")
@@ -80,21 +49,11 @@ Scenarios:
 }
 
 func (o *statusOptions) validate() error {
-	if !slices.Contains([]string{"table", "markdown", "bench"}, o.output) {
-		return fmt.Errorf("--output %q: table, markdown or bench", o.output)
-	}
-	for _, name := range o.scenarios {
-		if !slices.ContainsFunc(statusScenarios(), func(s statusScenario) bool { return s.name == name }) {
-			return fmt.Errorf("--scenario: there is no %q", name)
-		}
-	}
-	for name, n := range map[string]int{
+	if err := o.choice.validate(map[string]int{
 		"changes": o.changes, "clusters": o.clusters, "objects": o.objects, "rounds": o.rounds, "concurrency": o.concurrency,
 		"wec-objects": o.wecObjects, "wec-delivered": o.wecOurs,
-	} {
-		if n < 1 {
-			return fmt.Errorf("--%s %d: at least 1", name, n)
-		}
+	}); err != nil {
+		return err
 	}
 	if o.wecOurs > o.wecObjects {
 		return fmt.Errorf("--wec-delivered %d: --wec-objects at most", o.wecOurs)
@@ -106,28 +65,7 @@ func (o *statusOptions) run(ctx context.Context) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	var results []result
-	var errs []error
-	for _, s := range statusScenarios() {
-		if !slices.Contains(o.scenarios, s.name) || ctx.Err() != nil {
-			continue
-		}
-		done := step("%s: %s", s.name, s.what)
-		r, err := s.run(ctx, o)
-		done()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
-		}
-		r.scenario = s.name
-		results = append(results, r)
-	}
-	printResults(os.Stdout, o.output, "BenchmarkStatus", o.note, results)
-	if o.check {
-		for _, r := range results {
-			errs = append(errs, r.missed()...)
-		}
-	}
-	return errors.Join(errs...)
+	return o.play(ctx, "BenchmarkStatus", "", func(ctx context.Context, s scenario[*statusOptions]) (result, error) { return s.run(ctx, o) })
 }
 
 // stage starts what a scenario plays on: spaces without OCM, a number of clusters, and these controllers.

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// outputs are the forms of a report.
+var outputs = []string{"table", "markdown", "bench"}
+
+// outputHelp is what the flag for them says.
+const outputHelp = "table, markdown, or bench for lines that benchstat reads."
+
+func validOutput(output string) error {
+	if !slices.Contains(outputs, output) {
+		return fmt.Errorf("--output %q: table, markdown or bench", output)
+	}
+	return nil
+}
+
+// scenario is one thing to measure, on what its command has for it.
+type scenario[T any] struct {
+	name, what string
+	run        func(ctx context.Context, on T) (result, error)
+}
+
+// choice is what a command can measure, and the options that all such commands have.
+type choice[T any] struct {
+	all []scenario[T]
+
+	scenarios []string
+	output    string
+	check     bool
+	note      string
+}
+
+// command returns a command with these options, whose help lists what there is.
+func (c *choice[T]) command(use, short, long string, run func(ctx context.Context) error) *cobra.Command {
+	var help strings.Builder
+	var names []string
+	for _, s := range c.all {
+		fmt.Fprintf(&help, "  %-11s %s\n", s.name, s.what)
+		names = append(names, s.name)
+	}
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Long:  short + ".\n\n" + long + "\n\nScenarios:\n" + help.String(),
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&c.scenarios, "scenario", names, "What to measure.")
+	f.StringVarP(&c.output, "output", "o", outputs[0], outputHelp)
+	f.StringVar(&c.note, "note", "", "A remark to print with the table: what else the machine did, say.")
+	f.BoolVar(&c.check, "check", false, "Fail if a goal is missed.")
+	return cmd
+}
+
+// validate says what is wrong with these options, and with numbers, by the names of their flags.
+func (c *choice[T]) validate(numbers map[string]int) error {
+	if err := validOutput(c.output); err != nil {
+		return err
+	}
+	for _, name := range c.scenarios {
+		if !slices.ContainsFunc(c.all, func(s scenario[T]) bool { return s.name == name }) {
+			return fmt.Errorf("--scenario: there is no %q", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		if n := numbers[name]; n < 1 {
+			return fmt.Errorf("--%s %d: at least 1", name, n)
+		}
+	}
+	return nil
+}
+
+// play plays what was chosen, also after one has failed, and prints what came of it.
+func (c *choice[T]) play(ctx context.Context, benchmark, note string, play func(context.Context, scenario[T]) (result, error)) error {
+	var results []result
+	var errs []error
+	for _, s := range c.all {
+		if !slices.Contains(c.scenarios, s.name) || ctx.Err() != nil {
+			continue
+		}
+		done := step("%s: %s", s.name, s.what)
+		r, err := play(ctx, s)
+		done()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		}
+		r.scenario = s.name
+		results = append(results, r)
+	}
+	if c.note != "" {
+		note = strings.TrimPrefix(note+"\n"+c.note, "\n")
+	}
+	printResults(os.Stdout, c.output, benchmark, note, results)
+	if c.check {
+		for _, r := range results {
+			errs = append(errs, r.missed()...)
+		}
+	}
+	return errors.Join(errs...)
+}
