@@ -34,7 +34,7 @@ func newTestSupervisor(t *testing.T) *Supervisor {
 
 func waitStatus(t *testing.T, s *Supervisor, name string, is func(RunStatus) bool) RunStatus {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		var last RunStatus
 		for _, st := range s.Status() {
@@ -176,7 +176,7 @@ func TestEndLeftoversEndsOnlyWhatIsOurs(t *testing.T) {
 	if err := os.WriteFile(f.layout.ComponentsFile(), []byte(recycled), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := f.endLeftovers(ctx); err != nil {
 		t.Fatal(err)
