@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +121,7 @@ func TestRenderErrors(t *testing.T) {
 func TestRenderRunaways(t *testing.T) {
 	limits := fnworker.Config{Workers: 1, Timeout: time.Minute, Memory: 200 << 20, Message: 1 << 20} // far from what a busy machine takes
 	patient := pool(t, limits)
-	limits.Timeout = 5 * time.Second
+	limits.Timeout, limits.Rendering = 5*time.Second, time.Minute
 	impatient := pool(t, limits)
 	rendered := func(ctx context.Context, p *fnworker.Pool, sources ...string) error {
 		var text strings.Builder
@@ -233,14 +232,20 @@ func TestRunaways(t *testing.T) {
 	}
 }
 
-// children are the workers of this process, with their state: Z is that of one that has ended and was not waited for.
-func children(t *testing.T) map[int]string {
+// child is a worker of this process, as the system tells of it.
+type child struct {
+	state   string // Z is that of one that has ended and was not waited for
+	ticks   int    // how long it has worked, all its threads together
+	threads int    // of one that has ended, others may be about to
+}
+
+func children(t *testing.T) map[int]child {
 	t.Helper()
 	lists, err := filepath.Glob("/proc/self/task/*/children")
 	if err != nil || len(lists) == 0 {
 		t.Skip("this system does not tell")
 	}
-	states := map[int]string{}
+	all := map[int]child{}
 	for _, list := range lists {
 		text, err := os.ReadFile(list)
 		if err != nil {
@@ -256,10 +261,32 @@ func children(t *testing.T) map[int]string {
 				continue
 			}
 			_, rest, _ := strings.Cut(string(stat), ") ")
-			states[pid], _, _ = strings.Cut(rest, " ")
+			fields := strings.Fields(rest) // from the third on
+			number := func(field int) int {
+				n, err := strconv.Atoi(fields[field-3])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			all[pid] = child{state: fields[0], ticks: number(14) + number(15), threads: number(20)}
 		}
 	}
-	return states
+	return all
+}
+
+// await waits until a worker is as it should be.
+func await(t *testing.T, pid int, is func(child) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		now := children(t)[pid]
+		if is(now) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("worker %d is %+v", pid, now)
+		}
+	}
 }
 
 // A worker that somebody else kills while it is idle costs no call; one that dies while it works fails that call alone. None stays as a
@@ -272,10 +299,13 @@ func TestKilledByOthers(t *testing.T) {
 	}
 	before := children(t)
 	mine := func() (pid int) {
-		for child := range children(t) {
-			if _, old := before[child]; !old {
-				pid = child
+		for id := range children(t) {
+			if _, old := before[id]; !old {
+				pid = id
 			}
+		}
+		if pid == 0 { // a signal to 0 is one to us
+			t.Fatal("there is no worker")
 		}
 		return pid
 	}
@@ -286,9 +316,7 @@ func TestKilledByOthers(t *testing.T) {
 	if err := syscall.Kill(idle, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for children(t)[idle] != "Z" {
-		runtime.Gosched()
-	}
+	await(t, idle, func(c child) bool { return c.state == "Z" && c.threads == 1 })
 	if err := evaluate("print(1)"); err != nil {
 		t.Errorf("after its worker was killed: %v", err)
 	}
@@ -296,13 +324,12 @@ func TestKilledByOthers(t *testing.T) {
 		t.Error("who was killed is a zombie")
 	}
 	working := mine()
+	rested := children(t)[working].ticks
 	failed := make(chan error)
 	go func() { // few steps, so that it ends when it is killed and not before
 		failed <- evaluate("x = 0\nwhile True:\n  x = len(str(list(range(1000)) * 100))")
 	}()
-	for children(t)[working] != "R" {
-		runtime.Gosched()
-	}
+	await(t, working, func(c child) bool { return c.ticks > rested+5 })
 	if err := syscall.Kill(working, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -312,8 +339,8 @@ func TestKilledByOthers(t *testing.T) {
 	if err := evaluate("print(1)"); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
-	for pid, state := range children(t) {
-		if _, old := before[pid]; !old && state == "Z" {
+	for pid, worker := range children(t) {
+		if _, old := before[pid]; !old && worker.state == "Z" {
 			t.Errorf("%d is a zombie", pid)
 		}
 	}

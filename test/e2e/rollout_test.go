@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -83,7 +82,7 @@ spec:
 
 	s.Log("one cluster does not hear of the update")
 	s.create("cluster2", quotas, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: none-more, namespace: $NAME}, spec: {hard: {pods: "2"}}}`)
-	wake := s.asleep("cluster2/klusterlet")
+	wake := s.fleet.Pause(s, "cluster2/klusterlet")
 	s.patch("wds1", deployments, s.name, "server", `{"spec":{"template":{"spec":{"containers":[{"name":"server","image":"example.com/server:2"}]}}}}`)
 	generation := number("wds1", "metadata", "generation")
 	testenv.Eventually(t, arrival, func() (bool, string) {
@@ -115,20 +114,4 @@ spec:
 			t.Errorf("%s has %d updated replicas", cluster, n)
 		}
 	}
-}
-
-// asleep stops a component from doing anything, until what it returns is called or the story ends.
-func (s *story) asleep(component string) (wake func()) {
-	s.Helper()
-	pid := s.fleet.Component(s, component).PID
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		s.Fatal(err)
-	}
-	wake = func() {
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
-			s.Error(err)
-		}
-	}
-	s.Cleanup(wake)
-	return wake
 }
