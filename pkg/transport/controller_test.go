@@ -31,17 +31,18 @@ import (
 	"github.com/starlinghq/starling/pkg/write"
 )
 
-// wds is a WDS that holds Bindings, and a ConfigMap under every name that it is asked for.
+// wds is a WDS that holds Bindings and a ConfigMap.
 type wds struct {
-	bindings *cachetesting.FakeControllerSource
-	config   *rest.Config
+	bindings, configMaps *cachetesting.FakeControllerSource
+	config               *rest.Config
 	// statuses are those that were written, and "gone" for a Binding that is.
 	statuses chan string
 }
 
 func newWDS(t *testing.T) *wds {
 	t.Helper()
-	w := &wds{bindings: cachetesting.NewFakeControllerSource(), statuses: make(chan string, 100)}
+	w := &wds{bindings: cachetesting.NewFakeControllerSource(), configMaps: cachetesting.NewFakeControllerSource(), statuses: make(chan string, 100)}
+	w.configMaps.Add(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "settings", Namespace: "web", UID: "settings"}})
 	server := httptest.NewServer(w)
 	t.Cleanup(server.Close)
 	w.config = &rest.Config{Host: server.URL}
@@ -122,7 +123,7 @@ func (w *wds) controller(t *testing.T, spaces ...Space) *Controller {
 		Bindings:         informer(w.bindings, &controlv1alpha1.Binding{}),
 		CustomTransforms: informer(cachetesting.NewFakeControllerSource(), &controlv1alpha1.CustomTransform{}),
 		Metadata: func(dynwatch.Resource) cache.SharedIndexInformer {
-			return informer(cachetesting.NewFakeControllerSource(), &metav1.PartialObjectMetadata{})
+			return informer(w.configMaps, &metav1.PartialObjectMetadata{})
 		},
 		Objects: objects, WDS: writer, Spaces: spaces, Pipeline: transform.Standard(),
 		Limits: packing.Limits{Count: 10, Bytes: 10000}, Concurrency: 2,
