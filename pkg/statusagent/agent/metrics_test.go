@@ -45,16 +45,19 @@ func TestActivation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 			a := &Agent{config: Config{Cluster: t.Name(), Clock: clock}, changed: map[objref.Ref]change{}}
-			var got []float64
-			sum := 0.0
-			for i := range tc.states[1:] {
-				clock.Step(max(time.Second, tc.slow))
-				a.noteActivation(objref.Ref{Name: "x"}, tc.states[i], tc.states[i+1], !tc.loose)
-				now, err := testutil.GetHistogramMetricValue(activation.WithLabelValues(t.Name()))
+			observed := func() float64 {
+				sum, err := testutil.GetHistogramMetricValue(activation.WithLabelValues(t.Name()))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if now != sum {
+				return sum
+			}
+			var got []float64
+			sum := observed()
+			for i := range tc.states[1:] {
+				clock.Step(max(time.Second, tc.slow))
+				a.noteActivation(objref.Ref{Name: "x"}, tc.states[i], tc.states[i+1], !tc.loose)
+				if now := observed(); now != sum {
 					got = append(got, now-sum)
 					sum = now
 				}
