@@ -1,5 +1,7 @@
-# What the demonstrations have in common; they source this from the root of the repository. Each says what it looks at if it fails
-# (stand) and what to try in a fleet that is kept (try), names a folder for its files if it has any (work), and calls prepare.
+# Functions that all demos use. A demo sources this file in the root of the repository and calls prepare. It defines
+#   diagnose   prints objects that explain a failure
+#   try        a kubectl command to try in a fleet that is kept
+#   work       a directory for its files, if it has any
 
 export STARLING_DIR=${DEMO_DIR:-.starling-demo}
 export PATH=$PWD/bin:$PATH
@@ -10,8 +12,13 @@ now() { date +%s.%N; }
 since() { awk -v from="$1" -v to="$(now)" 'BEGIN {printf "%.1f", to - from}'; }
 
 if [[ -t 1 ]]; then bold=$'\e[1m' plain=$'\e[0m'; else bold='' plain=''; fi
-say() { printf '\n%s# %s%s\n' "$bold" "$*" "$plain"; }
-# as_typed is a command with the paths as seen from the folder of the demonstration.
+# step prints what the next commands do. Its further arguments are lines that say what to look at.
+step() {
+	printf '\n%s# %s%s\n' "$bold" "$1" "$plain"
+	shift
+	if (($#)); then printf '# %s\n' "$@"; fi
+}
+# as_typed prints a command with paths relative to the directory of the demo.
 as_typed() { printf '%s' "${*//$work/.}"; }
 # run prints a command and runs it.
 run() {
@@ -19,30 +26,30 @@ run() {
 	"$@"
 }
 kubectl() { bin/starling kubectl -- "$@"; }
-# show runs kubectl and prints it the way one types it.
+# show prints a kubectl command as a user types it, and runs it.
 show() {
 	printf '$ bin/starling kubectl -- %s\n' "$*"
 	kubectl "$@"
 }
-# package runs kubectl starling package.
+# package prints and runs a command of kubectl starling package.
 package() {
 	printf '$ kubectl starling package %s\n' "$(as_typed "$@")"
 	kubectl starling package "$@"
 }
-# refused is for what must fail.
+# refused runs a command that must fail.
 refused() {
 	if "$@"; then
-		echo "That should have been refused." >&2
+		echo "error: this command should have failed" >&2
 		return 1
 	fi
 }
-# differs is for a comparison that must find something: its exit code is 1 then.
+# differs runs a comparison that must find a difference: its exit code must be 1.
 differs() {
 	local code=0
 	"$@" || code=$?
 	((code == 1))
 }
-# until_true waits for a command to succeed.
+# until_true waits until a command succeeds.
 until_true() {
 	local what=$1
 	shift
@@ -50,21 +57,21 @@ until_true() {
 		if "$@" >/dev/null 2>&1; then return; fi
 		sleep 0.2
 	done
-	echo "Waited a minute in vain: $what." >&2
+	echo "error: timed out after a minute waiting for: $what" >&2
 	return 1
 }
 
-# prepare builds what is shown, unless something is in the way, and has finish clean up from then on.
+# prepare builds the programs and makes finish clean up at the end. It fails if files of an earlier demo exist.
 prepare() {
 	if [[ -e $STARLING_DIR ]]; then
-		echo "$STARLING_DIR is there already: remove it with bin/starling down --delete --dir $STARLING_DIR" >&2
+		echo "error: $STARLING_DIR exists. Remove it with: bin/starling down --delete --dir $STARLING_DIR" >&2
 		exit 1
 	fi
 	if [[ -n $work && -e $work ]]; then
-		echo "$work is there already: remove it" >&2
+		echo "error: $work exists. Remove it with: rm -r $work" >&2
 		exit 1
 	fi
-	say "Build"
+	step "Build all programs"
 	run make --no-print-directory build
 	trap finish EXIT
 	trap 'exit 130' INT TERM
@@ -74,12 +81,12 @@ finish() {
 	local code=$?
 	trap - EXIT INT TERM
 	if ((code)); then
-		say "The demo failed. This is how things stand:"
+		step "The demo failed. The current state is:"
 		bin/starling status || true
-		stand || true
+		diagnose || true
 	fi
 	if [[ -n ${KEEP:-} ]]; then
-		say "The fleet is kept. To use it, and to remove it:"
+		step "The fleet still runs. To use it, and to remove it afterwards:"
 		echo "export STARLING_DIR=$STARLING_DIR"
 		echo "bin/starling kubectl -- $try"
 		echo "bin/starling down --delete${work:+; rm -r $work}"

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Copies into the charts what they share with config/: CRDs by the space that serves them, RBAC and admission policies by
-# the space that they are for.
+# Copies CRDs, RBAC and admission policies from config/ into the charts: into that of the WDS or of the ITS.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +10,7 @@ for space in wds its; do
 done
 for crd in config/crd/*.yaml; do
   case "$crd" in
-    # Reports of the clusters lie in the mailboxes.
+    # WorkStatuses are in the mailboxes.
     *_workstatuses.yaml) space=its ;;
     *) space=wds ;;
   esac

@@ -1,5 +1,5 @@
-// Command binding-controller runs beside a workload definition space (WDS): it turns BindingPolicies into Bindings, and
-// returns the status of delivered objects.
+// Command binding-controller runs beside a workload definition space (WDS): it turns
+// BindingPolicies into Bindings, and returns the status of delivered objects.
 package main
 
 import (

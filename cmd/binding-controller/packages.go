@@ -3,21 +3,23 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
 
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
-	"github.com/starlinghq/starling/pkg/controller/repositories"
-	"github.com/starlinghq/starling/pkg/controller/variants"
-	"github.com/starlinghq/starling/pkg/controller/variantsets"
-	"github.com/starlinghq/starling/pkg/inventory"
-	"github.com/starlinghq/starling/pkg/packagewatch"
-	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/controller/packages/repositories"
+	"github.com/starlinghq/starling/pkg/controller/packages/variants"
+	"github.com/starlinghq/starling/pkg/controller/packages/variantsets"
+	"github.com/starlinghq/starling/pkg/packages/informers"
+	"github.com/starlinghq/starling/pkg/spaces"
 )
 
 // packageController is one of those that --controllers=packages runs.
@@ -26,34 +28,33 @@ type packageController interface {
 	Ready() error
 }
 
-// packageControllers makes them all; they share what they watch.
+// packageControllers returns all of them; they share what they watch, and the recorder.
 func packageControllers(
-	o *options, wds *clusters.Space, watch *packagewatch.Informers, bindings *packagewatch.Bindings, found *inventory.Reader,
+	o *options, wds *spaces.Space, watch *informers.Informers, bindings *informers.Bindings, found *clusters.Reader, recorder events.EventRecorder,
 ) ([]packageController, error) {
-	repositoriesController, err := repositories.Setup(repositories.SetupConfig{
-		WDS: wds.Config, WDSName: wds.Name, Watch: watch, FileRoots: o.fileRoots,
+	repositoriesController, err := repositories.New(repositories.Config{
+		WDS: wds.Config, WDSName: wds.Name, Watch: watch, FileRoots: o.fileRoots, Hosts: o.repositoryHosts,
 	})
 	if err != nil {
 		return nil, err
 	}
-	reached := runner.Killer(os.Getenv(runner.KillVariable))
-	variantsController, err := variants.Setup(variants.SetupConfig{
-		WDS: wds.Config, WDSName: wds.Name, Watch: watch, Bindings: bindings, InjectedKinds: parseKinds(o.injectedKinds), Reached: reached,
+	variantsController, err := variants.New(variants.Config{
+		WDS: wds.Config, WDSName: wds.Name, Watch: watch, Bindings: bindings, InjectedKinds: parseKinds(o.injectedKinds), Events: recorder,
 	})
 	if err != nil {
 		return nil, err
 	}
-	setsController, err := variantsets.Setup(variantsets.SetupConfig{
-		WDS: wds.Config, WDSName: wds.Name, Watch: watch, Clusters: found, TargetKinds: parseKinds(o.targetKinds), Reached: reached,
+	setsController, err := variantsets.New(variantsets.Config{
+		WDS: wds.Config, WDSName: wds.Name, Watch: watch, Clusters: found, TargetKinds: parseKinds(o.targetKinds),
 	})
 	if err != nil {
 		return nil, err
 	}
-	deploying, err := deploymentControllers(o, wds, watch, bindings, found, reached)
+	delivering, err := deliveryControllers(o, wds, watch, bindings, found, recorder)
 	if err != nil {
 		return nil, err
 	}
-	return append([]packageController{repositoriesController, variantsController, setsController}, deploying...), nil
+	return append([]packageController{repositoriesController, variantsController, setsController}, delivering...), nil
 }
 
 // parseKinds parses kinds as flags name them: Kind.group.
@@ -65,42 +66,27 @@ func parseKinds(texts []string) []schema.GroupKind {
 	return kinds
 }
 
-// newInventory returns what reads the clusters of all ITSes; nil if there are none.
-func newInventory(o *options) (*inventory.Reader, error) {
-	if len(o.its) == 0 {
-		return nil, nil //nolint:nilnil // packages may be kept without clusters
-	}
-	spaces := make([]inventory.Space, 0, len(o.its))
-	for _, its := range o.its {
-		options, err := its.Options(o.itsLimits)
-		if err != nil {
-			return nil, err
-		}
-		spaces = append(spaces, inventory.Connect(its.Name, options))
-	}
-	return inventory.New(spaces...), nil
-}
-
-// startPackages starts what looks after packages, as soon as the WDS serves them, and returns what tells whether it is ready.
-func startPackages(ctx context.Context, group *errgroup.Group, o *options, wds *clusters.Space) (ready func() error) {
+// startPackages starts the controllers of packages as soon as the WDS serves packages. It returns
+// their readiness check.
+func startPackages(ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space, found *clusters.Reader) (ready func() error) {
 	var running atomic.Pointer[[]packageController]
 	group.Go(func() error {
-		if err := clusters.WaitForResources(ctx, wds, slices.Concat(packagewatch.Required, repositories.Required, binding.Required)...); err != nil {
+		if err := spaces.WaitForResources(ctx, wds, slices.Concat(informers.Required, repositories.Required, binding.Required)...); err != nil {
 			return err
 		}
-		watch, err := packagewatch.New(wds.Config)
+		watch, err := informers.New(wds.Config)
 		if err != nil {
 			return err
 		}
-		bindings, err := packagewatch.NewBindings(wds.Config)
+		bindings, err := informers.NewBindings(wds.Config)
 		if err != nil {
 			return err
 		}
-		found, err := newInventory(o)
+		recorder, record, err := client.NewRecorder(wds.Config, "starling-binding-controller", configv1alpha1.AddToScheme, controlv1alpha1.AddToScheme)
 		if err != nil {
 			return err
 		}
-		controllers, err := packageControllers(o, wds, watch, bindings, found)
+		controllers, err := packageControllers(o, wds, watch, bindings, found, recorder)
 		if err != nil {
 			return err
 		}
@@ -108,10 +94,8 @@ func startPackages(ctx context.Context, group *errgroup.Group, o *options, wds *
 		for _, controller := range controllers { // all have added their handlers
 			group.Go(func() error { return controller.Run(ctx, o.concurrency) })
 		}
+		group.Go(func() error { return record(ctx) })
 		group.Go(func() error { bindings.Informer.RunWithContext(ctx); return nil })
-		if found != nil {
-			group.Go(func() error { return found.Run(ctx) })
-		}
 		return watch.Run(ctx)
 	})
 	return func() error {

@@ -6,12 +6,17 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
 
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
-	"github.com/starlinghq/starling/pkg/controller/repositories"
+	"github.com/starlinghq/starling/pkg/controller/clusternames"
+	"github.com/starlinghq/starling/pkg/controller/combinedstatus"
+	"github.com/starlinghq/starling/pkg/controller/packages/repositories"
 	"github.com/starlinghq/starling/pkg/controller/status"
 	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/spaces"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 // run runs the chosen controllers until the context ends.
@@ -33,19 +38,26 @@ func run(ctx context.Context, o *options) error {
 		Ready:       func() error { return (*ready.Load())() },
 		Run: func(ctx context.Context) error {
 			wait("to answer")
-			wds, err := clusters.WaitConnected(ctx, o.wdsName, o.wds)
+			wds, err := spaces.WaitConnected(ctx, o.wdsName, o.wds)
+			if err != nil {
+				return err
+			}
+			found, err := newClusters(o)
 			if err != nil {
 				return err
 			}
 			group, ctx := errgroup.WithContext(ctx)
+			if found != nil {
+				group.Go(func() error { return found.Run(ctx) })
+			}
 			isReady := func() error { return nil }
 			if o.runs(repositories.Name) {
 				// Policies do not wait for packages, nor packages for policies.
-				isReady = startPackages(ctx, group, o, wds)
+				isReady = startPackages(ctx, group, o, wds, found)
 			}
 			if o.runs(binding.Name) || o.runs(status.Name) {
 				wait("to serve BindingPolicies and Bindings")
-				bindingsReady, err := startControllers(ctx, group, o, wds)
+				bindingsReady, err := startControllers(ctx, group, o, wds, found)
 				if err != nil {
 					group.Go(func() error { return err }) // ends the others
 					return group.Wait()
@@ -59,36 +71,79 @@ func run(ctx context.Context, o *options) error {
 	})
 }
 
-// startControllers starts what concerns policies, and returns what tells whether it is ready.
-func startControllers(ctx context.Context, group *errgroup.Group, o *options, wds *clusters.Space) (ready func() error, err error) {
-	if err := clusters.WaitForResources(ctx, wds, binding.Required...); err != nil {
-		return nil, err
+// newClusters returns the reader of the clusters of all ITSes, for all controllers; nil if there
+// are none.
+func newClusters(o *options) (*clusters.Reader, error) {
+	if len(o.its) == 0 {
+		return nil, nil //nolint:nilnil // packages may be kept without clusters
 	}
-	inventories := make([]binding.Inventory, 0, len(o.its))
+	itses := make([]clusters.ITS, 0, len(o.its))
 	for _, its := range o.its {
 		options, err := its.Options(o.itsLimits)
 		if err != nil {
 			return nil, err
 		}
-		inventories = append(inventories, binding.ConnectITS(its.Name, options))
+		itses = append(itses, clusters.Connect(its.Name, options))
 	}
-	bindings, err := binding.Setup(binding.SetupConfig{
-		WDS: wds.Config, WDSName: wds.Name, Inventories: inventories, APIGroups: o.apiGroups, IncludeGenerated: o.generated,
+	return clusters.New(itses...), nil
+}
+
+// newClusterNames returns the controller that marks clusters whose name stands for a cluster of
+// another ITS.
+func newClusterNames(o *options, found *clusters.Reader) (*clusternames.Controller, error) {
+	writers := map[string]clusternames.Writer{}
+	for _, its := range o.its {
+		options, err := its.Options(o.itsLimits)
+		if err != nil {
+			return nil, err
+		}
+		config, err := options.Load()
+		if err != nil {
+			return nil, err
+		}
+		if writers[its.Name], err = writer.New(config, its.Name, "binding-controller"); err != nil {
+			return nil, err
+		}
+	}
+	return clusternames.New(clusternames.Config{Clusters: found, Writers: writers, Clock: clock.RealClock{}})
+}
+
+// startControllers starts the controllers of policies. It returns the check for their readiness.
+func startControllers(ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space, found *clusters.Reader) (ready func() error, err error) {
+	if err := spaces.WaitForResources(ctx, wds, binding.Required...); err != nil {
+		return nil, err
+	}
+	config := binding.SetupConfig{
+		WDS: wds.Config, WDSName: wds.Name, Clusters: found, APIGroups: o.apiGroups, IncludeGenerated: o.generated,
 		MaxBindingSize: o.bindingSize,
-	})
+	}
+	var collectors *combinedstatus.Collectors
+	if o.runs(status.Name) {
+		if collectors, err = newCollectors(wds); err != nil {
+			return nil, err
+		}
+		config.Collectors = collectors
+	}
+	bindings, err := binding.Setup(config)
 	if err != nil {
 		return nil, err
 	}
 	ready = bindings.Ready
+	var observers binding.Observers
 	if o.runs(status.Name) {
-		if ready, err = startStatus(ctx, group, o, wds, bindings); err != nil {
+		if observers, ready, err = startStatus(ctx, group, o, wds, bindings, collectors, found); err != nil {
 			return nil, err
 		}
 	}
 	workers := 0 // the status controller alone needs the index, not the Bindings
 	if o.runs(binding.Name) {
 		workers = o.concurrency
+		names, err := newClusterNames(o, found)
+		if err != nil {
+			return nil, err
+		}
+		group.Go(func() error { return names.Run(ctx) })
 	}
-	group.Go(func() error { return bindings.Run(ctx, workers) })
+	group.Go(func() error { return bindings.Run(ctx, workers, observers) })
 	return ready, nil
 }

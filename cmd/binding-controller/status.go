@@ -13,51 +13,48 @@ import (
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
-	"github.com/starlinghq/starling/pkg/controller/combined"
-	"github.com/starlinghq/starling/pkg/controller/reports"
+	"github.com/starlinghq/starling/pkg/controller/combinedstatus"
 	"github.com/starlinghq/starling/pkg/controller/status"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/spaces"
+	"github.com/starlinghq/starling/pkg/statusreports"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
-// startStatus starts what brings status back: into objects, and into CombinedStatuses. It returns what tells whether all of it,
-// and the Bindings, are ready.
-func startStatus(ctx context.Context, group *errgroup.Group, o *options, wds *clusters.Space, bindings *binding.Running) (ready func() error, err error) {
-	read, err := newReports(o, wds)
+// startStatus starts the controllers that return status into objects and CombinedStatuses. It
+// returns what they observe of the Bindings, and the readiness check of all of it, and of the
+// Bindings.
+func startStatus(
+	ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space, bindings *binding.Running, collectors *combinedstatus.Collectors,
+	found *clusters.Reader,
+) (observers binding.Observers, ready func() error, err error) {
+	read, err := newReports(o, wds, found)
 	if err != nil {
-		return nil, err
+		return observers, nil, err
 	}
 	objects, err := dynamic.NewForConfig(wds.Config)
 	if err != nil {
-		return nil, fmt.Errorf("build dynamic client: %w", err)
+		return observers, nil, fmt.Errorf("build dynamic client: %w", err)
 	}
 	statuses, err := newStatus(bindings, read, objects)
 	if err != nil {
-		return nil, err
+		return observers, nil, err
 	}
-	bindings.AddHandler(statuses)
-	bindings.Index.Observe(statuses)
-	read.AddListener(statuses)
-
-	collectors, combinations, err := newCombined(wds, bindings, read, objects)
+	combinations, err := newCombined(wds, bindings, read, collectors, objects)
 	if err != nil {
-		return nil, err
-	}
-	bindings.Index.ObserveCollections(combinations)
-	read.AddListener(combinations)
-	bindings.UseCollectors(collectors)
-	collectors.OnChange(bindings.OnCollector)
-	if err := bindings.OnPolicyReplaced(combinations.OnPolicy); err != nil {
-		return nil, fmt.Errorf("watch BindingPolicies: %w", err)
+		return observers, nil, err
 	}
 
-	group.Go(func() error { return read.Run(ctx) })
+	group.Go(func() error { return read.Run(ctx, statuses, combinations) })
 	group.Go(func() error { return statuses.Run(ctx, o.concurrency) })
-	group.Go(func() error { return collectors.Run(ctx, 1) })
+	group.Go(func() error { return collectors.Run(ctx, 1, bindings.OnCollector, combinations.OnCollector) })
 	group.Go(func() error { return combinations.Run(ctx, o.concurrency) })
-	return func() error { return errors.Join(bindings.Ready(), read.Ready(), combinations.Ready()) }, nil
+	observers = binding.Observers{Index: []binding.Observer{statuses, combinations}, Objects: []dynamicinformer.Handler{statuses}}
+	return observers, func() error { return errors.Join(bindings.Ready(), read.Ready(), combinations.Ready()) }, nil
 }
 
-// newReports returns what reads the WorkStatuses of all ITSes, for all controllers.
-func newReports(o *options, wds *clusters.Space) (*reports.Reader, error) {
+// newReports returns the reader of the WorkStatuses of all ITSes, for all controllers.
+func newReports(o *options, wds *spaces.Space, found *clusters.Reader) (*statusreports.Reader, error) {
 	inventories := map[string]*client.Client{}
 	for _, its := range o.its {
 		options, err := its.Options(o.itsLimits)
@@ -73,43 +70,53 @@ func newReports(o *options, wds *clusters.Space) (*reports.Reader, error) {
 			return nil, err
 		}
 	}
-	return reports.New(inventories, wds.UID)
+	return statusreports.New(inventories, wds.UID, found)
 }
 
-func newStatus(bindings *binding.Running, read *reports.Reader, objects dynamic.Interface) (*status.Controller, error) {
+func newStatus(bindings *binding.Running, read *statusreports.Reader, objects dynamic.Interface) (*status.Controller, error) {
 	return status.New(status.Config{
-		Reports:  read,
-		Requests: bindings.Index,
-		Objects:  bindings.Objects,
-		Client:   objects,
-		Writer:   bindings.Writer,
-		Troubles: bindings,
-		Clock:    clock.RealClock{},
+		Reports:      read,
+		Requests:     bindings.Index,
+		Objects:      bindings.Objects,
+		Client:       objects,
+		Writer:       bindings.Writer,
+		StatusErrors: bindings,
+		Clock:        clock.RealClock{},
 	})
 }
 
-func newCombined(wds *clusters.Space, bindings *binding.Running, read *reports.Reader, objects dynamic.Interface) (*combined.Collectors, *combined.Controller, error) {
+// newCollectors returns the StatusCollectors of the WDS.
+func newCollectors(wds *spaces.Space) (*combinedstatus.Collectors, error) {
 	wdsClient, err := client.New(wds.Config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	found, err := client.NewInformer(wdsClient.StatusCollectors(), &controlv1alpha1.StatusCollector{}, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("build informer for StatusCollectors: %w", err)
+		return nil, fmt.Errorf("build informer for StatusCollectors: %w", err)
 	}
-	collectors, err := combined.NewCollectors(found, bindings.Writer, clock.RealClock{})
+	wdsWriter, err := writer.New(wds.Config, wds.Name, "binding-controller")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	stored, err := combined.NewInformer(wdsClient)
+	return combinedstatus.NewCollectors(found, wdsWriter, clock.RealClock{})
+}
+
+func newCombined(
+	wds *spaces.Space, bindings *binding.Running, read *statusreports.Reader, collectors *combinedstatus.Collectors, objects dynamic.Interface,
+) (*combinedstatus.Controller, error) {
+	wdsClient, err := client.New(wds.Config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("build informer for CombinedStatuses: %w", err)
+		return nil, err
 	}
-	controller, err := combined.New(combined.Config{
+	stored, err := combinedstatus.NewInformer(wdsClient)
+	if err != nil {
+		return nil, fmt.Errorf("build informer for CombinedStatuses: %w", err)
+	}
+	return combinedstatus.New(combinedstatus.Config{
 		Collections:      bindings.Index,
-		Policies:         bindings.PolicyUID,
 		Resource:         bindings.Objects.Resource,
-		Serves:           bindings.Serves,
+		Gone:             bindings.Discovery.Gone,
 		Reports:          read,
 		Collectors:       collectors,
 		CombinedStatuses: stored,
@@ -117,5 +124,4 @@ func newCombined(wds *clusters.Space, bindings *binding.Running, read *reports.R
 		Writer:           bindings.Writer,
 		Clock:            clock.RealClock{},
 	})
-	return collectors, controller, err
 }

@@ -16,7 +16,7 @@ func TestOptions(t *testing.T) {
 		"Loopback":   {[]string{"--bind-address=127.0.0.1", "--secure-port=9443", "--enforce-gates=false"}, ""},
 		"Name":       {[]string{"--bind-address=localhost"}, "--bind-address"},
 		"NoPort":     {[]string{"--secure-port=0"}, "--secure-port"},
-		"NoKey":      {[]string{"--tls-cert-file=a"}, "go together"},
+		"NoKey":      {[]string{"--tls-cert-file=a"}, "must be set together"},
 		"NoWorkers":  {[]string{"--workers=0"}, "--workers"},
 		"NoTime":     {[]string{"--function-timeout=0"}, "--function-timeout"},
 		"NoMemory":   {[]string{"--function-memory=1"}, "--function-memory"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"sync/atomic"
 
@@ -12,12 +11,12 @@ import (
 	"k8s.io/utils/clock"
 
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/clusters"
-	"github.com/starlinghq/starling/pkg/content"
-	"github.com/starlinghq/starling/pkg/fnworker"
-	"github.com/starlinghq/starling/pkg/packages"
-	"github.com/starlinghq/starling/pkg/packageserver"
+	"github.com/starlinghq/starling/pkg/packages/apiserver"
+	"github.com/starlinghq/starling/pkg/packages/content"
+	"github.com/starlinghq/starling/pkg/packages/functionrunner"
+	"github.com/starlinghq/starling/pkg/packages/store"
 	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/spaces"
 )
 
 func run(ctx context.Context, o *options) error {
@@ -27,7 +26,7 @@ func run(ctx context.Context, o *options) error {
 		ready.Store(&err)
 	}
 	wait("to answer")
-	// All replicas serve; only housekeeping is led.
+	// All replicas serve. Only the Housekeeper needs leader election.
 	serving := *o.runner
 	serving.LeaderElect = false
 	return runner.Run(ctx, &serving, runner.Program{
@@ -39,45 +38,45 @@ func run(ctx context.Context, o *options) error {
 			return nil
 		},
 		Run: func(ctx context.Context) error {
-			wds, err := clusters.WaitConnected(ctx, o.wdsName, o.wds)
+			wds, err := spaces.WaitConnected(ctx, o.wdsName, o.wds)
 			if err != nil {
 				return err
 			}
-			wait("to serve what packages are kept in")
-			err = clusters.WaitForResources(ctx, wds, storev1alpha1.PackageRevisions, storev1alpha1.PackageNumbers, storev1alpha1.ContentChunks)
+			wait("to serve the resources of store.starling.io")
+			err = spaces.WaitForResources(ctx, wds, storev1alpha1.PackageRevisions, storev1alpha1.PackageNumbers, storev1alpha1.ContentChunks)
 			if err != nil {
 				return err
 			}
-			wait("to say who may ask")
+			wait("to provide the CA of the aggregator")
 			return serve(ctx, o, wds, func() { ready.Store(nil) })
 		},
 	})
 }
 
-func serve(ctx context.Context, o *options, wds *clusters.Space, ready func()) error {
-	// The API server is near, as a rule on the same machine: to pack and unpack costs more than it saves.
+func serve(ctx context.Context, o *options, wds *spaces.Space, ready func()) error {
+	// The API server is usually on the same machine: compression costs more than it saves.
 	wds.Config.DisableCompression = true
-	// Most of what a request makes is garbage when it ends, and most of what stays is bounded.
+	// Most of the memory of a request is garbage when it ends, and most of what remains is bounded.
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryTarget)
 	chunks, err := content.New(wds.Config, clock.RealClock{})
 	if err != nil {
 		return err
 	}
-	workers, err := fnworker.NewPool(o.workers)
+	workers, err := functionrunner.NewPool(o.workers)
 	if err != nil {
 		return fmt.Errorf("start function workers: %w", err)
 	}
 	defer workers.Close()
-	store, err := packages.New(packages.Config{
+	store, err := store.New(store.Config{
 		Space: wds.Config, Content: content.NewCache(chunks, contentCache), Render: workers.Render,
-		EnforceGates: o.gates, Clock: clock.RealClock{}, Reached: runner.Killer(os.Getenv(runner.KillVariable)),
-		Room: o.maxWork, Patience: o.requestTimeout / 4,
+		EnforceGates: o.gates, Clock: clock.RealClock{},
+		MaxRenderBytes: o.maxWork, RenderQueueTimeout: o.requestTimeout / 4,
 	})
 	if err != nil {
 		return err
 	}
-	server, err := packageserver.New(packageserver.Config{
+	server, err := apiserver.New(apiserver.Config{
 		Done: ctx.Done(), Ready: ready, Store: store, Kubeconfig: o.wds.Kubeconfig, Serving: o.serving, RequestTimeout: o.requestTimeout,
 		MaxRequest: o.maxRequest, MaxList: o.maxList, InFlight: o.inFlight, MutatingInFlight: o.mutating,
 	})
@@ -87,10 +86,10 @@ func serve(ctx context.Context, o *options, wds *clusters.Space, ready func()) e
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.PrepareRun().RunWithContext(ctx) })
 	group.Go(func() error {
-		store.Watch(ctx)
+		store.WatchLayout(ctx)
 		return nil
 	})
-	keep := packageserver.Housekeeper{Store: store, Collect: chunks.Collect, Every: o.collectEvery}
+	keep := apiserver.Housekeeper{Store: store, Collect: chunks.Collect, Interval: o.collectEvery}
 	group.Go(func() error {
 		if !o.runner.LeaderElect {
 			return keep.Run(ctx)
@@ -100,12 +99,14 @@ func serve(ctx context.Context, o *options, wds *clusters.Space, ready func()) e
 	return group.Wait()
 }
 
-// contentCache is how many bytes of files are kept in memory: packages are cloned more than once, and read after they were written.
+// contentCache is the size of the content cache in bytes: packages are cloned repeatedly, and read
+// after they were written.
 const contentCache = 32 << 20
 
 const (
-	// gcPercent is how much garbage is let be, in percent of what is held: it is little.
+	// gcPercent allows much garbage relative to the live heap, because the live heap is small.
 	gcPercent = 200
-	// memoryTarget is from where on garbage is collected as often as it takes to stay below it.
+	// memoryTarget is the heap size from which the collector runs as often as needed to stay below
+	// it.
 	memoryTarget = 256 << 20
 )

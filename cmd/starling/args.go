@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// noArgs refuses arguments, as an error of the command line.
+// noArgs returns a usage error if there are arguments.
 func noArgs(c *cobra.Command, args []string) error {
 	if err := cobra.NoArgs(c, args); err != nil {
 		return usage(err)
@@ -14,11 +14,11 @@ func noArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArg asks for one argument.
+// oneArg returns a usage error unless there is exactly one argument.
 func oneArg(name string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usage(fmt.Errorf("%s: one argument is asked for, %s", c.CommandPath(), name))
+			return usage(fmt.Errorf("%q requires exactly one argument: %s", c.CommandPath(), name))
 		}
 		return nil
 	}

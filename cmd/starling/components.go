@@ -8,9 +8,9 @@ import (
 	kubescheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// newComponentCommands returns the hidden subcommands that are the processes of a fleet. Each is
-// called as `starling <component> --dir DIR [--space SPACE] -- <the component's own flags>`: DIR and
-// SPACE are there for whoever reads the list of processes.
+// newComponentCommands returns the hidden subcommands that run the components of a fleet. Each is
+// called as `starling <component> --dir DIR [--space SPACE] -- <flags of the component>`. DIR and
+// SPACE are only shown in the list of processes.
 func newComponentCommands() []*cobra.Command {
 	return append(ocmComponents(),
 		newComponentCommand("etcd", newEtcdCommand),
@@ -21,8 +21,8 @@ func newComponentCommands() []*cobra.Command {
 	)
 }
 
-// newComponentCommand wraps a command of another project. It is made only when it is run: making
-// one registers flags and signal handlers for the whole process.
+// newComponentCommand wraps a command of another project. The command is built only when it runs,
+// because building it registers flags and signal handlers for the whole process.
 func newComponentCommand(name string, build func() *cobra.Command) *cobra.Command {
 	var space string
 	cmd := &cobra.Command{
@@ -30,13 +30,13 @@ func newComponentCommand(name string, build func() *cobra.Command) *cobra.Comman
 		Hidden: true,
 		Args:   cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			trimSoon()
+			scheduleTrim()
 			showForeignFlags()
 			inner := build()
 			inner.SetArgs(args)
 			return cli.RunNoErrOutput(inner)
 		},
 	}
-	cmd.Flags().StringVar(&space, "space", "", "the space that the component serves")
+	cmd.Flags().StringVar(&space, "space", "", "Name of the space that the component serves.")
 	return cmd
 }

@@ -31,16 +31,16 @@ func newEtcdCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.dataDir, "data-dir", "", "data directory")
-	f.StringVar(&o.listen, "listen", "", "address for clients")
-	f.StringVar(&o.cert, "cert", "", "serving certificate")
-	f.StringVar(&o.key, "key", "", "its key")
-	f.StringVar(&o.clientCA, "client-ca", "", "authority of the clients' certificates")
-	f.BoolVar(&o.noFsync, "no-fsync", false, "do not wait for the disk")
+	f.StringVar(&o.dataDir, "data-dir", "", "Data directory.")
+	f.StringVar(&o.listen, "listen", "", "Address to listen at for clients, as host:port.")
+	f.StringVar(&o.cert, "cert", "", "File with the serving certificate.")
+	f.StringVar(&o.key, "key", "", "File with the key of the serving certificate.")
+	f.StringVar(&o.clientCA, "client-ca", "", "File with the CA of client certificates.")
+	f.BoolVar(&o.noFsync, "no-fsync", false, "If true, writes do not wait for the disk.")
 	return cmd
 }
 
-// runEtcd runs a single member. It has no peers and no listener for any.
+// runEtcd runs a cluster of one member, which listens for clients only.
 func runEtcd(ctx context.Context, o *etcdFlags) error {
 	cfg := embed.NewConfig()
 	cfg.Name = "starling"
@@ -48,7 +48,7 @@ func runEtcd(ctx context.Context, o *etcdFlags) error {
 	client := url.URL{Scheme: "https", Host: o.listen}
 	cfg.ListenClientUrls = []url.URL{client}
 	cfg.AdvertiseClientUrls = []url.URL{client}
-	// The peer URL only names the member; nothing listens there.
+	// The peer URL is only a name of the member. Nothing listens there.
 	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
 	cfg.ListenPeerUrls = nil
 	cfg.AdvertisePeerUrls = []url.URL{peer}
@@ -60,8 +60,8 @@ func runEtcd(ctx context.Context, o *etcdFlags) error {
 	cfg.UnsafeNoFsync = o.noFsync
 	cfg.LogLevel = "warn"
 	cfg.WarningUnaryRequestDuration = time.Second
-	// The API servers compact by themselves, every five minutes. Fewer entries kept for slow
-	// followers, of which there are none, save memory.
+	// The API servers compact every five minutes. There are no followers to catch up, so fewer
+	// entries are kept for them, which saves memory.
 	cfg.SnapshotCatchUpEntries = 100
 	cfg.SnapshotCount = 5000
 
@@ -74,7 +74,7 @@ func runEtcd(ctx context.Context, o *etcdFlags) error {
 	select {
 	case <-e.Server.ReadyNotify():
 	case <-time.After(startTimeout):
-		return errors.New("etcd is not ready in time")
+		return fmt.Errorf("etcd is not ready after %s", startTimeout)
 	case <-ctx.Done():
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// newEtcdClearCommand deletes the keys of one space.
+// newEtcdClearCommand returns the command that deletes the keys of one space.
 func newEtcdClearCommand() *cobra.Command {
 	var endpoint, prefix string
 	var info transport.TLSInfo
@@ -37,11 +37,11 @@ func newEtcdClearCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&endpoint, "endpoint", "", "address of etcd")
-	f.StringVar(&prefix, "prefix", "", "prefix of the keys")
-	f.StringVar(&info.TrustedCAFile, "ca", "", "authority of etcd's certificate")
-	f.StringVar(&info.CertFile, "cert", "", "client certificate")
-	f.StringVar(&info.KeyFile, "key", "", "its key")
+	f.StringVar(&endpoint, "endpoint", "", "Address of etcd, as host:port.")
+	f.StringVar(&prefix, "prefix", "", "Prefix of the keys to delete.")
+	f.StringVar(&info.TrustedCAFile, "ca", "", "File with the CA of etcd's certificate.")
+	f.StringVar(&info.CertFile, "cert", "", "File with the client certificate.")
+	f.StringVar(&info.KeyFile, "key", "", "File with the key of the client certificate.")
 	for _, name := range []string{"endpoint", "prefix"} {
 		_ = cmd.MarkFlagRequired(name) // the flag exists
 	}

@@ -2,12 +2,12 @@ package main
 
 import "github.com/spf13/pflag"
 
-// Packages of Kubernetes register flags for the whole program when they are linked. They belong to
-// the components and to kubectl, not to our own commands.
+// Packages of Kubernetes register flags of the whole program when they are initialized. These flags
+// are for the components and for kubectl, not for Starling's own commands.
 var foreignFlags = pflag.CommandLine
 
-// hideForeignFlags is called before our commands are made.
+// hideForeignFlags must be called before Starling's own commands are built.
 func hideForeignFlags() { pflag.CommandLine = pflag.NewFlagSet("starling", pflag.ContinueOnError) }
 
-// showForeignFlags is called before a command of another project is made.
+// showForeignFlags must be called before a command of another project is built.
 func showForeignFlags() { pflag.CommandLine = foreignFlags }

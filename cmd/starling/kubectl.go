@@ -12,11 +12,15 @@ import (
 
 func newKubectlCommand(g *global) *cobra.Command {
 	return &cobra.Command{
-		Use:   "kubectl -- ARGS",
-		Short: "Run kubectl on the fleet",
-		Long: `Run kubectl, which is part of this program, with the kubeconfig of the fleet. Choose the space with
---context; the first workload definition space is the default.`,
-		Example: `  starling kubectl -- --context wds1 create namespace demo
+		Use:                   "kubectl [flags] -- ARGS",
+		DisableFlagsInUseLine: true,
+		Short:                 "Run kubectl with the fleet's kubeconfig",
+		Long: `Run kubectl, which is part of this program, with the fleet's kubeconfig. Select a space with --context. The
+default context is the first workload definition space.`,
+		Example: `  # Create a Namespace in the workload definition space
+  starling kubectl -- --context wds1 create namespace demo
+
+  # List the clusters that the hub knows
   starling kubectl -- --context its1 get managedclusters`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -35,8 +39,8 @@ func newKubectlCommand(g *global) *cobra.Command {
 	}
 }
 
-// runKubectl runs kubectl in this process. Most of its errors end the process with kubectl's own
-// message and exit code.
+// runKubectl runs kubectl in this process. Most errors end the process, with the message and the
+// exit code of kubectl.
 func runKubectl(args []string) error {
 	showForeignFlags()
 	os.Args = append([]string{"kubectl"}, args...)
@@ -46,7 +50,7 @@ func runKubectl(args []string) error {
 		IOStreams:     genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
 	})
 	cmd.SetArgs(args)
-	if err := cli.RunNoErrOutput(cmd); err != nil { // as kubectl itself: with -v
+	if err := cli.RunNoErrOutput(cmd); err != nil { // as kubectl's main does; it handles -v
 		util.CheckErr(err)
 	}
 	return nil

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// parseLabels reads k=v pairs.
+// parseLabels parses labels in the form key=value.
 func parseLabels(pairs []string) (map[string]string, error) {
 	labels := map[string]string{}
 	for _, pair := range pairs {
 		key, value, found := strings.Cut(pair, "=")
 		if !found || key == "" {
-			return nil, usage(fmt.Errorf("label %q: key=value is asked for", pair))
+			return nil, usage(fmt.Errorf("invalid label %q: must be key=value", pair))
 		}
 		labels[key] = value
 	}

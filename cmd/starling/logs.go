@@ -9,8 +9,15 @@ func newLogsCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs COMPONENT",
 		Short: "Print the log of a component",
-		Example: `  starling logs wds1/binding-controller
+		Long: `Print the log of a component. The name of a program is enough if only one space runs it. "starling status" lists
+the components; "supervisor" is one of them.`,
+		Example: `  # Print the log of the binding-controller in wds1
+  starling logs wds1/binding-controller
+
+  # Follow the log of OCM's agent in cluster1
   starling logs -f cluster1/klusterlet
+
+  # Print the log of etcd, which serves all spaces
   starling logs etcd`,
 		Args: oneArg("COMPONENT"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -27,13 +34,13 @@ func newLogsCommand(g *global) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signalContext(c.Context())
 			defer stop()
-			fleet, err := g.fleet(nil)
+			fleet, err := g.fleet(c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			return fleet.Logs(ctx, c.OutOrStdout(), args[0], follow)
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "If true, stream the log until interrupted.")
 	return cmd
 }

@@ -1,4 +1,4 @@
-// Starling runs a whole fleet of real spaces on one machine.
+// Command starling runs a fleet of real spaces on one machine.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 func main() {
 	if err := newRootCommand().Execute(); err != nil {
 		if text := err.Error(); text != "" {
-			fmt.Fprintln(os.Stderr, "Error:", text)
+			fmt.Fprintln(os.Stderr, "error:", text)
 		}
 		os.Exit(exitCode(err))
 	}

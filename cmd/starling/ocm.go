@@ -12,7 +12,7 @@ import (
 	"open-cluster-management.io/ocm/pkg/features"
 )
 
-// ocmComponents are the processes of OCM.
+// ocmComponents returns the commands that run the components of OCM.
 func ocmComponents() []*cobra.Command {
 	return []*cobra.Command{
 		newComponentCommand("ocm-registration", withHubFeatures(hub.NewRegistrationController)),
@@ -22,8 +22,8 @@ func ocmComponents() []*cobra.Command {
 	}
 }
 
-// withHubFeatures registers the features of OCM's hub with their defaults, as OCM's own main
-// functions do; asking for one that is not registered panics.
+// withHubFeatures registers the feature gates of OCM's hub with their defaults, as OCM's own main
+// functions do. OCM panics when it reads a feature gate that is not registered.
 func withHubFeatures(build func() *cobra.Command) func() *cobra.Command {
 	return func() *cobra.Command {
 		utilruntime.Must(features.HubMutableFeatureGate.Add(ocmfeature.DefaultHubRegistrationFeatureGates))
@@ -32,12 +32,12 @@ func withHubFeatures(build func() *cobra.Command) func() *cobra.Command {
 	}
 }
 
-// ocmManifests are OCM's manifests, in one file system.
+// ocmManifests returns OCM's manifests in one file system.
 func ocmManifests() fs.FS {
 	return overlay{manifests.ClusterManagerManifestFiles, manifests.KlusterletManifestFiles}
 }
 
-// overlay is several file systems in one: a file is in the first that has it.
+// overlay opens a file in the first of several file systems that has it.
 type overlay []fs.FS
 
 // Open implements fs.FS.

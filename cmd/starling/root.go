@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/starlinghq/starling/charts"
-	"github.com/starlinghq/starling/pkg/space"
+	"github.com/starlinghq/starling/pkg/localfleet"
 	"github.com/starlinghq/starling/pkg/version"
 )
 
@@ -21,11 +21,11 @@ import (
 const (
 	exitFailed = 1
 	exitUsage  = 2
-	// exitNotReady is the exit code of `starling status` for a fleet that is not wholly ready.
+	// exitNotReady is the exit code of `starling status` if something in the fleet is not ready.
 	exitNotReady = 3
 )
 
-// codedError is an error with an exit code of its own.
+// codedError is an error with an exit code.
 type codedError struct {
 	error
 	code int
@@ -33,7 +33,7 @@ type codedError struct {
 
 func (e codedError) Unwrap() error { return e.error }
 
-// errNotReady has an exit code and nothing to say: what there is to say has been shown.
+// errNotReady has an exit code and no text: the status has been printed.
 var errNotReady = codedError{error: errors.New(""), code: exitNotReady}
 
 func exitCode(err error) int {
@@ -43,10 +43,10 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// usage marks an error as one of the command line.
+// usage returns err with the exit code of an invalid command line.
 func usage(err error) error { return codedError{error: err, code: exitUsage} }
 
-// global holds the flags that most commands share.
+// global has the flags that most commands share.
 type global struct {
 	dir    string
 	binDir string
@@ -57,15 +57,25 @@ func newRootCommand() *cobra.Command {
 	g := &global{}
 	root := &cobra.Command{
 		Use:   "starling",
-		Short: "A fleet of real spaces on this machine",
-		Long: `Starling carries Kubernetes objects from one place to a fleet of clusters, and their status back.
+		Short: "Run a fleet of clusters on this machine",
+		Long: `Starling delivers Kubernetes objects from one API server to a fleet of clusters, and returns their status.
 
-This program runs a whole fleet on one machine, without containers: a workload definition space
-(wds1), an inventory and transport space (its1) and workload execution clusters (cluster1, ...), each
-with an API server of its own, joined by Open Cluster Management.`,
-		Example: `  starling up                      # two clusters
-  starling kubectl -- --context wds1 get ns
+This program runs a whole fleet on this machine, without containers. A fleet consists of spaces, each with its own
+API server:
+
+  wds1                 workload definition space: you write objects and policies here; nothing runs here
+  its1                 inventory and transport space: a hub of Open Cluster Management
+  cluster1, cluster2   workload execution clusters: Starling delivers the objects here`,
+		Example: `  # Start a fleet with two clusters
+  starling up
+
+  # Write an object to the workload definition space
+  starling kubectl -- --context wds1 create namespace demo
+
+  # Show the processes and the clusters of the fleet
   starling status
+
+  # Stop the fleet
   starling down`,
 		Version:       version.Get(),
 		SilenceUsage:  true,
@@ -79,8 +89,8 @@ with an API server of its own, joined by Open Cluster Management.`,
 	if dir == "" {
 		dir = ".starling"
 	}
-	flags.StringVar(&g.dir, "dir", dir, "directory of the fleet; $STARLING_DIR where set")
-	flags.StringVar(&g.binDir, "bin-dir", "", "directory of Starling's other programs (default that of this program)")
+	flags.StringVar(&g.dir, "dir", dir, "Directory of the fleet. Overrides the environment variable STARLING_DIR.")
+	flags.StringVar(&g.binDir, "bin-dir", "", "Directory of Starling's other programs. If empty, the directory of this program is used.")
 
 	root.AddCommand(
 		newUpCommand(g), newDownCommand(g), newStatusCommand(g), newKubeconfigCommand(g),
@@ -91,8 +101,8 @@ with an API server of its own, joined by Open Cluster Management.`,
 	return root
 }
 
-// fleet returns the fleet that the flags name.
-func (g *global) fleet(out io.Writer) (*space.Fleet, error) {
+// fleet returns the fleet in the directory that the flags name.
+func (g *global) fleet(out io.Writer) (*localfleet.Fleet, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -107,14 +117,19 @@ func (g *global) fleet(out io.Writer) (*space.Fleet, error) {
 	if binDir, err = filepath.Abs(binDir); err != nil {
 		return nil, err
 	}
+	userDir, err := os.UserCacheDir()
+	if err == nil { // otherwise there is no home directory
+		userDir = filepath.Join(userDir, "starling")
+	}
 	file, isFile := out.(*os.File)
-	return space.New(space.Config{
-		Dir: g.dir, Executable: exe, BinDir: binDir, Version: version.Get(), OCM: ocmManifests(), Charts: charts.FS,
+	return localfleet.New(localfleet.Config{
+		Dir: g.dir, Executable: exe, BinDir: binDir, UserDir: userDir, Version: version.Get(), OCM: ocmManifests(), Charts: charts.FS,
 		Out: out, Terminal: isFile && term.IsTerminal(int(file.Fd())),
 	})
 }
 
-// signalContext ends with the first SIGINT or SIGTERM; a second one ends the program at once.
+// signalContext returns a context that the first SIGINT or SIGTERM cancels. The second one ends the
+// program at once.
 func signalContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/starlinghq/starling/pkg/space"
+	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/localfleet"
 )
 
 func newStatusCommand(g *global) *cobra.Command {
@@ -20,13 +21,18 @@ func newStatusCommand(g *global) *cobra.Command {
 		Short: "Show the processes and the clusters of the fleet",
 		Long: fmt.Sprintf(`Show the processes and the clusters of the fleet.
 
-The exit code is 0 where everything is ready, and %d where something is not.`, exitNotReady),
-		Example: `  starling status
+The exit code is 0 if all of them are ready, and %d otherwise.`, exitNotReady),
+		Example: `  # Show the fleet
+  starling status
+
+  # Show labels, the paths of logs and how processes ended too
   starling status -o wide
+
+  # Show the fleet as JSON
   starling status -o json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			fleet, err := g.fleet(nil)
+			fleet, err := g.fleet(c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -43,11 +49,11 @@ The exit code is 0 where everything is ready, and %d where something is not.`, e
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json, yaml or wide")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "Output format. One of: (json, yaml, wide).")
 	return cmd
 }
 
-func printStatus(w io.Writer, st *space.Status, output string) error {
+func printStatus(w io.Writer, st *localfleet.Status, output string) error {
 	switch output {
 	case "json":
 		enc := json.NewEncoder(w)
@@ -63,13 +69,13 @@ func printStatus(w io.Writer, st *space.Status, output string) error {
 	case "", "wide":
 		return printStatusTable(w, st, output == "wide")
 	default:
-		return usage(fmt.Errorf("output %q: json, yaml or wide is asked for", output))
+		return usage(fmt.Errorf("invalid output format %q: must be json, yaml or wide", output))
 	}
 }
 
-func printStatusTable(w io.Writer, st *space.Status, wide bool) error {
+func printStatusTable(w io.Writer, st *localfleet.Status, wide bool) error {
 	if !st.Running {
-		_, err := fmt.Fprintf(w, "The fleet in %s is down. Bring it up with `starling up`.\n", st.Dir)
+		_, err := fmt.Fprintf(w, "The fleet in %s is not running. Start it with: starling up\n", st.Dir)
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
@@ -113,9 +119,9 @@ func printStatusTable(w io.Writer, st *space.Status, wide bool) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "\n%d processes, %s resident", len(st.Components), mebibytes(st.Memory.RSS))
+	fmt.Fprintf(w, "\n%s, resident memory %s", text.Count(len(st.Components), "process|processes"), mebibytes(st.Memory.RSS))
 	if st.Memory.PSS > 0 {
-		fmt.Fprintf(w, ", %s of it their own share", mebibytes(st.Memory.PSS))
+		fmt.Fprintf(w, " (%s if shared pages count once)", mebibytes(st.Memory.PSS))
 	}
 	_, err := fmt.Fprintln(w)
 	return err

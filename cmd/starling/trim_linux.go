@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every component is this one large program, and its start touches code and constants of all the
-// parts, most of which the component then never needs. A few times after the start they are unmapped;
-// what is needed comes back from the page cache at the next touch.
-func trimSoon() {
+// scheduleTrim calls trim a few times after the start. All components are this one large program.
+// Its start reads code and constants of all of them, of which each component needs few later.
+func scheduleTrim() {
 	const first, second, last = 5 * time.Second, 15 * time.Second, time.Minute
 	for _, after := range []time.Duration{first, second, last} {
 		time.AfterFunc(after, trim)
 	}
 }
 
-// trim unmaps the pages of this program's file. Only mappings that cannot be written and hold no
-// page of their own are touched, so nothing can be lost.
+// trim unmaps the pages of this program's file, which saves memory. The next access to a page maps
+// it again from the page cache. Mappings that are writable or have private pages stay, so nothing
+// can be lost.
 func trim() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {

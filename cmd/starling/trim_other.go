@@ -2,5 +2,5 @@
 
 package main
 
-// trimSoon does nothing here; see the one for Linux.
-func trimSoon() {}
+// scheduleTrim does nothing; see the one for Linux.
+func scheduleTrim() {}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/starlinghq/starling/pkg/space"
+	"github.com/starlinghq/starling/pkg/localfleet"
 )
 
 type upFlags struct {
@@ -32,31 +32,40 @@ func newUpCommand(g *global) *cobra.Command {
 	o := &upFlags{}
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Bring the fleet up",
-		Long: `Bring the fleet up, or add to a running fleet what it has not yet.
+		Short: "Start the fleet, or add to a running fleet",
+		Long: `Start the fleet, or add what the flags request to a running fleet.
 
-What the fleet consists of is kept in its directory: after "down", "up" without flags brings the same
-fleet back with its data. On a fleet that is up, "up" without flags changes nothing.`,
-		Example: `  starling up                      # two clusters: cluster1 and cluster2
-  starling up --wecs 3             # adds cluster3 to them
-  starling up --nodes              # each cluster gets a fake node, so Deployments become Available
-  starling up --no-controllers     # the spaces and OCM alone
-  starling up --dir /tmp/other     # another fleet beside it`,
+The directory of the fleet records what the fleet consists of. After "starling down", "starling up" without flags
+starts the same fleet with its data. For a running fleet, "starling up" without flags changes nothing.`,
+		Example: `  # Start a fleet with two clusters: cluster1 and cluster2
+  starling up
+
+  # Add cluster3
+  starling up --wecs 3
+
+  # Add a fake node to each cluster, so that Deployments become Available
+  starling up --nodes
+
+  # Run the spaces and OCM without Starling's controllers
+  starling up --no-controllers
+
+  # Start another fleet, in another directory
+  starling up --dir /tmp/other`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return runUp(c, g, o) },
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.wecs, "wecs", 2, "number of workload execution clusters")
-	f.BoolVar(&o.noControllers, "no-controllers", false, "run the spaces and OCM without Starling's controllers")
-	f.BoolVar(&o.noPackages, "no-packages", false, "run no package-server, which serves porch.kpt.dev in each WDS")
-	f.BoolVar(&o.nodes, "nodes", false, "give each cluster a fake node and a scheduler")
-	f.StringVarP(&o.output, "output", "o", "", "json: print what was done and how long it took as JSON, after the progress on stderr")
-	f.BoolVar(&o.noOCM, "no-ocm", false, "run the API servers only")
-	f.StringSliceVar(&o.spaces, "spaces", nil, "names of the spaces of a new fleet: its..., wds...")
-	f.BoolVar(&o.ephemeral, "ephemeral", false, "a new fleet need not keep its data when the machine crashes")
-	f.BoolVar(&o.large, "large", false, "a new fleet is to hold many objects: its processes may take the memory that they want")
-	f.IntVar(&o.dieWithFD, "die-with-fd", 0, "end the fleet when the other end of this pipe is closed")
-	f.Uint64Var(&o.minDiskMiB, "min-disk", 0, "free room on the disk to ask for, in MiB")
+	f.IntVar(&o.wecs, "wecs", 2, "Minimum number of workload execution clusters. Existing clusters are never removed.")
+	f.BoolVar(&o.noControllers, "no-controllers", false, "If true, run the spaces and OCM without Starling's controllers.")
+	f.BoolVar(&o.noPackages, "no-packages", false, "If true, run no package-server, which serves porch.kpt.dev in each workload definition space.")
+	f.BoolVar(&o.nodes, "nodes", false, "If true, each cluster has a fake node and a scheduler.")
+	f.StringVarP(&o.output, "output", "o", "", "Output format. One of: (json). With json, print the steps and their durations as JSON, and the progress to stderr.")
+	f.BoolVar(&o.noOCM, "no-ocm", false, "If true, run the API servers only.")
+	f.StringSliceVar(&o.spaces, "spaces", nil, "Names of the spaces of a new fleet. They start with its or wds.")
+	f.BoolVar(&o.ephemeral, "ephemeral", false, "If true, a new fleet may lose its data when the machine crashes.")
+	f.BoolVar(&o.large, "large", false, "If true, the memory of the processes of a new fleet is not limited. For many objects.")
+	f.IntVar(&o.dieWithFD, "die-with-fd", 0, "File descriptor of a pipe. Stop the fleet when its other end is closed.")
+	f.Uint64Var(&o.minDiskMiB, "min-disk", 0, "Free disk space that is required, in MiB. If 0, the default is used.")
 	for _, name := range []string{"no-ocm", "spaces", "ephemeral", "large", "die-with-fd", "min-disk"} {
 		_ = f.MarkHidden(name) // the flag exists
 	}
@@ -65,7 +74,7 @@ fleet back with its data. On a fleet that is up, "up" without flags changes noth
 
 func runUp(c *cobra.Command, g *global, o *upFlags) error {
 	if o.output != "" && o.output != "json" {
-		return usage(fmt.Errorf("output %q: json is asked for", o.output))
+		return usage(fmt.Errorf("invalid output format %q: must be json", o.output))
 	}
 	ctx, stop := signalContext(c.Context())
 	defer stop()
@@ -77,7 +86,7 @@ func runUp(c *cobra.Command, g *global, o *upFlags) error {
 	if err != nil {
 		return err
 	}
-	opts := &space.UpOptions{Spaces: o.spaces, Ephemeral: o.ephemeral, Large: o.large, MinDisk: o.minDiskMiB << 20}
+	opts := &localfleet.UpOptions{Spaces: o.spaces, Ephemeral: o.ephemeral, Large: o.large, MinDisk: o.minDiskMiB << 20}
 	set := func(flag string, value bool, into **bool) {
 		if c.Flags().Changed(flag) {
 			*into = &value
@@ -93,7 +102,7 @@ func runUp(c *cobra.Command, g *global, o *upFlags) error {
 	if o.dieWithFD > 0 {
 		opts.DieWith = os.NewFile(uintptr(o.dieWithFD), "die-with")
 		if opts.DieWith == nil {
-			return usage(fmt.Errorf("--die-with-fd %d: no such file", o.dieWithFD))
+			return usage(fmt.Errorf("invalid --die-with-fd %d: not an open file", o.dieWithFD))
 		}
 	}
 	report, err := fleet.Up(ctx, opts)
@@ -114,10 +123,10 @@ func runUp(c *cobra.Command, g *global, o *upFlags) error {
 	return nil
 }
 
-func printReady(w io.Writer, fleet *space.Fleet, r *space.UpReport) {
+func printReady(w io.Writer, fleet *localfleet.Fleet, r *localfleet.UpReport) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nThe fleet is up after %.1f s, with %s resident memory.\n", r.Seconds, mebibytes(r.Memory.RSS))
-	fmt.Fprintf(&b, "  export KUBECONFIG=%s\n", fleet.Layout().Kubeconfig())
+	fmt.Fprintf(&b, "\nThe fleet is ready after %.1f s. Resident memory: %s.\nTo use it with your own kubectl:\n", r.Seconds, mebibytes(r.Memory.RSS))
+	fmt.Fprintf(&b, "  %s\n", fleet.Layout().ExportKubeconfig())
 	_, _ = io.WriteString(w, b.String())
 }
 

@@ -23,8 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// newWebhookCommand serves OCM's admission webhooks. OCM's own command for them listens on all
-// interfaces of the machine at a fixed port, so the server around the webhooks is ours.
+// newWebhookCommand returns the command that serves OCM's admission webhooks. OCM's own command
+// listens at a fixed port on all interfaces of the machine, so this one has another server with the
+// same webhooks.
 func newWebhookCommand() *cobra.Command {
 	var kubeconfig, listen, cert, key string
 	cmd := &cobra.Command{
@@ -37,10 +38,10 @@ func newWebhookCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the hub")
-	f.StringVar(&listen, "listen", "", "address to serve at")
-	f.StringVar(&cert, "cert", "", "serving certificate")
-	f.StringVar(&key, "key", "", "its key")
+	f.StringVar(&kubeconfig, "kubeconfig", "", "Path of the kubeconfig of the hub.")
+	f.StringVar(&listen, "listen", "", "Address to listen at, as host:port.")
+	f.StringVar(&cert, "cert", "", "File with the serving certificate.")
+	f.StringVar(&key, "key", "", "File with the key of the serving certificate.")
 	return cmd
 }
 

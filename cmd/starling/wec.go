@@ -5,15 +5,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/starlinghq/starling/pkg/space"
+	"github.com/starlinghq/starling/pkg/localfleet"
 )
 
 func newWECCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wec",
-		Short: "Add and remove clusters",
-		Args:  noArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Short: "Add or remove a workload execution cluster",
+		Example: `  # Add a cluster
+  starling wec add edge1
+
+  # Remove it
+  starling wec remove edge1`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	cmd.AddCommand(newWECAddCommand(g), newWECRemoveCommand(g))
 	return cmd
@@ -24,12 +29,15 @@ func newWECAddCommand(g *global) *cobra.Command {
 	var pending bool
 	cmd := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Add a cluster to the running fleet",
-		Long: `Add a cluster to the running fleet and join it to the hub.
+		Short: "Add a workload execution cluster to the running fleet",
+		Long: `Add a workload execution cluster to the running fleet. It joins the hub.
 
-With --pending the cluster asks to join and no more: its certificate and the cluster itself are then
-approved by you, with the two commands that are printed. All else goes on by itself.`,
-		Example: `  starling wec add edge1 --labels site=edge,tier=gold
+With --pending, the cluster only requests to join. You approve its certificate and accept the cluster, with two
+commands that are printed. Then it joins.`,
+		Example: `  # Add a cluster with labels
+  starling wec add edge1 --labels site=edge,tier=gold
+
+  # Add a cluster and approve it yourself
   starling wec add edge2 --pending`,
 		Args: oneArg("NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -43,11 +51,11 @@ approved by you, with the two commands that are printed. All else goes on by its
 			if err != nil {
 				return err
 			}
-			return fleet.AddWEC(ctx, &space.WEC{Name: args[0], Labels: parsed, Pending: pending})
+			return fleet.AddWEC(ctx, &localfleet.WEC{Name: args[0], Labels: parsed, Pending: pending})
 		},
 	}
-	cmd.Flags().StringSliceVar(&labels, "labels", nil, "labels of the cluster, key=value; name=NAME is one of them by default")
-	cmd.Flags().BoolVar(&pending, "pending", false, "leave the approval of the cluster to you")
+	cmd.Flags().StringSliceVar(&labels, "labels", nil, "Labels of the cluster, as key=value. The label name=NAME is added to them.")
+	cmd.Flags().BoolVar(&pending, "pending", false, "If true, do not approve the cluster. You approve it.")
 	return cmd
 }
 
@@ -55,11 +63,12 @@ func newWECRemoveCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
-		Short:   "Remove a cluster and its data from the running fleet",
-		Long: `Remove a cluster from the running fleet. First OCM removes from the cluster what was delivered to it and
-forgets the cluster; then its processes end and its data are deleted.`,
-		Example: `  starling wec remove edge1`,
-		Args:    oneArg("NAME"),
+		Short:   "Remove a workload execution cluster from the running fleet",
+		Long: `Remove a workload execution cluster from the running fleet. OCM deletes the delivered objects from the cluster,
+then the cluster from the hub. After that, the processes of the cluster end and its data is deleted.`,
+		Example: `  # Remove a cluster and its data
+  starling wec remove edge1`,
+		Args: oneArg("NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signalContext(c.Context())
 			defer stop()

@@ -8,17 +8,17 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
-	"github.com/starlinghq/starling/pkg/clusters"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/pkg/statusagent/agent"
 )
 
 type agentOptions struct {
 	runner  *runner.Options
 	cluster string
-	hub     clusters.Options
-	wec     clusters.Options
+	hub     spaces.Options
+	wec     spaces.Options
 	exclude []string
 	workers int
 }
@@ -26,29 +26,24 @@ type agentOptions struct {
 func newAgentCommand() *cobra.Command {
 	o := agentOptions{
 		runner:  runner.NewOptions(),
-		hub:     clusters.Options{QPS: 100, Burst: 200},
-		wec:     clusters.Options{QPS: 50, Burst: 100},
+		hub:     spaces.Options{QPS: 100, Burst: 200},
+		wec:     spaces.Options{QPS: 50, Burst: 100},
 		exclude: corestatus.DefaultExcludeKinds(),
 		workers: 8,
 	}
 	o.runner.LeaderElect = false
-	command := &cobra.Command{
-		Use:   "agent",
-		Short: "Report the state of what was delivered to one cluster",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
-	}
+	command := runner.NewCommand("agent", "Report the state of what was delivered to one cluster", o.runner, o.validate, o.run)
 	flags := command.Flags()
 	o.runner.AddFlags(flags)
 	flags.StringVar(&o.cluster, "cluster-name", o.cluster, "Name of the cluster on the hub. Required.")
 	o.hub.AddFlags(flags, "hub", "the hub")
 	o.wec.AddFlags(flags, "wec", "the cluster that is reported on")
 	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude, "Kinds that are not reported, each as Kind or Kind.group.")
-	flags.IntVar(&o.workers, "workers", o.workers, "Objects that are reported at the same time.")
+	flags.IntVar(&o.workers, "workers", o.workers, "Number of objects that are reported at the same time.")
 	return command
 }
 
-func (o *agentOptions) run(ctx context.Context) error {
+func (o *agentOptions) validate() error {
 	if o.cluster == "" {
 		return errors.New("--cluster-name is required")
 	}
@@ -56,16 +51,20 @@ func (o *agentOptions) run(ctx context.Context) error {
 		return errors.New("--hub-kubeconfig is required")
 	}
 	if o.runner.LeaderElect {
-		return errors.New("--leader-elect: there is one agent for each cluster; nothing is elected")
+		return errors.New("--leader-elect is not supported: each cluster has one agent")
 	}
 	if o.workers < 1 {
 		return errors.New("--workers must be at least 1")
 	}
-	for prefix, space := range map[string]*clusters.Options{"hub": &o.hub, "wec": &o.wec} {
+	for prefix, space := range map[string]*spaces.Options{"hub": &o.hub, "wec": &o.wec} {
 		if err := space.Validate(prefix); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (o *agentOptions) run(ctx context.Context) error {
 	excluded, err := corestatus.ParseExcluded(o.exclude)
 	if err != nil {
 		return err
@@ -76,9 +75,6 @@ func (o *agentOptions) run(ctx context.Context) error {
 	}
 	wec, err := o.wec.Load()
 	if err != nil {
-		return err
-	}
-	if err := o.runner.SetUpLogging(); err != nil {
 		return err
 	}
 	var started atomic.Pointer[agent.Agent]
@@ -92,11 +88,12 @@ func (o *agentOptions) run(ctx context.Context) error {
 			return a.Ready()
 		},
 		Run: func(ctx context.Context) error {
-			// The agent may not read the identity of the hub, and needs none: its mailbox is told by its name.
-			if err := clusters.WaitForResources(ctx, &clusters.Space{Name: "wec", Config: wec}, agent.WECResources...); err != nil {
+			// The agent may not read the identity of the hub, and does not need it: the name
+			// identifies its mailbox.
+			if err := spaces.WaitForResources(ctx, &spaces.Space{Name: "wec", Config: wec}, agent.WECResources...); err != nil {
 				return err
 			}
-			if err := clusters.WaitForResources(ctx, &clusters.Space{Name: "hub", Config: hub}, agent.HubResources...); err != nil {
+			if err := spaces.WaitForResources(ctx, &spaces.Space{Name: "hub", Config: hub}, agent.HubResources...); err != nil {
 				return err
 			}
 			a, err := agent.New(agent.Config{Cluster: o.cluster, Hub: hub, WEC: wec, Excluded: excluded, Clock: clock.RealClock{}})

@@ -1,5 +1,6 @@
-// Command status-agent is the status add-on: `status-agent manager` runs on an ITS and installs it in the clusters,
-// `status-agent agent` runs in (or beside) each WEC and reports the state of what was delivered there.
+// Command status-agent is the status add-on: `status-agent manager` runs on an ITS and installs it
+// in the clusters, `status-agent agent` runs in (or beside) each WEC and reports the state of what
+// was delivered there.
 package main
 
 import (

@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/pkg/statusagent/manager"
 )
 
 type managerOptions struct {
 	runner  *runner.Options
-	its     clusters.Options
+	its     spaces.Options
 	install string
 	image   string
 	exclude []string
@@ -24,15 +24,11 @@ type managerOptions struct {
 func newManagerCommand() *cobra.Command {
 	o := managerOptions{
 		runner:  runner.NewOptions(),
-		its:     clusters.Options{QPS: 50, Burst: 100},
+		its:     spaces.Options{QPS: 50, Burst: 100},
 		install: string(manager.InstallAll),
 	}
-	command := &cobra.Command{
-		Use:   "manager",
-		Short: "Install the agent in the clusters of an ITS and give it its rights",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
-	}
+	command := runner.NewCommand("manager", "Install the agent in the clusters of an ITS and give it its rights", o.runner,
+		func() error { return o.its.Validate("its") }, o.run)
 	flags := command.Flags()
 	o.runner.AddFlags(flags)
 	o.its.AddFlags(flags, "its", "the ITS")
@@ -40,16 +36,13 @@ func newManagerCommand() *cobra.Command {
 		fmt.Sprintf("%s: in every cluster that the hub has accepted; %s: where a ManagedClusterAddOn is created.",
 			manager.InstallAll, manager.InstallManual))
 	flags.StringVar(&o.image, "agent-image", o.image,
-		"Image of the agent that is deployed in the clusters. Empty: the agent is run by somebody else; its rights are installed all the same.")
+		"Image of the agent that is deployed in the clusters. Empty: only the rights of the agent are installed, and the agent must be run in another way.")
 	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude,
-		"Kinds that the agents do not report, each as Kind or Kind.group. Empty: those that they leave out by default.")
+		"Kinds that the agents do not report, each as Kind or Kind.group. Empty: the agents' default.")
 	return command
 }
 
 func (o *managerOptions) run(ctx context.Context) error {
-	if err := o.its.Validate("its"); err != nil {
-		return err
-	}
 	its, err := o.its.Load()
 	if err != nil {
 		return err
@@ -58,9 +51,6 @@ func (o *managerOptions) run(ctx context.Context) error {
 		ITS: its, Install: manager.InstallStrategy(o.install), AgentImage: o.image, ExcludeKinds: o.exclude,
 	})
 	if err != nil {
-		return err
-	}
-	if err := o.runner.SetUpLogging(); err != nil {
 		return err
 	}
 	var started atomic.Bool
@@ -74,7 +64,7 @@ func (o *managerOptions) run(ctx context.Context) error {
 			return m.Ready()
 		},
 		Run: func(ctx context.Context) error {
-			if err := clusters.WaitForResources(ctx, &clusters.Space{Name: "its", Config: its}, manager.Resources...); err != nil {
+			if err := spaces.WaitForResources(ctx, &spaces.Space{Name: "its", Config: its}, manager.Resources...); err != nil {
 				return err
 			}
 			started.Store(true)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -8,31 +9,36 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/spaces"
 )
 
 type options struct {
 	runner      *runner.Options
-	wds         clusters.Options
+	wds         spaces.Options
 	wdsName     string
-	its         clusters.NamedList
-	itsLimits   clusters.Options
+	its         spaces.NamedList
+	itsLimits   spaces.Options
 	dirs        map[string]string
 	limits      packing.Limits
 	concurrency int
 	exclude     []string
+	// management are the namespaces of Open Cluster Management to which objects may be delivered.
+	management []string
 }
 
-// newOptions returns the defaults: fit for a fleet of a thousand clusters. API servers defend themselves.
+// newOptions returns the defaults: fit for a fleet of a thousand clusters. API servers defend
+// themselves.
 func newOptions() *options {
 	return &options{
 		runner:      runner.NewOptions(),
-		wds:         clusters.Options{QPS: 300, Burst: 600},
+		wds:         spaces.Options{QPS: 300, Burst: 600},
 		wdsName:     "wds",
-		itsLimits:   clusters.Options{QPS: 1000, Burst: 2000},
+		itsLimits:   spaces.Options{QPS: 1000, Burst: 2000},
 		limits:      packing.Limits{Count: 512000, Bytes: 512000},
 		concurrency: 32,
 		exclude:     corestatus.DefaultExcludeKinds(),
@@ -41,20 +47,8 @@ func newOptions() *options {
 
 func newCommand() *cobra.Command {
 	o := newOptions()
-	command := &cobra.Command{
-		Use:   "transport-controller",
-		Short: "Deliver the objects that Bindings list to the mailboxes of clusters",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return err
-			}
-			if err := o.runner.SetUpLogging(); err != nil {
-				return err
-			}
-			return run(cmd.Context(), o)
-		},
-	}
+	command := runner.NewCommand("transport-controller", "Deliver the objects of Bindings to the mailboxes of clusters", o.runner, o.validate,
+		func(ctx context.Context) error { return run(ctx, o) })
 	o.addFlags(command.Flags())
 	return command
 }
@@ -62,26 +56,29 @@ func newCommand() *cobra.Command {
 func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.runner.AddFlags(flags)
 	o.wds.AddFlags(flags, "wds", "the WDS")
-	flags.StringVar(&o.wdsName, "wds-name", o.wdsName, "What the WDS is called: in logs, metrics and a label of each ManifestWork.")
-	flags.Var(&o.its, "its", "An ITS, whose context is NAME if the file has it. May be repeated; of clusters of one name, the one that was accepted first counts.")
+	flags.StringVar(&o.wdsName, "wds-name", o.wdsName, "Name of the WDS, in logs, metrics and a label of each ManifestWork.")
+	flags.Var(&o.its, "its", "An ITS. The context NAME of the kubeconfig file is used if it exists. May be repeated. Of several clusters of one name, the one that was "+
+		"accepted first is used.")
 	o.itsLimits.AddLimitFlags(flags, "its", "each ITS")
-	flags.StringToStringVar(&o.dirs, "dir", nil, "A directory with a file .starling in it, as NAME=DIRECTORY: each directory inside is the mailbox of the "+
-		"cluster of that name, for somebody to carry there. May be repeated. Such a cluster belongs to it, whatever an ITS says.")
-	flags.IntVar(&o.limits.Count, "max-num-wrapped", o.limits.Count, "The largest number of objects in a ManifestWork.")
+	flags.StringToStringVar(&o.dirs, "dir", nil, "A directory that contains a file .starling, as NAME=DIRECTORY. Each directory in it is the mailbox of the "+
+		"cluster of that name; a person carries its files to the cluster. May be repeated. A directory takes precedence over an ITS with a cluster of the same name.")
+	flags.IntVar(&o.limits.Count, "max-num-wrapped", o.limits.Count, "Maximum number of objects in a ManifestWork.")
 	flags.IntVar(&o.limits.Bytes, "max-size-wrapped", o.limits.Bytes,
-		"The largest sum of the sizes of the objects in a ManifestWork, in bytes. OCM refuses more than 512000 unless told otherwise.")
-	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude, "Kinds that the agents do not report, each as Kind or Kind.group: as they were told. "+
-		"Objects of these count as healthy when they are applied.")
-	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "Writes under way at once in each ITS.")
+		"Maximum total size of the objects in a ManifestWork, in bytes. OCM refuses more than 512000 by default.")
+	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude, "Kinds that the status agents do not report, each as Kind or Kind.group. Use the same value as for the agents. "+
+		"Objects of these kinds are healthy when they are applied.")
+	flags.StringSliceVar(&o.management, "ocm-namespaces", o.management, "Namespaces of Open Cluster Management (open-cluster-management and open-cluster-management-*) "+
+		"to which objects and packages may be delivered. None: nothing is delivered there, because who writes there acts as the agents of the cluster.")
+	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "Number of concurrent writes in each ITS.")
 }
 
 func (o *options) validate() error {
 	if len(o.its) == 0 && len(o.dirs) == 0 {
-		return errors.New("--its or --dir is required: without mailboxes nothing can be delivered")
+		return errors.New("--its or --dir is required: nothing can be delivered without mailboxes")
 	}
 	for _, its := range o.its {
 		if _, twice := o.dirs[its.Name]; twice {
-			return fmt.Errorf("--dir: the name %q was given to an ITS before", its.Name)
+			return fmt.Errorf("--dir: the name %q is that of an ITS already", its.Name)
 		}
 	}
 	for name, directory := range o.dirs {
@@ -106,6 +103,11 @@ func (o *options) validate() error {
 	}
 	if _, err := corestatus.ParseExcluded(o.exclude); err != nil {
 		return fmt.Errorf("--exclude-kinds: %w", err)
+	}
+	for _, namespace := range o.management {
+		if _, is := match.ManagementNamespace(objref.Ref{Namespace: namespace}); !is {
+			return fmt.Errorf("--ocm-namespaces: %q is no namespace of Open Cluster Management; objects are delivered to all other namespaces", namespace)
+		}
 	}
 	if err := o.wds.Validate("wds"); err != nil {
 		return err

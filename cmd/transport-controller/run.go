@@ -18,15 +18,17 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
-	"github.com/starlinghq/starling/pkg/content"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
-	"github.com/starlinghq/starling/pkg/core/transform"
-	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/packages/content"
 	"github.com/starlinghq/starling/pkg/runner"
+	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/pkg/transport"
-	"github.com/starlinghq/starling/pkg/transport/dir"
+	"github.com/starlinghq/starling/pkg/transport/directory"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/transport/placement"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 // run runs the controller until the context ends.
@@ -37,22 +39,22 @@ func run(ctx context.Context, o *options) error {
 	}
 	var ready atomic.Pointer[func() error]
 	wait := func(what string) {
-		notYet := func() error { return errors.New("waiting for the WDS " + what) }
+		notYet := func() error { return errors.New("waiting for " + what) }
 		ready.Store(&notYet)
 	}
-	wait("to be led")
+	wait("leadership")
 	return runner.Run(ctx, o.runner, runner.Program{
 		Name:       "transport-controller",
 		LeaseSpace: lease,
 		Ready:      func() error { return (*ready.Load())() },
 		Run: func(ctx context.Context) error {
-			wait("to answer")
-			wds, err := clusters.WaitConnected(ctx, o.wdsName, o.wds)
+			wait("the WDS to answer")
+			wds, err := spaces.WaitConnected(ctx, o.wdsName, o.wds)
 			if err != nil {
 				return err
 			}
-			wait("to serve Bindings and CustomTransforms")
-			if err := clusters.WaitForResources(ctx, wds, controlv1alpha1.Bindings, controlv1alpha1.CustomTransforms); err != nil {
+			wait("the WDS to serve Bindings and CustomTransforms")
+			if err := spaces.WaitForResources(ctx, wds, controlv1alpha1.Bindings, controlv1alpha1.CustomTransforms); err != nil {
 				return err
 			}
 			controller, err := newController(o, wds)
@@ -66,7 +68,7 @@ func run(ctx context.Context, o *options) error {
 	})
 }
 
-func newController(o *options, wds *clusters.Space) (*transport.Controller, error) {
+func newController(o *options, wds *spaces.Space) (*transport.Controller, error) {
 	control, err := client.New(wds.Config)
 	if err != nil {
 		return nil, err
@@ -95,49 +97,52 @@ func newController(o *options, wds *clusters.Space) (*transport.Controller, erro
 	if err != nil {
 		return nil, err
 	}
-	writer, err := write.New(wds.Config, o.wdsName, ocm.FieldManager)
+	writer, err := writer.New(wds.Config, o.wdsName, ocm.FieldManager)
 	if err != nil {
 		return nil, err
 	}
-	spaces := make([]transport.Space, 0, len(o.dirs)+len(o.its))
-	for _, name := range slices.Sorted(maps.Keys(o.dirs)) { // first: who makes a directory for a cluster means it
-		config := dir.Config{Directory: o.dirs[name], WDSName: o.wdsName, WDSUID: wds.UID}
-		spaces = append(spaces, transport.Space{Name: name, Connect: func(context.Context) (transport.Plugin, error) { return dir.New(config) }})
+	itses := make([]plugin.ITS, 0, len(o.dirs)+len(o.its))
+	for _, name := range slices.Sorted(maps.Keys(o.dirs)) { // first, because a directory takes precedence
+		config := directory.Config{Directory: o.dirs[name], WDSName: o.wdsName, WDSUID: wds.UID}
+		itses = append(itses, plugin.ITS{Name: name, Connect: func(context.Context) (plugin.Plugin, error) { return directory.New(config) }})
 	}
 	for _, its := range o.its {
 		options, err := its.Options(o.itsLimits)
 		if err != nil {
 			return nil, err
 		}
-		spaces = append(spaces, transport.Space{Name: its.Name, Connect: connect(its.Name, options, o.wdsName, wds.UID)})
+		itses = append(itses, plugin.ITS{Name: its.Name, Connect: connect(its.Name, options, o.wdsName, wds.UID)})
 	}
 	excluded, err := corestatus.ParseExcluded(o.exclude)
 	if err != nil {
 		return nil, err
 	}
 	return transport.New(transport.Config{
-		Bindings:         bindings,
-		CustomTransforms: customTransforms,
-		Metadata:         dynwatch.MetadataInformer(metadataClient),
-		Objects:          objects,
-		Packages:         transport.PackagesOf(objects, files, transport.NewKinds(discoveryClient, clock.RealClock{})),
-		WDS:              writer,
-		Spaces:           spaces,
-		Pipeline:         transform.Standard(),
-		Limits:           o.limits,
-		Concurrency:      o.concurrency,
-		Excluded:         excluded,
+		WDS: placement.WDS{
+			Bindings:         bindings,
+			CustomTransforms: customTransforms,
+			Metadata:         dynamicinformer.MetadataInformer(metadataClient),
+			Objects:          objects,
+			Packages:         placement.PackagesOf(objects, files, placement.NewKinds(discoveryClient, clock.RealClock{})),
+			Writer:           writer,
+		},
+		ITSes:       itses,
+		Limits:      o.limits,
+		Concurrency: o.concurrency,
+		Excluded:    excluded,
+
+		ManagementNamespaces: o.management,
 	})
 }
 
 // connect returns a function that waits for an ITS and for OCM in it.
-func connect(name string, options clusters.Options, wdsName string, wdsUID types.UID) func(context.Context) (transport.Plugin, error) {
-	return func(ctx context.Context) (transport.Plugin, error) {
-		space, err := clusters.WaitConnected(ctx, name, options)
+func connect(name string, options spaces.Options, wdsName string, wdsUID types.UID) func(context.Context) (plugin.Plugin, error) {
+	return func(ctx context.Context) (plugin.Plugin, error) {
+		space, err := spaces.WaitConnected(ctx, name, options)
 		if err != nil {
 			return nil, err
 		}
-		if err := clusters.WaitForResources(ctx, space, ocm.ManifestWorks, ocm.ManagedClusters); err != nil {
+		if err := spaces.WaitForResources(ctx, space, ocm.ManifestWorks, clusters.ManagedClusters); err != nil {
 			return nil, err
 		}
 		return ocm.New(ocm.Config{Space: name, Hub: space.Config, WDSName: wdsName, WDSUID: wdsUID})

@@ -1,5 +1,6 @@
-// Command schemas writes the schemas of Kubernetes' own kinds that packages are validated with: what Kubernetes publishes as OpenAPI,
-// without descriptions, and which kinds live in namespaces. It reads Kubernetes' source from the module cache, and fetches it if need be.
+// Command schemas writes the schemas of Kubernetes' kinds, with which packages are validated:
+// Kubernetes' OpenAPI definitions without descriptions, and which kinds are namespaced. It reads
+// Kubernetes' source from the module cache, and downloads it if necessary.
 package main
 
 import (
@@ -16,7 +17,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: schemas <file>")
+		fmt.Fprintln(os.Stderr, "usage: schemas FILE")
 		os.Exit(2)
 	}
 	if err := run(os.Args[1]); err != nil {
@@ -26,10 +27,10 @@ func main() {
 }
 
 func run(target string) error {
-	// `go list -m` would name no directory where the module has not been fetched yet, as on a new machine.
+	// `go list -m` would return no directory if the module has not been downloaded yet.
 	answer, err := exec.CommandContext(context.Background(), "go", "mod", "download", "-json", "k8s.io/kubernetes").Output()
 	if err != nil {
-		return fmt.Errorf("fetch Kubernetes' source: %w: %s", err, answer)
+		return fmt.Errorf("download Kubernetes' source: %w: %s", err, answer)
 	}
 	var module struct {
 		Dir string `json:"Dir"`
@@ -50,7 +51,7 @@ func run(target string) error {
 	}
 	for name, definition := range swagger.Definitions {
 		strip(definition)
-		if strings.HasSuffix(name, ".api.resource.Quantity") { // published as a string; numbers are as good
+		if strings.HasSuffix(name, ".api.resource.Quantity") { // published as a string, but numbers are valid too
 			definition.(map[string]any)["format"] = "quantity"
 		}
 	}
@@ -76,7 +77,7 @@ func run(target string) error {
 	return os.WriteFile(target, file.Bytes(), 0o644) //nolint:gosec // a source file
 }
 
-// strip removes descriptions: texts, not properties that are called description.
+// strip removes all descriptions, but not properties with the name description.
 func strip(node any) {
 	switch n := node.(type) {
 	case map[string]any:
@@ -93,7 +94,8 @@ func strip(node any) {
 	}
 }
 
-// scopes tells of each kind that can be created whether it is created in a namespace. Keys are "apps/v1/Deployment", "v1/Pod".
+// scopes returns whether a kind is namespaced, for each kind that can be created. Keys are
+// "apps/v1/Deployment", "v1/Pod".
 func scopes(paths map[string]map[string]json.RawMessage) (map[string]bool, error) {
 	namespaced := map[string]bool{}
 	for path, verbs := range paths {

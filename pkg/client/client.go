@@ -1,5 +1,5 @@
-// Package client reads the objects of control.kubestellar.io: typed clients and informers. Writing is package write's. Clients of other
-// groups are made with NewREST by those who use them.
+// Package client has typed clients and informers that read the objects of control.kubestellar.io.
+// Package writer writes them. The users of other groups create their clients with NewREST.
 package client
 
 import (
@@ -24,7 +24,7 @@ type Client struct {
 	codec runtime.ParameterCodec
 }
 
-// New returns a Client for the space that config leads to.
+// New returns a Client for the space that config connects to.
 func New(config *rest.Config) (*Client, error) {
 	scheme := runtime.NewScheme()
 	if err := controlv1alpha1.AddToScheme(scheme); err != nil {
@@ -72,23 +72,26 @@ func (c *Client) CombinedStatuses() *gentype.ClientWithList[*controlv1alpha1.Com
 		func() *controlv1alpha1.CombinedStatusList { return &controlv1alpha1.CombinedStatusList{} })
 }
 
-// WorkStatuses reads WorkStatuses of an ITS: those of one mailbox namespace, or with "" of all.
+// WorkStatuses reads WorkStatuses of an ITS: those in one mailbox, or in all mailboxes if mailbox
+// is "".
 func (c *Client) WorkStatuses(mailbox string) *gentype.ClientWithList[*controlv1alpha1.WorkStatus, *controlv1alpha1.WorkStatusList] {
 	return gentype.NewClientWithList(controlv1alpha1.WorkStatuses.Resource, c.rest, c.codec, mailbox,
 		func() *controlv1alpha1.WorkStatus { return &controlv1alpha1.WorkStatus{} },
 		func() *controlv1alpha1.WorkStatusList { return &controlv1alpha1.WorkStatusList{} })
 }
 
-// lister is what an informer needs of a typed client.
+// lister has the methods of a typed client that an informer needs.
 type lister[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// NewInformer returns an informer over all that the client reads, indexed by namespace, without managedFields, and without
-// periodic resync. It is not started. The objects it holds are shared: copy before you change one.
+// NewInformer returns an informer for all objects that the client reads. It indexes them by
+// namespace, removes their managedFields, and never resyncs. It is not started. Its objects are
+// shared: copy an object before you change it.
 //
-// The example object tells the type, as in NewInformer(c.Bindings(), &Binding{}).
+// The example is an object of the informer's type, as in NewInformer(c.Bindings(), &Binding{},
+// nil).
 func NewInformer[L runtime.Object](client lister[L], example runtime.Object, indexers cache.Indexers) (cache.SharedIndexInformer, error) {
 	const never time.Duration = 0
 	listWatch := &cache.ListWatch{
@@ -108,8 +111,8 @@ func NewInformer[L runtime.Object](client lister[L], example runtime.Object, ind
 	return informer, nil
 }
 
-// StripManagedFields is a transform of informers: managedFields are often the largest part of an object, and no decision
-// is made by them.
+// StripManagedFields is a transform for informers. It saves memory: managedFields are often the
+// largest part of an object, and no decision depends on them.
 func StripManagedFields(obj any) (any, error) {
 	if accessor, err := meta.Accessor(obj); err == nil {
 		accessor.SetManagedFields(nil)

@@ -10,8 +10,9 @@ import (
 	"k8s.io/client-go/tools/events"
 )
 
-// NewRecorder returns what tells of events in the name of a controller, without blocking, and writes them while run runs. Events may be of
-// objects of the types that are added to its scheme.
+// NewRecorder returns a recorder of events whose reporting controller is controller. It never
+// blocks. Events are written to the API server while run runs, which blocks until its context ends.
+// The add functions register the types of the objects that the events are about.
 func NewRecorder(config *rest.Config, controller string, add ...func(*runtime.Scheme) error) (recorder events.EventRecorder, run func(context.Context) error, err error) {
 	client, err := eventsv1.NewForConfig(config)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// NewREST returns what typed clients of one group and version are made from: of custom types, which the scheme knows, in the space that
-// config leads to. It only reads config.
+// NewREST returns a REST client for the types of one group and version, from which typed clients
+// are built. The scheme must have these types. The config connects to the space. It is not changed.
 func NewREST(config *rest.Config, scheme *runtime.Scheme, gv schema.GroupVersion) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion = &gv

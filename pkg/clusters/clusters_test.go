@@ -1,164 +1,195 @@
-package clusters_test
+package clusters
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
-	"github.com/starlinghq/starling/pkg/clusters"
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	coreinventory "github.com/starlinghq/starling/pkg/core/inventory"
 )
 
-const kubeconfigHead = `apiVersion: v1
-kind: Config
-current-context: other
-contexts:
-- {name: other, context: {cluster: other, user: u}}
-- {name: its1, context: {cluster: its1, user: u}}
-users:
-- {name: u, user: {token: t}}
-clusters:
-- {name: other, cluster: {server: "http://127.0.0.1:1"}}
-- {name: its1, cluster: {server: "`
-
-func writeKubeconfig(t *testing.T, server string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, []byte(kubeconfigHead+server+"\"}}\n"), 0o600); err != nil {
-		t.Fatal(err)
+func cluster(uid string, change ...func(*clusterv1.ManagedCluster)) *clusterv1.ManagedCluster {
+	c := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: types.UID(uid)}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true}}
+	for _, f := range change {
+		f(c)
 	}
-	return file
+	return c
 }
 
-func limits() clusters.Options { return clusters.Options{QPS: 5, Burst: 10} }
+func leaving(c *clusterv1.ManagedCluster) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+func refused(c *clusterv1.ManagedCluster) { c.Spec.HubAcceptsClient = false }
 
-func TestNamedTakesTheContextOfItsNameElseTheCurrent(t *testing.T) {
-	file := writeKubeconfig(t, "http://127.0.0.1:2")
-	for name, wantContext := range map[string]string{"its1": "its1", "its2": ""} {
-		got, err := clusters.Named{Name: name, Kubeconfig: file}.Options(limits())
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := clusters.Options{Kubeconfig: file, Context: wantContext, QPS: 5, Burst: 10}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Options() of %s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
-func TestNamedList(t *testing.T) {
-	cases := map[string]struct {
-		values  []string
-		wantErr bool
-		want    string
+// TestIgnoranceIsNoAnswer: that a cluster is gone is said only when every ITS was read.
+func TestIgnoranceIsNoAnswer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		read    []bool
+		in      []*clusterv1.ManagedCluster // one of each ITS
+		want    coreinventory.State
+		wantUID types.UID
 	}{
-		"Several":      {values: []string{"its1=/a", "its2=/b=c"}, want: "its1=/a,its2=/b=c"},
-		"NoName":       {values: []string{"=/a"}, wantErr: true},
-		"NoFile":       {values: []string{"its1="}, wantErr: true},
-		"NoEqualsSign": {values: []string{"its1"}, wantErr: true},
-		"SameName":     {values: []string{"its1=/a", "its1=/b"}, wantErr: true, want: "its1=/a"},
-	}
-	for name, tc := range cases {
+		"NothingRead":          {read: []bool{false, false}, in: []*clusterv1.ManagedCluster{nil, nil}, want: coreinventory.Unknown},
+		"NotInTheOneRead":      {read: []bool{true, false}, in: []*clusterv1.ManagedCluster{nil, nil}, want: coreinventory.Unknown},
+		"InNone":               {read: []bool{true, true}, in: []*clusterv1.ManagedCluster{nil, nil}, want: coreinventory.Absent},
+		"InTheOneRead":         {read: []bool{true, false}, in: []*clusterv1.ManagedCluster{cluster("1"), nil}, want: coreinventory.Accepted, wantUID: "1"},
+		"NotAccepted":          {read: []bool{true, true}, in: []*clusterv1.ManagedCluster{cluster("1", refused), nil}, want: coreinventory.Absent},
+		"PerhapsElsewhere":     {read: []bool{true, false}, in: []*clusterv1.ManagedCluster{cluster("1", refused), nil}, want: coreinventory.Unknown},
+		"Leaving":              {read: []bool{true, true}, in: []*clusterv1.ManagedCluster{cluster("1", leaving), nil}, want: coreinventory.Leaving},
+		"LeavingNotYetAllRead": {read: []bool{true, false}, in: []*clusterv1.ManagedCluster{cluster("1", leaving), nil}, want: coreinventory.Leaving},
+		"AnotherOneIsThere":    {read: []bool{true, true}, in: []*clusterv1.ManagedCluster{cluster("1", leaving), cluster("2")}, want: coreinventory.Accepted, wantUID: "2"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			var list clusters.NamedList
-			var err error
-			for _, v := range tc.values {
-				err = errors.Join(err, list.Set(v))
+			r := New(ITS{Name: "its1"}, ITS{Name: "its2"})
+			for i, c := range tc.in {
+				r.synced[i] = tc.read[i]
+				if c != nil {
+					r.set(i, c)
+				}
 			}
-			if (err != nil) != tc.wantErr {
-				t.Errorf("Set() error = %v, want error: %v", err, tc.wantErr)
+			got, state := r.Get("c")
+			if state != tc.want || (got != nil) != (tc.want == coreinventory.Accepted) || got != nil && got.UID != tc.wantUID {
+				t.Errorf("got %+v, %d; want %q, %d", got, state, tc.wantUID, tc.want)
 			}
-			if got := list.String(); got != tc.want {
-				t.Errorf("String() = %q, want %q", got, tc.want)
+			list, complete := r.List()
+			if len(list) != map[bool]int{true: 1}[tc.want == coreinventory.Accepted] || complete != (tc.read[0] && tc.read[1]) {
+				t.Errorf("listed %d, complete %t", len(list), complete)
 			}
 		})
 	}
 }
 
-func TestConnect(t *testing.T) {
-	var refuse atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refuse.Add(-1) >= 0 {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
+// TestOnChange: handlers receive what changes the result of Get, and nothing else.
+func TestOnChange(t *testing.T) {
+	r := New(ITS{Name: "its1"}, ITS{Name: "its2"})
+	var told []string
+	r.OnChange(func(name string) { told = append(told, name) })
+	at := func(seconds int64) func(*clusterv1.ManagedCluster) {
+		return func(c *clusterv1.ManagedCluster) { c.CreationTimestamp = metav1.Unix(seconds, 0) }
+	}
+	label := func(c *clusterv1.ManagedCluster) { c.Labels = map[string]string{"env": "prod"} }
+	claim := func(c *clusterv1.ManagedCluster) {
+		c.Status.ClusterClaims = []clusterv1.ManagedClusterClaim{{Name: "a", Value: "b"}}
+	}
+	r.synced = []bool{true, true}
+	for _, step := range []struct {
+		name string
+		do   func()
+		told bool
+	}{
+		{"it comes", func() { r.set(0, cluster("1", at(20))) }, true},
+		{"nothing that counts", func() { r.set(0, cluster("1", at(20), claim)) }, false},
+		{"another one that is later", func() { r.set(1, cluster("2", at(30))) }, false},
+		{"another one that is earlier", func() { r.set(1, cluster("2", at(10))) }, true},
+		{"a label", func() { r.set(1, cluster("2", at(10), label)) }, true},
+		{"a label of the one that is not meant", func() { r.set(0, cluster("1", at(20), label)) }, false},
+		{"not accepted any more", func() { r.set(1, cluster("2", at(10), label, refused)) }, true},
+		{"gone, and nobody meant it", func() { r.remove(1, cache.DeletedFinalStateUnknown{Key: "c"}) }, false},
+		{"leaving", func() { r.set(0, cluster("1", at(20), label, leaving)) }, true},
+		{"gone", func() { r.remove(0, cluster("1")) }, true},
+	} {
+		told = nil
+		step.do()
+		if (len(told) == 1 && told[0] == "c") != step.told {
+			t.Errorf("%s: notified of %q, want a notification: %t", step.name, told, step.told)
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{
-			"apiVersion": "v1", "kind": "Namespace",
-			"metadata": map[string]any{"name": filepath.Base(r.URL.Path), "uid": "uid-of-" + filepath.Base(r.URL.Path)},
-		})
-	}))
-	defer server.Close()
-	options := limits()
-	options.Kubeconfig, options.Context = writeKubeconfig(t, server.URL), "its1"
-
-	space, err := clusters.Connect(t.Context(), "its1", options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if space.UID != "uid-of-kube-system" || space.Name != "its1" || space.Config.QPS != 5 {
-		t.Errorf("Connect() = %+v, want UID of kube-system, name its1, QPS 5", space)
-	}
-
-	refuse.Store(1)
-	if _, err := clusters.Connect(t.Context(), "its1", options); !errors.Is(err, clusters.ErrNotConnected) {
-		t.Errorf("Connect() to a space that refuses: error %v, want ErrNotConnected", err)
-	}
-
-	refuse.Store(1)
-	if _, err := clusters.WaitConnected(t.Context(), "its1", options); err != nil {
-		t.Errorf("WaitConnected() = %v, want it to try again", err)
-	}
-
-	options.Kubeconfig = filepath.Join(t.TempDir(), "missing")
-	if _, err := clusters.WaitConnected(t.Context(), "its1", options); err == nil || errors.Is(err, clusters.ErrNotConnected) {
-		t.Errorf("WaitConnected() without kubeconfig: error %v, want one that does not pass", err)
 	}
 }
 
-func TestWaitForResources(t *testing.T) {
-	gvr := schema.GroupVersionResource{Group: "control.kubestellar.io", Version: "v1alpha1", Resource: "bindings"}
-	var calls atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		list := metav1.APIResourceList{GroupVersion: gvr.GroupVersion().String()}
-		switch calls.Add(1) {
-		case 1:
-			w.WriteHeader(http.StatusNotFound)
-			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
-			return
-		case 2: // the group is there, the resource not yet
-		default:
-			list.APIResources = []metav1.APIResource{{Name: "bindings", Kind: "Binding"}}
-		}
-		_ = json.NewEncoder(w).Encode(list)
+// TestRun: what an ITS has is read, without what nobody looks at; one that does not answer holds up
+// nothing of the others.
+func TestRun(t *testing.T) {
+	source := fcache.NewFakeControllerSource()
+	source.Add(cluster("1", func(c *clusterv1.ManagedCluster) {
+		c.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "much", "mine": "x"}
 	}))
-	defer server.Close()
-	space := &clusters.Space{Name: "wds1", Config: &rest.Config{Host: server.URL}}
-
-	if err := clusters.WaitForResources(t.Context(), space, gvr); err != nil {
+	informer := cache.NewSharedIndexInformer(source, &clusterv1.ManagedCluster{}, 0, nil)
+	if err := informer.SetTransform(trim); err != nil {
 		t.Fatal(err)
 	}
-	if got := calls.Load(); got != 3 {
-		t.Errorf("asked %d times, want 3", got)
+	answers := ITS{Name: "its1", Connect: func(context.Context) (cache.SharedIndexInformer, error) { return informer, nil }}
+	silent := ITS{Name: "its2", Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) { <-ctx.Done(); return nil, ctx.Err() }}
+	r := New(answers, silent)
+	told := make(chan string, 2)
+	r.OnChange(func(name string) { told <- name })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	for range cap(told) { // the cluster, and that one ITS was read, in any order
+		<-told
 	}
+	got, state := r.Get("c")
+	if diff := cmp.Diff(&Cluster{Name: "c", UID: "1", Annotations: map[string]string{"mine": "x"}}, got); diff != "" || state != coreinventory.Accepted {
+		t.Errorf("state %d (-want +got):\n%s", state, diff)
+	}
+	if _, complete := r.List(); complete || r.Ready() == nil {
+		t.Error("its2 was not read")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	missing := gvr
-	missing.Resource = "missing"
-	if err := clusters.WaitForResources(ctx, space, missing); err == nil {
-		t.Error("WaitForResources() = nil for a resource that never comes, want the context's error")
+// TestSeenToLeave: of a cluster that the name stood for it is known that it left, also while
+// another ITS has not synced; a handler that is added late receives what is known.
+func TestSeenToLeave(t *testing.T) {
+	r := New(ITS{Name: "its1"}, ITS{Name: "its2"})
+	r.synced[0] = true
+	r.set(0, cluster("1"))
+	var received []string
+	r.OnChange(func(name string) { received = append(received, name) })
+	if diff := cmp.Diff([]string{"c", ""}, received); diff != "" {
+		t.Errorf("a late handler (-want +got):\n%s", diff)
+	}
+	expect := func(when string, want coreinventory.State) {
+		t.Helper()
+		if _, state := r.Get("c"); state != want {
+			t.Errorf("%s: state %d, want %d", when, state, want)
+		}
+	}
+	expect("accepted", coreinventory.Accepted)
+	r.set(0, cluster("1", refused))
+	expect("not accepted any more", coreinventory.Absent)
+	if pending := r.ListPending(); len(pending) != 1 || pending[0].Name != "c" {
+		t.Errorf("pending: %v", pending)
+	}
+	r.remove(0, cluster("1"))
+	expect("gone", coreinventory.Absent)
+	r.set(1, cluster("2"))
+	expect("in the other ITS", coreinventory.Accepted)
+}
+
+// TestMembers: the later of two clusters of a name is contested until it is marked, and is not
+// chosen while the other one's ITS is silent.
+func TestMembers(t *testing.T) {
+	at := func(seconds int64) func(*clusterv1.ManagedCluster) {
+		return func(c *clusterv1.ManagedCluster) { c.CreationTimestamp = metav1.Unix(seconds, 0) }
+	}
+	mark := func(c *clusterv1.ManagedCluster) {
+		c.Status.Conditions = []metav1.Condition{{Type: controlv1alpha1.ManagedClusterConditionNameTaken, Status: metav1.ConditionTrue}}
+	}
+	r := New(ITS{Name: "its1"}, ITS{Name: "its2"})
+	r.set(1, cluster("2", at(2), mark))
+	if _, state := r.Get("c"); state != coreinventory.Unknown {
+		t.Errorf("state %d of a refused cluster", state)
+	}
+	r.set(0, cluster("1", at(1)))
+	want := []Member{{ITS: "its1", UID: "1", Chosen: true}, {ITS: "its2", UID: "2", Refused: true}}
+	if diff := cmp.Diff(want, r.Members("c")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"c"}, r.Contested()); diff != "" {
+		t.Errorf("contested (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"its1", "its2"}, r.Unsynced()); diff != "" {
+		t.Errorf("not synced (-want +got):\n%s", diff)
 	}
 }

@@ -1,7 +1,8 @@
-// Package logging holds the keys of structured log lines, so that one thing has one name in the logs of all components.
+// Package logging has the keys of structured log lines: one thing has the same key in the logs of
+// all components.
 package logging
 
-// Keys of log lines. Values are identities and counts, never bodies of objects.
+// Keys of log lines. Their values are names and counts, never the content of objects.
 const (
 	Controller    = "controller"
 	Key           = "key"

@@ -1,5 +1,6 @@
-// Package runner runs a controller program: signals, leader election, health, metrics and profiles. It is the only package
-// beside the mains that touches the process.
+// Package runner runs a controller program: it handles signals, leader election, health, metrics
+// and profiles. No other package except main uses what belongs to the process: signals, the
+// environment, exit codes.
 package runner
 
 import (
@@ -35,19 +36,20 @@ import (
 // Namespace holds the leases, and the ServiceAccounts, of Starling's controllers in every space.
 const Namespace = "starling-system"
 
-// Options are the flags that all our programs have.
+// Options are the flags that all programs of Starling have.
 type Options struct {
-	// HealthAddress is where /healthz, /readyz and /metrics are served, as host:port; empty for nowhere.
+	// HealthAddress is the host:port at which /healthz, /readyz and /metrics are served. If empty,
+	// they are not.
 	HealthAddress string
-	// Pprof also serves /debug/pprof at the health address.
+	// Pprof serves /debug/pprof at HealthAddress too.
 	Pprof bool
-	// LeaderElect lets one of several replicas act.
+	// LeaderElect makes only one of several replicas act.
 	LeaderElect bool
 
 	logging *logsapi.LoggingConfiguration
 }
 
-// NewOptions returns the defaults.
+// NewOptions returns the default options.
 func NewOptions() *Options {
 	return &Options{LeaderElect: true, logging: logsapi.NewLoggingConfiguration()}
 }
@@ -55,30 +57,33 @@ func NewOptions() *Options {
 // AddFlags adds the flags of o to a flag set.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress,
-		"Serve /healthz, /readyz and /metrics at this host:port. Empty: do not.")
-	flags.BoolVar(&o.Pprof, "pprof", o.Pprof, "Serve /debug/pprof at the health address as well.")
+		"Serve /healthz, /readyz and /metrics at this host:port. If empty, they are not served.")
+	flags.BoolVar(&o.Pprof, "pprof", o.Pprof, "Serve /debug/pprof at --health-address too.")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
-		"Let one replica act and the others stand by. The lease is in namespace "+Namespace+".")
+		"Elect a leader among the replicas. Only the leader acts. The Lease is in namespace "+Namespace+".")
 	logsapi.AddFlags(o.logging, flags)
 }
 
-// Program is what Run runs.
+// Program is a program that Run runs.
 type Program struct {
-	// Name is the name of the program, and with LeaseSuffix of its lease.
+	// Name is the name of the program, and of its Lease.
 	Name string
-	// LeaseSuffix tells programs apart that would share a space's lease otherwise; may be empty.
+	// LeaseSuffix is appended to the name of the Lease, after "-", if several programs of this Name
+	// use one space.
 	LeaseSuffix string
-	// LeaseSpace leads to the space that holds the lease. Needed only with Options.LeaderElect.
+	// LeaseSpace connects to the space that has the Lease. It is required with Options.LeaderElect.
 	LeaseSpace *rest.Config
-	// Ready tells why the program is not ready, nil when it is. It must not block. While another replica leads, the program
-	// counts as ready without being asked.
+	// Ready returns nil if the program is ready, and otherwise the reason. It must not block. It is
+	// not called while another replica leads: then the program counts as ready.
 	Ready func() error
-	// Run does the work until the context ends. It is called once, when this replica leads.
+	// Run does the work until the context ends. It is called once, when this replica becomes the
+	// leader.
 	Run func(ctx context.Context) error
 }
 
-// Run serves health, waits to lead, and runs the program until the context ends or something fails. A lost lease is an
-// error: the process must end, since it cannot know what the next leader does.
+// Run serves health, waits until this replica is the leader, and runs the program until the context
+// ends or something fails. A lost Lease is an error: the process must end, because another replica
+// may act from then on.
 func Run(ctx context.Context, o *Options, p Program) error {
 	logger := klog.FromContext(ctx).WithName(p.Name)
 	ctx = klog.NewContext(ctx, logger)
@@ -121,8 +126,9 @@ func Run(ctx context.Context, o *Options, p Program) error {
 	return group.Wait()
 }
 
-// Lead runs p.Run whenever this replica has the lease, and waits for it again when it was lost, until the context ends or p.Run does.
-// It is for a part of a program that one replica does for all, while each serves.
+// Lead calls p.Run when this replica becomes the leader. When the Lease is lost, it waits to become
+// the leader again. It returns when the context ends or p.Run returns. It is for a task that one
+// replica does for all, while every replica serves requests.
 func Lead(ctx context.Context, p Program) error {
 	for {
 		var leading atomic.Bool
@@ -130,30 +136,31 @@ func Lead(ctx context.Context, p Program) error {
 		if ctx.Err() != nil || !errors.Is(err, errLeaseLost) {
 			return err
 		}
-		klog.FromContext(ctx).Info("Lost the lease", "lease", p.Name, logging.Reason, err.Error())
+		klog.FromContext(ctx).Info("Lost the Lease; will wait for it", "lease", p.Name, logging.Reason, err.Error())
 	}
 }
 
-var errLeaseLost = errors.New("lost the lease")
+var errLeaseLost = errors.New("lost the Lease")
 
 func lead(ctx context.Context, p Program, leading *atomic.Bool) error {
 	client, err := kubernetes.NewForConfig(p.LeaseSpace)
 	if err != nil {
-		return fmt.Errorf("build client for the lease: %w", err)
+		return fmt.Errorf("build client for Leases: %w", err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("tell replicas apart: %w", err)
+		return fmt.Errorf("get the name of this host: %w", err)
 	}
 	name := p.Name
 	if p.LeaseSuffix != "" {
 		name += "-" + p.LeaseSuffix
 	}
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, Namespace, name, client.CoreV1(), client.CoordinationV1(),
-		// Unique, since whoever has the identity of the holder may go on with its lease.
+		// It must be unique: a process with the identity of the holder may continue to use its
+		// Lease.
 		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
 	if err != nil {
-		return fmt.Errorf("build lease: %w", err)
+		return fmt.Errorf("build Lease: %w", err)
 	}
 	elected := make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -172,8 +179,8 @@ func lead(ctx context.Context, p Program, leading *atomic.Bool) error {
 		return fmt.Errorf("build leader election: %w", err)
 	}
 
-	// The lease is kept until the work has ended, not until it is told to end: no other replica may start while this one
-	// still writes.
+	// The Lease is held until p.Run has returned, not only until ctx ends: no other replica may
+	// start while this one still writes.
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
 	lost := make(chan struct{})
 	go func() {
@@ -206,7 +213,8 @@ func lead(ctx context.Context, p Program, leading *atomic.Bool) error {
 	return err
 }
 
-// healthServer listens at once, so that an address in use fails the program before it does anything.
+// healthServer listens before it returns, so that the program fails before it does anything if the
+// address is in use.
 func healthServer(ctx context.Context, o *Options, ready func() error) (*http.Server, net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.HealthAddress)
 	if err != nil {
@@ -232,8 +240,8 @@ func healthServer(ctx context.Context, o *Options, ready func() error) (*http.Se
 	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, listener, nil
 }
 
-// Main executes the command of a program until it ends or a signal comes, and returns the exit code. A second signal ends
-// the process at once.
+// Main runs the command of a program until it returns or the process receives SIGINT or SIGTERM,
+// and returns the exit code. A second signal ends the process at once.
 func Main(command *cobra.Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -248,7 +256,19 @@ func Main(command *cobra.Command) int {
 	return 0
 }
 
-// SetUpLogging applies the logging flags. Call it once, before anything logs.
-func (o *Options) SetUpLogging() error {
-	return logsapi.ValidateAndApply(o.logging, nil)
+// NewCommand returns the command of a program without arguments: it validates the flags, applies
+// the logging flags of o, and calls run. The caller adds the flags.
+func NewCommand(use, short string, o *Options, validate func() error, run func(context.Context) error) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := validate(); err != nil {
+				return err
+			}
+			if err := logsapi.ValidateAndApply(o.logging, nil); err != nil {
+				return err
+			}
+			return run(command.Context())
+		},
+	}
 }

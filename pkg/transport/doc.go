@@ -1,39 +1,39 @@
-// Package transport carries out Bindings: it delivers the objects that a Binding lists to the mailboxes of the destinations
-// that it lists, through a Plugin that knows what a mailbox is.
+// Package transport carries out Bindings: it delivers the objects that a Binding lists to the
+// mailboxes of the destinations that it lists, through a Plugin for each inventory and transport
+// space (ITS).
 //
 // # Flow
 //
-//	Binding, metadata of its objects ──▶ bindings queue ──▶ placement (what each destination should hold)
-//	                                                            │ one key for each destination
-//	works of the mailboxes ──────────────────────────────▶ delivery queue of the space ──▶ Plugin.Do
-//	                                                            │ outcome
-//	                                                       status queue ──▶ Binding.status
+//	Binding, its objects ──▶ placement ──Placement──▶ delivery ──actions──▶ plugin ──▶ mailboxes
+//	                                                  │      ▲                            │
+//	                                                  │      └──works, clusters, reports──┘
+//	                                                  └──Progress──▶ feedback ──▶ Binding.status
 //
-// The bindings queue (binding.go) reads the objects whose version changed, transforms each once, and publishes an immutable
-// placement. A delivery queue for each inventory and transport space (deliver.go) compares the placement with the works of one
-// destination, by package plan, and writes the difference; each destination has its own key, back-off and error, and each
-// space its own workers, so nothing slow or broken delays anything else. The status queue (status.go) writes what came of it
-// into Binding.status, at most once a second for each Binding after the first time.
+// Three packages do the work, each with its own state and locks. In package delivery, each
+// destination has its own key, back-off and error, and each ITS its own workers: nothing slow or
+// broken delays the rest.
 //
-// What CustomTransforms remove comes to the bindings queue from a cache (customtransform.go), which names the Bindings that have
-// to be gathered again when one changes; a queue of their own writes their statuses.
+// Imports go one way: plugin <- placement <- delivery <- feedback <- transport. Package plugin has
+// the interface that packages ocm and directory implement. Those know nothing of the others. This
+// package only wires: two queues, of the Bindings to gather and of the statuses to write, are how a
+// package notifies one that it does not import.
 //
-// An edit of an object does not wait for the Binding: its metadata event puts the Bindings that list it into the bindings
-// queue at once.
+// # Where state is
 //
-// # What is kept where
+// Nothing is stored beside the works themselves. Which work holds which object, and with which
+// content, is read from the mailboxes at the start; the content of objects is read from the WDS. So
+// a restart writes nothing if nothing has changed.
 //
-// Nothing is stored beside the works themselves. Which work holds which object, and with which content, is read from the
-// mailboxes at the start; the content of objects is read from the WDS. So a restart against unchanged spaces writes nothing.
+// # What is unknown
 //
-// # Ignorance
+// Content leaves a mailbox only because a Binding that was observed does not list it, or does not
+// list the destination. A work whose Binding does not exist is left alone, and counted
+// (delivery/orphans.go): a Binding has its works deleted first, by its finalizer. What is held
+// stays as it is.
 //
-// Content leaves a mailbox only because a Binding that was observed does not list it, or does not list the destination. A work
-// whose Binding is not there is left alone, and counted (orphans.go): a Binding takes its works along by its finalizer. What is
-// held stays as it is (annotations.go).
+// # Other owners
 //
-// # Others
-//
-// Works of other WDSes are known as stakes in objects (foreign.go) and never written. Package plan decides who of several
-// delivers an object; conflict.go says so to the user.
+// Works of other WDSes are read and never written. Package plan decides which of several owners
+// delivers an object; delivery/owners.go gathers them, and delivery/conflicts.go explains the
+// result to the user.
 package transport

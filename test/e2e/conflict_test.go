@@ -12,9 +12,11 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestConflictOfTwoWDSes has two WDSes want the same objects in one cluster. Who came first keeps them; then it leaves, and the
-// other one takes them over as they are: a Namespace that was deleted for a moment would take everything in it along.
+// TestConflictOfTwoWDSes has two WDSes that want the same objects in one cluster. The first one
+// delivers them. When it releases them, the other one adopts them as they are. A Namespace must not
+// be deleted in between, because everything in it would be deleted too.
 func TestConflictOfTwoWDSes(t *testing.T) {
+	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	place := func(space, value, color string) {
 		t.Helper()
@@ -35,10 +37,10 @@ spec:
 	home := s.namespaceIn("cluster1", "red")
 	s.isReady()
 
-	s.Log("a second one wants them too: nothing changes, and both are told")
+	s.Log("a second one wants them too: nothing changes, and both report the conflict")
 	place("wds2", "second", "blue")
-	s.saysOn("wds2", `WDS "wds1" (Binding "`+s.name+`") delivers it, with other content; ours waits`)
-	s.saysOn("wds1", `WDS "wds2" (Binding "`+s.name+`") wants to deliver it too, with other content; ours stays`)
+	s.saysOn("wds2", `WDS "wds1" (Binding "`+s.name+`") delivers this object, with different content; this Binding does not deliver it`)
+	s.saysOn("wds1", `WDS "wds2" (Binding "`+s.name+`") wants to deliver this object too, with different content; this Binding delivers it`)
 	s.patch("wds1", configMaps, s.name, "settings", `{"data":{"key":"edited"}}`)
 	s.patch("wds2", configMaps, s.name, "settings", `{"data":{"key":"waiting"}}`)
 	if now := s.arrives("cluster1", "settings", "edited"); now.GetUID() != before.GetUID() {
@@ -75,7 +77,8 @@ func (s *story) namespaceIn(cluster, color string) (found *unstructured.Unstruct
 	return found
 }
 
-// saysOn waits until the policy in a WDS says something in status.errors; "" is that it says nothing.
+// saysOn waits until the policy in a WDS says something in status.errors; "" is that it says
+// nothing.
 func (s *story) saysOn(space, text string) {
 	s.Helper()
 	testenv.Eventually(s, arrival, func() (bool, string) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/starlinghq/starling/pkg/space"
+	"github.com/starlinghq/starling/pkg/localfleet"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -29,19 +29,21 @@ func TestRestartOfControllers(t *testing.T) {
 		t.Fatal("no work carries our labels: this test would prove nothing")
 	}
 
-	restarted := 0
+	controllers := map[string][]string{}
 	for _, c := range fleet.Components(t) {
-		switch c.Program {
-		case "binding-controller", "transport-controller", "status-agent":
-			fleet.Restart(t, c.Name)
-			restarted++
-		}
+		controllers[c.Program] = append(controllers[c.Program], c.Name)
+	}
+	restarted := 0
+	for _, program := range []string{"binding-controller", "transport-controller", "status-agent"} {
+		fleet.Restart(t, controllers[program]...)
+		restarted += len(controllers[program])
 	}
 	if restarted < 5 {
 		t.Errorf("restarted %d controllers, want at least 5", restarted)
 	}
 	s.isReady()
-	// An edit proves that the restarted controllers are at work, so that what they did not write they chose not to.
+	// An edit proves that the restarted controllers are at work, so that what they did not write
+	// they chose not to.
 	s.patch("wds1", configMaps, s.name, "settings", `{"data":{"key":"two"}}`)
 	for cluster, uid := range was {
 		if now := s.arrives(cluster, "settings", "two"); string(now.GetUID()) != uid {
@@ -81,7 +83,7 @@ func TestKillOfEveryChild(t *testing.T) {
 	testenv.Eventually(t, 3*time.Minute, func() (bool, string) {
 		var waiting []string
 		for _, c := range fleet.Components(t) {
-			if c.State != space.StateReady || c.PID == before[c.Name] {
+			if c.State != localfleet.StateReady || c.PID == before[c.Name] {
 				waiting = append(waiting, fmt.Sprintf("%s (%s)", c.Name, c.State))
 			}
 		}

@@ -16,8 +16,8 @@ import (
 
 var services = schema.GroupVersionResource{Version: "v1", Resource: "services"}
 
-// balanced begins a story with a Service whose status nobody in the clusters writes but the test: it goes to the clusters that the
-// selector selects, and its status comes back.
+// balanced begins a story with a Service whose status nobody in the clusters writes but the test:
+// it goes to the clusters that the selector selects, and its status comes back.
 func balanced(t *testing.T, selector string) *story {
 	t.Helper()
 	s := tell(t, testenv.Shared(t))
@@ -39,7 +39,7 @@ spec:
 	return s
 }
 
-// address says what a cluster's load balancer would.
+// address sets the status of the Service in a cluster, as a load balancer would.
 func (s *story) address(cluster, ip string) {
 	s.Helper()
 	testenv.Eventually(s, arrival, func() (bool, string) {
@@ -97,6 +97,7 @@ func (s *story) keeps(ip string) (done func()) {
 
 // TestSingletonMoves: an object that moves to another cluster takes the status of that one.
 func TestSingletonMoves(t *testing.T) {
+	t.Parallel()
 	s := balanced(t, `{matchLabels: {name: cluster1}}`)
 	s.address("cluster1", "192.0.2.1")
 	s.shows("192.0.2.1")
@@ -109,7 +110,8 @@ func TestSingletonMoves(t *testing.T) {
 	}
 }
 
-// TestHubIsCutOff: what happens in a cluster while its hub does not answer is told when it does.
+// TestHubIsCutOff: a change in a cluster while its hub does not answer is reported when the hub
+// answers again.
 func TestHubIsCutOff(t *testing.T) {
 	s := balanced(t, `{matchLabels: {name: cluster1}}`)
 	s.address("cluster1", "192.0.2.1")
@@ -130,8 +132,10 @@ func TestHubIsCutOff(t *testing.T) {
 	s.isReady()
 }
 
-// TestAgentIsKilled: what happened while the agent was away is told when it is back; nothing that was known is lost meanwhile.
+// TestAgentIsKilled: a change while the agent does not run is reported after it has started again.
+// Until then the last report stays.
 func TestAgentIsKilled(t *testing.T) {
+	t.Parallel()
 	s := balanced(t, `{matchLabels: {name: cluster1}}`)
 	s.address("cluster1", "192.0.2.1")
 	s.shows("192.0.2.1")
@@ -145,6 +149,7 @@ func TestAgentIsKilled(t *testing.T) {
 
 // TestWorkStatusIsDeleted: a report that somebody deletes is made again.
 func TestWorkStatusIsDeleted(t *testing.T) {
+	t.Parallel()
 	s := balanced(t, `{matchLabels: {name: cluster1}}`)
 	s.address("cluster1", "192.0.2.1")
 	s.shows("192.0.2.1")

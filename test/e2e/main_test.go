@@ -1,8 +1,9 @@
-// Package e2e tells a few users' stories on a whole fleet with real OCM: what they write in a workload definition space, and
-// what they then find in the clusters.
+// Package e2e tells a few users' stories on a whole fleet with real OCM: what they write in a
+// workload definition space, and what they then find in the clusters.
 //
-// The stories share one fleet of two clusters. Each uses a namespace, labels and policies of its own, named after the test;
-// those that take components down leave the fleet as they found it.
+// The tests share one fleet of two clusters. Each uses a namespace, labels and policies of its own,
+// named after the test. Tests that take down what the others need run alone. All others run in
+// parallel, since they mostly wait for OCM.
 package e2e
 
 import (

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 
 // TestOptions: what a cluster fills in or decides by itself is not taken back by the hub.
 func TestOptions(t *testing.T) {
+	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	claims := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 	autoscalers := schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
@@ -43,7 +45,7 @@ apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata: {name: scaled, namespace: $NAME, labels: {story: $NAME}}
 spec: {maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: scaled}}`)
-	s.policy("{}")
+	s.policy(both)
 	s.arrives("cluster1", "settings", "one")
 	s.arrives("cluster1", "kept", "one")
 	s.isReady()
@@ -82,7 +84,7 @@ spec: {maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, n
 	})
 	s.isReady()
 
-	s.Log("what is created only is not updated; what is to be kept stays when it leaves")
+	s.Log("a create-only object is not updated; an orphaned object stays when it leaves the policy")
 	s.patch("wds1", configMaps, s.name, "settings", `{"data":{"key":"two"}}`)
 	s.patch("wds1", configMaps, s.name, "kept", `{"data":{"key":"two"}}`)
 	s.arrives("cluster1", "kept", "two")
@@ -93,4 +95,88 @@ spec: {maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, n
 	s.leaves("cluster1", configMaps, s.name, "settings")
 	s.arrives("cluster1", "kept", "two")
 	s.remove("wds1", controlv1alpha1.BindingPolicies, "", s.name)
+}
+
+// TestRemovalsArrive: what is removed from an object in the WDS is removed in the clusters, and
+// what others added there stays.
+func TestRemovalsArrive(t *testing.T) {
+	t.Parallel()
+	s := tell(t, testenv.Shared(t))
+	s.namespace()
+	const (
+		meta = `metadata: {name: removals, namespace: $NAME, labels: {story: $NAME, old: "1"}, annotations: {old: "1"}}`
+		pod  = `{metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: example.com/c:1, env: [{name: OLD, value: one}, {name: NEW, value: two}]}]}}`
+	)
+	cases := []struct {
+		resource schema.GroupVersionResource
+		// text is the object without its end; edit removes what contains gone.
+		text, edit, gone string
+	}{
+		{configMaps, "{kind: ConfigMap, apiVersion: v1, data: {OLD: one, new: two}", `{"data":{"OLD":null}}`, `"OLD"`},
+		{core("secrets"), "{kind: Secret, apiVersion: v1, stringData: {OLD: one, new: two}", `{"data":{"OLD":null}}`, `"OLD"`},
+		{
+			core("services"), "{kind: Service, apiVersion: v1, spec: {selector: {a: b}, ports: [{name: new, port: 80}, {name: old, port: 8080}]}",
+			`{"spec":{"ports":[{"name":"new","port":80}]}}`, `8080`,
+		},
+		{
+			core("serviceaccounts"), "{kind: ServiceAccount, apiVersion: v1, automountServiceAccountToken: true",
+			`{"automountServiceAccountToken":false}`, `"automountServiceAccountToken":true`,
+		},
+		{
+			deployments, "{kind: Deployment, apiVersion: apps/v1, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: " + pod + "}",
+			`{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"example.com/c:1","env":[{"name":"NEW","value":"two"}]}]}}}}`, `"OLD"`,
+		},
+		{
+			grouped("rbac.authorization.k8s.io", "roles"),
+			"{kind: Role, apiVersion: rbac.authorization.k8s.io/v1, rules: [{apiGroups: [''], resources: [pods, secrets], verbs: [get]}]",
+			`{"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`, `"secrets"`,
+		},
+		{
+			grouped("networking.k8s.io", "ingresses"),
+			"{kind: Ingress, apiVersion: networking.k8s.io/v1, spec: {tls: [{hosts: [old.example.com]}], defaultBackend: {service: {name: a, port: {number: 80}}}}",
+			`{"spec":{"tls":null}}`, `old.example.com`,
+		},
+		{
+			grouped("networking.k8s.io", "networkpolicies"),
+			"{kind: NetworkPolicy, apiVersion: networking.k8s.io/v1, spec: {podSelector: {}, ingress: [{ports: [{port: 80}, {port: 8080}]}]}",
+			`{"spec":{"ingress":[{"ports":[{"port":80}]}]}}`, `8080`,
+		},
+	}
+	for _, tc := range cases {
+		s.create("wds1", tc.resource, tc.text+", "+meta+"}")
+	}
+	s.create("wds1", configMaps, `{kind: ConfigMap, apiVersion: v1, metadata: {name: still, namespace: $NAME, labels: {story: $NAME}}, data: {key: one}}`)
+	s.policy(both)
+	s.isReady()
+	still := s.arrives("cluster1", "still", "one")
+	for _, tc := range cases {
+		s.patch("cluster1", tc.resource, s.name, "removals", `{"metadata":{"labels":{"of-the-cluster":"yes"}}}`)
+		s.patch("wds1", tc.resource, s.name, "removals", tc.edit)
+		s.patch("wds1", tc.resource, s.name, "removals", `{"metadata":{"labels":{"old":null},"annotations":{"old":null}}}`)
+	}
+	for _, tc := range cases {
+		testenv.Eventually(t, arrival, func() (bool, string) {
+			o, err := s.get("cluster1", tc.resource, s.name, "removals")
+			if err != nil {
+				return false, err.Error()
+			}
+			o.SetManagedFields(nil)
+			text, err := o.MarshalJSON()
+			return err == nil && !strings.Contains(string(text), tc.gone) && o.GetLabels()["old"] == "" && o.GetAnnotations()["old"] == "",
+				fmt.Sprintf("%s: %s; errors %q", tc.resource.Resource, text, s.observed().Status.Errors)
+		})
+		if o, err := s.get("cluster1", tc.resource, s.name, "removals"); err != nil || o.GetLabels()["of-the-cluster"] != "yes" {
+			t.Errorf("%s: the label of the cluster is gone: %v (%v)", tc.resource.Resource, o.GetLabels(), err)
+		}
+	}
+	s.isReady()
+	if now := s.arrives("cluster1", "still", "one"); now.GetResourceVersion() != still.GetResourceVersion() {
+		t.Errorf("an object that did not change was written: %v, before %v", now, still)
+	}
+}
+
+func core(resource string) schema.GroupVersionResource { return grouped("", resource) }
+
+func grouped(group, resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 }

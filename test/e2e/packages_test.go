@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -13,10 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	"github.com/starlinghq/starling/pkg/core/deploy"
+	"github.com/starlinghq/starling/pkg/core/packages/binding"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -25,7 +27,8 @@ var (
 	packageResources = schema.GroupVersionResource{Group: "porch.kpt.dev", Version: "v1alpha1", Resource: "packagerevisionresources"}
 )
 
-// draft makes a draft of the story's package in the Repository of a cluster: its first, or an edit of a published revision.
+// draft makes a draft of the story's package in the Repository of a cluster: its first, or an edit
+// of a published revision.
 func (s *story) draft(cluster, workspace, from string, files map[string]string) (name string) {
 	s.Helper()
 	task := map[string]any{"type": "init", "init": map[string]any{}}
@@ -41,43 +44,47 @@ func (s *story) draft(cluster, workspace, from string, files map[string]string) 
 		s.Fatal(err)
 	}
 	name = created.GetName()
-	resources := s.space("wds1", packageResources).Namespace("default")
-	content, err := resources.Get(s.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		s.Fatal(err)
-	}
-	all, _, _ := unstructured.NestedStringMap(content.Object, "spec", "resources")
-	for path := range all {
-		if path != "Kptfile" && path != "package-context.yaml" {
-			delete(all, path)
+	s.edit(packageResources, name, func(content *unstructured.Unstructured) error {
+		all, _, err := unstructured.NestedStringMap(content.Object, "spec", "resources")
+		for path := range all {
+			if path != "Kptfile" && path != "package-context.yaml" {
+				delete(all, path)
+			}
 		}
-	}
-	for path, text := range files {
-		all[path] = strings.ReplaceAll(text, "$NAME", s.name)
-	}
-	if err := unstructured.SetNestedStringMap(content.Object, all, "spec", "resources"); err != nil {
-		s.Fatal(err)
-	}
-	if _, err := resources.Update(s.Context(), content, metav1.UpdateOptions{}); err != nil {
-		s.Fatal(err)
-	}
+		for path, text := range files {
+			all[path] = strings.ReplaceAll(text, "$NAME", s.name)
+		}
+		return errors.Join(err, unstructured.SetNestedStringMap(content.Object, all, "spec", "resources"))
+	})
 	return name
 }
 
-// moves sets the lifecycle of a revision, as whoever may does.
-func (s *story) moves(name, lifecycle string, subresource ...string) {
+// edit edits an object of package-server, again if somebody else wrote it meanwhile.
+func (s *story) edit(gvr schema.GroupVersionResource, name string, change func(*unstructured.Unstructured) error, subresource ...string) {
 	s.Helper()
-	client := s.space("wds1", packageRevisions).Namespace("default")
-	o, err := client.Get(s.Context(), name, metav1.GetOptions{})
+	client := s.space("wds1", gvr).Namespace("default")
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		o, err := client.Get(s.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if err := change(o); err != nil {
+			return err
+		}
+		_, err = client.Update(s.Context(), o, metav1.UpdateOptions{}, subresource...)
+		return err
+	})
 	if err != nil {
 		s.Fatal(err)
 	}
-	if err := unstructured.SetNestedField(o.Object, lifecycle, "spec", "lifecycle"); err != nil {
-		s.Fatal(err)
-	}
-	if _, err := client.Update(s.Context(), o, metav1.UpdateOptions{}, subresource...); err != nil {
-		s.Fatal(err)
-	}
+}
+
+// moves sets the lifecycle of a revision, as a user with the right to do so.
+func (s *story) moves(name, lifecycle string, subresource ...string) {
+	s.Helper()
+	s.edit(packageRevisions, name, func(o *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(o.Object, lifecycle, "spec", "lifecycle")
+	}, subresource...)
 }
 
 func (s *story) publishes(name string) {
@@ -89,7 +96,7 @@ func (s *story) publishes(name string) {
 // carried returns the Binding of the story's package, nil if there is none.
 func (s *story) carried(cluster string) *controlv1alpha1.Binding {
 	s.Helper()
-	o, err := s.get("wds1", controlv1alpha1.Bindings, "", deploy.BindingName(deploy.Package{Namespace: "default", Repository: cluster, Name: s.name}))
+	o, err := s.get("wds1", controlv1alpha1.Bindings, "", binding.Name(binding.Package{Namespace: "default", Repository: cluster, Name: s.name}))
 	if err != nil {
 		return nil
 	}
@@ -137,9 +144,11 @@ func packagedSetting(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: $NAME}\ndata: {key: %q}\n", name, value)
 }
 
-// TestPackages: what is approved in the Repository of a cluster arrives there, changes in place with the next revision, and leaves when it
-// is really deleted; what is not approved never travels. A cluster that leaves takes nothing approved along.
+// TestPackages: what is approved in the Repository of a cluster arrives there, changes in place
+// with the next revision, and leaves when it is really deleted; what is not approved never travels.
+// A cluster that leaves takes nothing approved along.
 func TestPackages(t *testing.T) {
+	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	const cluster = "cluster1"
 	testenv.Eventually(t, arrival, func() (bool, string) {
@@ -187,8 +196,12 @@ func TestPackages(t *testing.T) {
 	}
 	v2 := s.draft(cluster, "two", v1, files)
 	testenv.Never(t, time.Second, func() string {
-		if now, err := s.get(cluster, configMaps, s.name, "setting"); err != nil || now.GetResourceVersion() != first.GetResourceVersion() {
-			return fmt.Sprintf("a draft changed what is in the cluster (%v)", err)
+		now, err := s.get(cluster, configMaps, s.name, "setting")
+		if err != nil {
+			return err.Error()
+		}
+		if diff := cmp.Diff(first.Object["data"], now.Object["data"]); diff != "" || now.GetUID() != first.GetUID() {
+			return "a draft changed what is in the cluster:\n" + diff
 		}
 		return ""
 	})
@@ -226,29 +239,42 @@ func TestPackages(t *testing.T) {
 	testenv.Eventually(t, arrival, func() (bool, string) { return s.carried(cluster) == nil, "the Binding is still there" })
 }
 
-// TestClusterOfPackagesLeaves: a cluster leaves, what was approved for it stays, and goes to it when it comes back.
-func TestClusterOfPackagesLeaves(t *testing.T) {
+// TestClusterLeavesAndReturns: objects and packages are delivered to a cluster when it joins. What
+// was approved for it stays when it leaves, and is delivered when it joins again.
+func TestClusterLeavesAndReturns(t *testing.T) {
+	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	const cluster = "visitor"
-	run := func(args ...string) {
-		t.Helper()
-		if out, err := s.fleet.Run(args...); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-	}
-	run("wec", "add", cluster)
+	s.namespace()
+	s.configMap("settings", "one")
+	s.policy("{matchLabels: {site: far}}")
+	s.addCluster(cluster, "--labels", "site=far")
+	s.arrives(cluster, "settings", "one")
+	s.isReady()
 	testenv.Eventually(t, arrival, func() (bool, string) {
 		_, err := s.get("wds1", configv1alpha1.Repositories, "default", cluster)
 		return err == nil, fmt.Sprint(err)
 	})
 	v1 := s.draft(cluster, "one", "", map[string]string{
-		"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: $NAME}\n", "setting.yaml": packagedSetting("setting", "approved"),
+		"ns.yaml":      "apiVersion: v1\nkind: Namespace\nmetadata: {name: $NAME-package}\n",
+		"setting.yaml": strings.ReplaceAll(packagedSetting("setting", "approved"), "$NAME", "$NAME-package"),
 	})
 	s.publishes(v1)
-	s.arrives(cluster, "setting", "approved")
+	approved := func() {
+		t.Helper()
+		testenv.Eventually(t, arrival, func() (bool, string) {
+			o, err := s.get(cluster, configMaps, s.name+"-package", "setting")
+			if err != nil {
+				return false, err.Error()
+			}
+			got, _, err := unstructured.NestedString(o.Object, "data", "key")
+			return err == nil && got == "approved", fmt.Sprintf("ConfigMap setting holds %q (%v)", got, err)
+		})
+	}
+	approved()
 	uid := s.isCarried(cluster).UID
 
-	run("wec", "remove", cluster)
+	s.removeCluster(cluster)
 	repository := &configv1alpha1.Repository{}
 	testenv.Eventually(t, arrival, func() (bool, string) {
 		o, err := s.get("wds1", configv1alpha1.Repositories, "default", cluster)
@@ -258,6 +284,14 @@ func TestClusterOfPackagesLeaves(t *testing.T) {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, repository)
 		return err == nil && repository.Detached(), fmt.Sprintf("%+v %v", repository.Status, err)
 	})
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		o, err := s.get("wds1", controlv1alpha1.Bindings, "", s.name)
+		if err != nil {
+			return false, err.Error()
+		}
+		destinations, _, err := unstructured.NestedSlice(o.Object, "spec", "destinations")
+		return err == nil && len(destinations) == 0, "the Binding of the policy still has the cluster that was removed"
+	})
 	if o, err := s.get("wds1", packageRevisions, "default", v1); err != nil || o.Object["spec"].(map[string]any)["lifecycle"] != "Published" {
 		t.Errorf("what was approved is %v (%v)", o, err)
 	}
@@ -265,17 +299,18 @@ func TestClusterOfPackagesLeaves(t *testing.T) {
 		t.Errorf("the Binding is %v", b)
 	}
 
-	run("wec", "add", cluster)
-	s.arrives(cluster, "setting", "approved")
+	s.addCluster(cluster, "--labels", "site=far")
+	approved()
 	if b := s.isCarried(cluster); b.UID != uid {
 		t.Errorf("the Binding is another one")
 	}
+	s.arrives(cluster, "settings", "one")
 	s.moves(v1, "DeletionProposed")
 	if err := s.space("wds1", packageRevisions).Namespace("default").Delete(t.Context(), v1, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.leaves(cluster, namespaces, "", s.name)
-	run("wec", "remove", cluster)
+	s.leaves(cluster, namespaces, "", s.name+"-package")
+	s.removeCluster(cluster)
 	testenv.Eventually(t, arrival, func() (bool, string) {
 		o, err := s.get("wds1", configv1alpha1.Repositories, "default", cluster)
 		return err != nil, fmt.Sprint("its Repository is still there, though it is empty: ", o)

@@ -13,14 +13,15 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestReplaceWhileTheNamespaceTerminates: OCM takes a Namespace that is on its way out for applied, and looks again only after
-// minutes. Something that is deleted slowly keeps the Namespace of a policy's objects terminating in one cluster while another
-// policy takes the place of the first.
+// TestReplaceWhileTheNamespaceTerminates: OCM reports a terminating Namespace as applied, and
+// checks it again only after minutes. In one cluster an object that is deleted slowly keeps the
+// Namespace of a policy's objects terminating, while another policy replaces the first one.
 func TestReplaceWhileTheNamespaceTerminates(t *testing.T) {
+	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	s.namespace()
 	s.configMap("settings", "one")
-	s.policy("{}")
+	s.policy(both)
 	for _, cluster := range []string{"cluster1", "cluster2"} {
 		s.arrives(cluster, "settings", "one")
 	}
@@ -39,7 +40,7 @@ apiVersion: control.kubestellar.io/v1alpha1
 kind: BindingPolicy
 metadata: {name: $NAME-again}
 spec:
-  clusterSelectors: [{}]
+  clusterSelectors: [`+both+`]
   downsync:
   - objectSelectors: [{matchLabels: {story: $NAME}}]`)
 

@@ -16,9 +16,10 @@ import (
 
 var quotas = schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
 
-// TestRollout watches an update of a Deployment in two clusters from the WDS, as kubectl does: it is not finished before it is in
-// both, whatever one of them says.
+// TestRollout watches an update of a Deployment in two clusters from the WDS, as kubectl does: it
+// is not finished before it is in both, whatever one of them says.
 func TestRollout(t *testing.T) {
+	t.Parallel()
 	fleet := testenv.Shared(t)
 	s := tell(t, fleet)
 	s.namespace()
@@ -37,7 +38,7 @@ apiVersion: control.kubestellar.io/v1alpha1
 kind: BindingPolicy
 metadata: {name: $NAME}
 spec:
-  clusterSelectors: [{}]
+  clusterSelectors: [`+both+`]
   downsync:
   - objectSelectors: [{matchLabels: {story: $NAME}}]
     wantMultiWECReportedState: true`)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestStatusComesBack(t *testing.T) {
+	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	s.namespace()
 	s.create("wds1", deployments, `

@@ -21,8 +21,12 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// arrival is far more than an object needs to get to a cluster; it is what a loaded machine may take.
+// arrival is far more than an object needs to get to a cluster; it is what a loaded machine may
+// take.
 const arrival = 2 * time.Minute
+
+// both is a selector of the two clusters of the fleet. It does not select those that a test adds.
+const both = "{matchExpressions: [{key: name, operator: In, values: [cluster1, cluster2]}]}"
 
 var (
 	configMaps      = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -38,25 +42,58 @@ type story struct {
 	fleet *testenv.Fleet
 	// name is the name of the story's namespace and policy, and the value of its label.
 	name string
+	// clients has the client of each space that was used. Reading a kubeconfig for each request
+	// would take more time than the request.
+	clients map[string]dynamic.Interface
+	// deleted waits for the objects that are being deleted at the end of the test.
+	deleted []func()
 }
 
-// tell begins a story. What it wrote is removed at its end, and seen to leave the clusters.
+// tell begins a story. At the end of the test, the objects that it created are deleted. It has
+// ended when none is left.
 func tell(t *testing.T, fleet *testenv.Fleet) *story {
 	t.Helper()
 	name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(t.Name(), "Test"), "/", "-"))
-	return &story{T: t, fleet: fleet, name: name}
+	s := &story{T: t, fleet: fleet, name: name, clients: map[string]dynamic.Interface{}}
+	t.Cleanup(func() { // the last one
+		for _, wait := range s.deleted {
+			wait()
+		}
+	})
+	return s
 }
 
 func (s *story) space(space string, gvr schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
 	s.Helper()
-	client, err := dynamic.NewForConfig(s.fleet.Config(s, space))
-	if err != nil {
-		s.Fatal(err)
+	client := s.clients[space]
+	if client == nil {
+		var err error
+		if client, err = dynamic.NewForConfig(s.fleet.Config(s, space)); err != nil {
+			s.Fatal(err)
+		}
+		s.clients[space] = client
 	}
 	return client.Resource(gvr)
 }
 
-// create writes an object, given as YAML in which $NAME is the story's name, and removes it at the end of the story.
+// addCluster adds a cluster to the fleet, with these flags of `starling wec add`.
+func (s *story) addCluster(name string, flags ...string) {
+	s.Helper()
+	if _, err := s.fleet.Run(append([]string{"wec", "add", name}, flags...)...); err != nil {
+		s.Fatal(err)
+	}
+	delete(s.clients, name) // of an earlier cluster of this name, which had another certificate
+}
+
+func (s *story) removeCluster(name string) {
+	s.Helper()
+	if _, err := s.fleet.Run("wec", "remove", name); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// create writes an object, given as YAML in which $NAME is the story's name, and removes it at the
+// end of the story.
 func (s *story) create(space string, gvr schema.GroupVersionResource, text string) *unstructured.Unstructured {
 	s.Helper()
 	obj := &unstructured.Unstructured{}
@@ -68,15 +105,30 @@ func (s *story) create(space string, gvr schema.GroupVersionResource, text strin
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.Cleanup(func() { s.remove(space, gvr, obj.GetNamespace(), obj.GetName()) })
+	s.Cleanup(func() {
+		if gvr == controlv1alpha1.BindingPolicies {
+			// The objects in the clusters go with the policy. The other deletions would only be
+			// further edits for it.
+			s.remove(space, gvr, obj.GetNamespace(), obj.GetName())
+			return
+		}
+		if err := s.space(space, gvr).Namespace(obj.GetNamespace()).Delete(contextOf(s.T), obj.GetName(), metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			s.deleted = append(s.deleted, func() { s.remove(space, gvr, obj.GetNamespace(), obj.GetName()) })
+		}
+	})
 	return created
 }
 
 // remove deletes an object and waits until it is gone; that it is gone already is fine.
 func (s *story) remove(space string, gvr schema.GroupVersionResource, namespace, name string) {
 	s.Helper()
+	s.removeWithin(arrival, space, gvr, namespace, name)
+}
+
+func (s *story) removeWithin(limit time.Duration, space string, gvr schema.GroupVersionResource, namespace, name string) {
+	s.Helper()
 	client := s.space(space, gvr).Namespace(namespace)
-	testenv.Eventually(s, arrival, func() (bool, string) {
+	testenv.Eventually(s, limit, func() (bool, string) {
 		// The context of the test has ended when this runs as a cleanup.
 		err := client.Delete(contextOf(s.T), name, metav1.DeleteOptions{})
 		return apierrors.IsNotFound(err), fmt.Sprintf("%s %s/%s in %s: %v", gvr.Resource, namespace, name, space, err)

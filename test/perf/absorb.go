@@ -17,12 +17,12 @@ import (
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
-// absorber plays the agents of many clusters.
+// absorber simulates the agents of many clusters.
 type absorber struct {
 	*stage
 	mailboxes []string
 	names     []string
-	// wds is the UID by which WorkStatuses are told to be of the WDS that is measured.
+	// wds is the UID of the measured WDS, which its WorkStatuses have as a label.
 	wds string
 	// returned watches the objects in the WDS.
 	returned *observer
@@ -56,9 +56,10 @@ spec:
 	absorbGoal        = 50 // percent of the rate of bare writes
 )
 
-// absorb has all clusters report all objects at once: it ends when the status of each object in the WDS holds what the last cluster
-// said. A report has a number; the least of all clusters is in the returned status. Beside it the same WorkStatuses are written
-// for another WDS, which nobody reads.
+// absorb makes all clusters report all objects at once. It ends when the status of each object in
+// the WDS includes the report of the last cluster: a report has a number, and the returned status
+// has the smallest one of all clusters. For comparison, the same WorkStatuses are written for
+// another WDS, which no controller reads.
 func absorb(ctx context.Context, o *statusOptions) (r result, err error) {
 	s, closeStage, err := o.stage(ctx, 0, "binding-controller")
 	defer func() { err = errors.Join(err, closeStage()) }()
@@ -78,7 +79,7 @@ func absorb(ctx context.Context, o *statusOptions) (r result, err error) {
 			func() (err error) { took, err = a.absorbed(ctx, round); return err },
 		}
 		for i := range steps {
-			if err := s.settle(ctx); err != nil {
+			if err := s.waitIdle(ctx); err != nil {
 				return result{}, err
 			}
 			which := (i + round) % 2
@@ -155,7 +156,7 @@ func newAbsorber(ctx context.Context, s *stage, o *statusOptions) (*absorber, er
 	a.returned = observe(ctx, wds.Resource(deployments).Namespace(name), func(obj *unstructured.Unstructured) []state {
 		return []state{{object: obj.GetName(), status: number(obj, "status", "availableReplicas")}}
 	})
-	// Until the binding-controller knows what is asked for.
+	// The reports start when the binding-controller has requested the status.
 	waitCtx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
@@ -173,7 +174,8 @@ func newAbsorber(ctx context.Context, s *stage, o *statusOptions) (*absorber, er
 	}
 }
 
-// report is a WorkStatus, and its status as of that round: as long as that of a Deployment is in life.
+// report returns a WorkStatus, and its status in that round, which has the size of a real
+// Deployment's.
 func (a *absorber) report(index int, bare bool) map[string]any {
 	ref := objref.New(deployments.GroupResource(), name, a.names[index])
 	reportName, uid := corestatus.ReportName(ref), a.wds
@@ -208,8 +210,8 @@ func statusOf(round int) map[string]any {
 	}
 }
 
-// write writes all reports of a round, in the first round also what they are about, by the verbs of an agent. It returns when all are
-// written.
+// write writes all reports of a round with the verbs of an agent, and creates the WorkStatuses in
+// the first round. It blocks until all are written.
 func (a *absorber) write(ctx context.Context, bare bool, round int) (time.Duration, error) {
 	status, err := json.Marshal(statusOf(round))
 	if err != nil {
@@ -227,7 +229,7 @@ func (a *absorber) write(ctx context.Context, bare bool, round int) (time.Durati
 	began := time.Now()
 	all := len(a.names) * len(a.mailboxes)
 	err = a.parallel(ctx, all, func(ctx context.Context, i int) error {
-		i = i * 7919 % all // in no order: 7919 is prime
+		i = i * 7919 % all // in a mixed order: 7919 is prime
 		mailbox, object := a.mailboxes[i%len(a.mailboxes)], i/len(a.mailboxes)
 		return a.send(ctx, mailbox, paths[object], bodies[object], patch, round == 0)
 	})
@@ -246,7 +248,8 @@ func (a *absorber) send(ctx context.Context, mailbox, named string, body, patch 
 	return a.its.raw.Patch(types.JSONPatchType).AbsPath(append(path, named, "status")...).SetHeader("Accept", accept).Body(patch).Do(ctx).Error()
 }
 
-// absorbed writes all reports of a round and returns how long it took until every object in the WDS held what all clusters said.
+// absorbed writes all reports of a round, and returns how long it took until every object in the
+// WDS had the status of all clusters.
 func (a *absorber) absorbed(ctx context.Context, round int) (time.Duration, error) {
 	began := time.Now()
 	last, waiting := began, map[string]struct{}{}
@@ -276,7 +279,7 @@ func (a *absorber) absorbed(ctx context.Context, round int) (time.Duration, erro
 				last = came.at
 			}
 		case <-timeout.C:
-			return 0, fmt.Errorf("after %s, %d objects do not hold what all clusters reported", limit, len(waiting))
+			return 0, fmt.Errorf("after %s, %d objects do not have the status that all clusters reported", limit, len(waiting))
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
@@ -284,16 +287,17 @@ func (a *absorber) absorbed(ctx context.Context, round int) (time.Duration, erro
 	return last.Sub(began), nil
 }
 
-// further has one cluster report one object once more, and returns how many rows were evaluated for it.
+// further makes one cluster report one object again, and returns how many rows were evaluated for
+// it.
 func (a *absorber) further(ctx context.Context, round int) (figure, error) {
 	f := figure{what: "one further report: rows evaluated", goal: "1"}
-	if err := a.settle(ctx); err != nil {
+	if err := a.waitIdle(ctx); err != nil {
 		return f, err
 	}
 	controller := a.controllers[0]
 	before, found, err := controller.metric(ctx, evaluationsMetric)
 	if err != nil || !found {
-		return f, errors.Join(err, fmt.Errorf("%s does not tell of %s", controller.name, evaluationsMetric))
+		return f, errors.Join(err, fmt.Errorf("%s has no metric %s", controller.name, evaluationsMetric))
 	}
 	status, err := json.Marshal(statusOf(round + 1))
 	if err != nil {
@@ -314,7 +318,7 @@ func (a *absorber) further(ctx context.Context, round int) (figure, error) {
 			return f, err
 		}
 	}
-	if err := a.settle(ctx); err != nil { // what is evaluated late counts too
+	if err := a.waitIdle(ctx); err != nil { // late evaluations count too
 		return f, err
 	}
 	after, _, err := controller.metric(ctx, evaluationsMetric)

@@ -21,7 +21,7 @@ const (
 	agentMemoryGoal = 120 << 20
 	wecName         = "cluster1"
 
-	// thing is a kind with a status, of which nobody but this program writes objects.
+	// thing is a kind with a status. Only this program writes its objects.
 	thing = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -43,8 +43,8 @@ var (
 	appliedWorks = schema.GroupVersionResource{Group: "work.open-cluster-management.io", Version: "v1", Resource: "appliedmanifestworks"}
 )
 
-// agentMemory measures what an agent occupies in a cluster with many objects of a kind of which few are delivered: when it has reported
-// them, and after all of them changed.
+// agentMemory measures the memory of an agent in a cluster with many objects of a kind, of which
+// few are delivered: when it has reported these, and after all objects have changed.
 func agentMemory(ctx context.Context, o *statusOptions) (r result, err error) {
 	s, closeStage, err := o.stage(ctx, 1)
 	defer func() { err = errors.Join(err, closeStage()) }()
@@ -83,7 +83,7 @@ func agentMemory(ctx context.Context, o *statusOptions) (r result, err error) {
 	r.memory = map[string]usage{}
 	what := fmt.Sprintf("resident memory of an agent, %d objects of which %d are delivered", o.wecObjects, o.wecOurs)
 	note := func(when string) error {
-		if err := s.settle(ctx); err != nil {
+		if err := s.waitIdle(ctx); err != nil {
 			return err
 		}
 		u, err := usageOf(agent.pid)
@@ -111,7 +111,8 @@ func agentMemory(ctx context.Context, o *statusOptions) (r result, err error) {
 	return r, note("after all changed")
 }
 
-// fillWEC makes the cluster as OCM would: objects of which some are owned by an applied work.
+// fillWEC creates the objects in the cluster. As with OCM, an AppliedManifestWork owns some of
+// them.
 func fillWEC(ctx context.Context, s *stage, wec *space, o *statusOptions) error {
 	done := step("create %d objects", o.wecObjects)
 	defer done()
@@ -173,7 +174,7 @@ func fillWEC(ctx context.Context, s *stage, wec *space, o *statusOptions) error 
 	return err
 }
 
-// installWEC makes the cluster know the kinds.
+// installWEC installs the CRDs in the cluster.
 func (s *stage) installWEC(ctx context.Context, wec *space) error {
 	ocm, err := moduleDir(ctx, "open-cluster-management.io/api")
 	if err != nil {
@@ -189,7 +190,7 @@ func (s *stage) installWEC(ctx context.Context, wec *space) error {
 	return wec.define(ctx, crd)
 }
 
-// eachThing gives all objects the status of that round.
+// eachThing writes the status of that round to all objects.
 func eachThing(ctx context.Context, s *stage, wec *space, n, round int) error {
 	status := fmt.Appendf(nil, `{"status":{"round":%d,"filler":%q,"conditions":[{"type":"Ready","status":"True"}]}}`, round, strings.Repeat("0123456789", 100))
 	return s.parallel(ctx, n, func(ctx context.Context, i int) error {
@@ -198,7 +199,7 @@ func eachThing(ctx context.Context, s *stage, wec *space, n, round int) error {
 	})
 }
 
-// waitForReports waits until so many reports of that round are in the mailbox.
+// waitForReports blocks until the mailbox has n reports of that round.
 func waitForReports(ctx context.Context, s *stage, n, round int) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -21,24 +21,24 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// bareWriter writes what the implementation wrote once more by itself: works of the same bytes, by the same verbs, as many at
-// once, while an ordinary informer follows them.
+// bareWriter repeats the writes of the implementation: works of the same size, with the same verbs
+// and the same parallelism, while an ordinary informer watches them.
 type bareWriter struct {
 	*stage
 	mailboxes []string
-	// works are what each mailbox holds of it, without namespace.
+	// works are its works in each mailbox, without their namespace.
 	works []map[string]any
 	stop  func()
 }
 
-// barePrefix begins the names of bare works.
+// barePrefix is the prefix of the names of bare works.
 const barePrefix = "bare-"
 
-// accept is what writes ask to be answered with: the least.
+// accept requests the smallest response to a write.
 const accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// copyOf returns the works that a mailbox holds, as copies that nobody takes for his own: other names, other labels, other marks, and
-// nothing longer or shorter but the names.
+// copyOf returns copies of the works in a mailbox. They have other names, labels and marks, so that
+// no controller owns them. Only their names have another length.
 func (b *bareWriter) copyOf(ctx context.Context, mailbox string) ([]map[string]any, error) {
 	list, err := b.its.dynamic.Resource(manifestWorks).Namespace(mailbox).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -70,7 +70,7 @@ func (b *bareWriter) copyOf(ctx context.Context, mailbox string) ([]map[string]a
 		works = append(works, work)
 	}
 	if len(works) == 0 {
-		return nil, fmt.Errorf("mailbox %s holds nothing to copy", mailbox)
+		return nil, fmt.Errorf("mailbox %q has no works to copy", mailbox)
 	}
 	slices.SortFunc(works, func(x, y map[string]any) int { return strings.Compare(nameOfWork(x), nameOfWork(y)) })
 	return works, nil
@@ -89,7 +89,7 @@ func nameOfWork(work map[string]any) string {
 	return (&unstructured.Unstructured{Object: work}).GetName()
 }
 
-// newBareWriter learns from the first mailbox what to write.
+// newBareWriter returns a writer of copies of the works in the first mailbox.
 func (s *stage) newBareWriter(ctx context.Context, mailboxes []string) (*bareWriter, error) {
 	b := &bareWriter{stage: s, mailboxes: mailboxes}
 	var err error
@@ -103,7 +103,7 @@ func (s *stage) newBareWriter(ctx context.Context, mailboxes []string) (*bareWri
 	return b, nil
 }
 
-// inform starts the informer, which sees the bare works alone if they have a label.
+// inform starts the informer. It watches only the bare works if they have a label.
 func (b *bareWriter) inform(ctx context.Context) error {
 	client, err := workclient.NewForConfig(b.its.config)
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *bareWriter) inform(ctx context.Context) error {
 	return nil
 }
 
-// write makes n writes, and waits until the mailboxes are as they should be.
+// write sends n writes, and blocks until the mailboxes have the expected content.
 func (b *bareWriter) write(ctx context.Context, n int, there func(mailbox) bool, do func(ctx context.Context, mailbox string, work int) error) (timing, error) {
 	arrivals := b.watcher.expect(bare, b.mailboxes, there)
 	began := time.Now()
@@ -176,14 +176,15 @@ func (b *bareWriter) create(ctx context.Context) (timing, error) {
 		})
 }
 
-// edit makes, by the verbs of the implementation, n writes that bring the works to what they are copies of.
+// edit sends n writes that update the bare works to copies of the current works, with the verbs of
+// the implementation.
 func (b *bareWriter) edit(ctx context.Context, verbs requests, want mark) (timing, error) {
 	after, err := b.copyOf(ctx, b.mailboxes[0])
 	if err != nil {
 		return timing{}, err
 	}
 	if len(after) != len(b.works) {
-		return timing{}, fmt.Errorf("an edit made %d works out of %d: nothing to compare with", len(after), len(b.works))
+		return timing{}, fmt.Errorf("the edit changed the number of works from %d to %d: cannot compare", len(b.works), len(after))
 	}
 	replace := verbs["PUT"] > verbs["PATCH"]
 	var changed []int
@@ -201,7 +202,7 @@ func (b *bareWriter) edit(ctx context.Context, verbs requests, want mark) (timin
 				return timing{}, err
 			}
 		}
-		// An implementation that rewrites works which did not change is compared with bare writes that do so.
+		// If the implementation also rewrites unchanged works, the bare writes do so too.
 		if string(patch) != "null" || verbs.total(writeVerbs...) > len(b.mailboxes) {
 			changed = append(changed, i)
 		}
@@ -216,7 +217,7 @@ func (b *bareWriter) edit(ctx context.Context, verbs requests, want mark) (timin
 		if versions, err = b.versions(ctx); err != nil {
 			return timing{}, err
 		}
-		n = min(n, len(versions)) // a second replacement would meet another version
+		n = min(n, len(versions)) // a second replacement would be a conflict
 	}
 	arrivals := b.watcher.expect(bare, b.mailboxes, func(m mailbox) bool { return m.edited(want) })
 	began := time.Now()
@@ -238,7 +239,7 @@ func (b *bareWriter) edit(ctx context.Context, verbs requests, want mark) (timin
 	return arrivals.since(began), nil
 }
 
-// anyVersion stands for the version of a work in a body.
+// anyVersion is a placeholder for the version of a work in a body.
 const anyVersion = "any-version"
 
 // versions returns the resourceVersions of all works, by mailbox and name.
@@ -276,8 +277,8 @@ func (b *bareWriter) deleteAll(ctx context.Context) (timing, error) {
 		})
 }
 
-// difference returns the JSON patch from one state of a work to the next: of each manifest that differs, and of annotations. It
-// is null if nothing differs.
+// difference returns the JSON patch from one state of a work to the next, for each different
+// manifest and for annotations. It is null if nothing is different.
 func difference(before, after map[string]any) ([]byte, error) {
 	type operation struct {
 		Op    string `json:"op"`
@@ -294,7 +295,7 @@ func difference(before, after map[string]any) ([]byte, error) {
 		return nil, err
 	}
 	if len(old) != len(manifests) {
-		return nil, errors.New("an edit changed the number of manifests")
+		return nil, errors.New("the edit changed the number of manifests")
 	}
 	for i := range manifests {
 		was, err := json.Marshal(old[i])

@@ -20,18 +20,18 @@ type controller struct {
 	name string
 	pid  int
 
-	// The rest is of controllers that we started ourselves.
+	// The other fields are set for controllers that this program started.
 	args    []string
 	address string
 	log     string
 	process *exec.Cmd
 }
 
-// own tells whether we started it, and so can start it again.
+// own reports whether this program started the process, and so can restart it.
 func (c *controller) own() bool { return c.args != nil }
 
-// ownControllers starts Starling's controllers over the spaces of a fleet. There is no leader election: a replica that
-// stands by is ready too, so readiness would say nothing.
+// ownControllers starts Starling's controllers for the spaces of a fleet. They have no leader
+// election: replicas that do not lead are ready too, so readiness would mean nothing.
 func ownControllers(ctx context.Context, dir, wds, its string, names ...string) ([]*controller, error) {
 	var all []*controller
 	for _, name := range names {
@@ -44,7 +44,7 @@ func ownControllers(ctx context.Context, dir, wds, its string, names ...string) 
 	return all, nil
 }
 
-// ownController starts one of them, with more flags.
+// ownController starts one of them with more flags.
 func ownController(ctx context.Context, dir, wds, its, name string, flags ...string) (*controller, error) {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	address, err := freeAddress(ctx)
@@ -81,7 +81,7 @@ func (c *controller) start() error {
 	defer log.Close()
 	c.process = exec.Command(binary(c.name), c.args...)
 	c.process.Stdout, c.process.Stderr = log, log
-	// Should we be killed, it goes along.
+	// If this process is killed, the kernel kills the controller too.
 	c.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.process.Start(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (c *controller) stop() error {
 	case <-time.After(10 * time.Second):
 		_ = c.process.Process.Kill()
 		<-ended
-		err = errors.New("did not end when it was told to")
+		err = errors.New("did not end after a signal")
 	}
 	c.process = nil
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *controller) stop() error {
 	return nil
 }
 
-// waitReady waits until /readyz says so.
+// waitReady blocks until /readyz succeeds.
 func (c *controller) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s was not ready after %s; see %s", c.name, limit, c.log))
 	defer cancel()
@@ -146,7 +146,7 @@ func (c *controller) get(ctx context.Context, path string) ([]byte, error) {
 	return body, err
 }
 
-// metric returns the sum over all samples of a metric; false if there is none.
+// metric returns the sum of all samples of a metric, or false if there is none.
 func (c *controller) metric(ctx context.Context, name string) (sum float64, found bool, err error) {
 	if !c.own() {
 		return 0, false, nil

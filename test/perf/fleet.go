@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// binary returns the path of one of our programs: in $STARLING_BIN_DIR, or in bin/.
+// binary returns the path of one of Starling's programs: in $STARLING_BIN_DIR, or in bin/.
 func binary(name string) string {
 	dir := os.Getenv("STARLING_BIN_DIR")
 	if dir == "" {
@@ -21,8 +21,8 @@ func binary(name string) string {
 	return filepath.Join(dir, name)
 }
 
-// ownFleet starts a fleet with these flags of `starling up` and returns its directory and a function that removes it. The
-// fleet ends with this process, however it ends.
+// ownFleet starts a fleet with these flags of `starling up`. It returns its directory, and a
+// function that removes it. The fleet stops when this process ends, also if it is killed.
 func ownFleet(ctx context.Context, flags ...string) (dir string, remove func() error, err error) {
 	dir, err = os.MkdirTemp("", "starling-perf-")
 	if err != nil {

@@ -19,11 +19,11 @@ type options struct {
 	edits                             int
 }
 
-// stages are the parts of an edit's way; each begins where the one before ends.
+// stages are the parts of an edit's path. Each starts at the end of the one before.
 var stages = []struct{ name, meaning string }{
 	{"packaging", "accepted by the WDS -> work changed in the mailbox"},
 	{"delivery", "work changed -> object changed in the WEC"},
-	{"activation", "object changed -> its controller says so in its status"},
+	{"activation", "object changed -> its controller changed its status"},
 	{"report", "status changed in the WEC -> WorkStatus in the mailbox"},
 	{"finalization", "WorkStatus -> status of the object in the WDS"},
 }
@@ -41,7 +41,7 @@ func (o *options) run(ctx context.Context) (err error) {
 		return err
 	}
 	if o.edits < 1 {
-		return fmt.Errorf("--edits %d: at least 1", o.edits)
+		return fmt.Errorf("invalid --edits %d: must be greater than 0", o.edits)
 	}
 	if o.kubeconfig == "" {
 		dir, remove, err := ownFleet(ctx, "--wecs", "1")
@@ -51,22 +51,23 @@ func (o *options) run(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, remove()) }()
 		o.kubeconfig = filepath.Join(dir, "kubeconfig")
 	}
-	course, err := newCourse(ctx, o)
+	path, err := newEditPath(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, course.clear(context.WithoutCancel(ctx))) }()
-	if err := course.prepare(ctx); err != nil {
+	defer func() { err = errors.Join(err, path.clear(context.WithoutCancel(ctx))) }()
+	if err := path.prepare(ctx); err != nil {
 		return err
 	}
 
 	results := map[string][]time.Duration{}
 	for i := range o.edits {
-		// OCM alone in turn with the whole way: what else the machine does meets both alike.
+		// OCM alone and the whole path are measured in turn, so that other load on the machine
+		// affects both.
 		if err := quiet(ctx); err != nil {
 			return err
 		}
-		bare, err := course.editWork(ctx, int64(i+2))
+		bare, err := path.editWork(ctx, int64(i+2))
 		if err != nil {
 			return fmt.Errorf("edit %d of the work: %w", i, err)
 		}
@@ -74,12 +75,13 @@ func (o *options) run(ctx context.Context) (err error) {
 		if err := quiet(ctx); err != nil {
 			return err
 		}
-		times, err := course.editObject(ctx, int64(i+2))
+		times, err := path.editObject(ctx, int64(i+2))
 		if err != nil {
 			return fmt.Errorf("edit %d of the object: %w", i, err)
 		}
 		for j, stage := range stages {
-			// Events of different API servers reach us by different ways: a later one may be seen first.
+			// Events of different API servers come over different connections: a later one may be
+			// received first.
 			results[stage.name] = append(results[stage.name], max(0, times[j+1].Sub(times[j])))
 		}
 		results[toWEC] = append(results[toWEC], times[2].Sub(times[0]))
@@ -88,7 +90,8 @@ func (o *options) run(ctx context.Context) (err error) {
 	return o.print(results)
 }
 
-// quiet lets what follows an edit come to an end (OCM reports on the work, say): the fleet is measured idle.
+// quiet waits until the effects of an edit have ended, such as OCM's report about the work: the
+// measured fleet must be idle.
 func quiet(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -138,7 +141,7 @@ func quantile(sorted []time.Duration, p int) time.Duration {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/float64(time.Millisecond)) }
 
-// number returns an integer field of an object, -1 if it is not there.
+// number returns an integer field of an object, or -1 if it does not exist.
 func number(obj *unstructured.Unstructured, fields ...string) int64 {
 	value, found, err := unstructured.NestedInt64(obj.Object, fields...)
 	if err != nil || !found {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// side tells the works of the implementation that is measured from bare ones, by the marks in their content.
+// side distinguishes works of the measured implementation and bare works, by the marks in their
+// content.
 type side int
 
 const (
@@ -20,8 +21,8 @@ const (
 	bare
 )
 
-// Each object that is measured holds a mark: its number, and which edit of it this is. Both are of fixed width, so that an edit
-// moves no byte.
+// Each measured object has a mark: its number and the number of its edit. Both have a fixed width,
+// so that an edit does not change the size.
 var markBegins = map[side]string{placed: "perf-real-", bare: "perf-bare-"}
 
 const markDigits = 6
@@ -32,7 +33,8 @@ func (m mark) of(s side) string {
 	return fmt.Sprintf("%s%0*d-%0*d", markBegins[s], markDigits, m.object, markDigits, m.edit)
 }
 
-// marksIn returns the marks in the text of a work, and whose work it is; none if it is neither's.
+// marksIn returns the marks in the text of a work, and the side of the work. It returns none if the
+// work is of neither side.
 func marksIn(text []byte) (marks []mark, of side) {
 	for of, begin := range markBegins {
 		for rest := text; ; {
@@ -57,10 +59,10 @@ func marksIn(text []byte) (marks []mark, of side) {
 	return nil, placed
 }
 
-// mailbox is what the works of one side hold in a mailbox, by name of the work.
+// mailbox has the marks in the works of one side in a mailbox, by name of the work.
 type mailbox map[string][]mark
 
-// edited tells whether the mailbox holds an object at this edit or a later one.
+// edited reports whether the mailbox has an object at this edit or a later one.
 func (m mailbox) edited(want mark) bool {
 	for _, marks := range m {
 		for _, has := range marks {
@@ -72,7 +74,7 @@ func (m mailbox) edited(want mark) bool {
 	return false
 }
 
-// objects returns how many objects the mailbox holds.
+// objects returns the number of objects in the mailbox.
 func (m mailbox) objects() (n int) {
 	for _, marks := range m {
 		n += len(marks)
@@ -80,8 +82,8 @@ func (m mailbox) objects() (n int) {
 	return n
 }
 
-// watcher follows all mailboxes. It reads of each event what it must, name and marks, and decodes nothing else: what it costs
-// slows down whatever is measured beside it.
+// watcher watches all mailboxes. It reads only the name and the marks of each event and decodes
+// nothing else, because its CPU time slows down what is measured.
 type watcher struct {
 	mu        sync.Mutex
 	mailboxes map[side]map[string]mailbox
@@ -89,7 +91,7 @@ type watcher struct {
 	err       error
 }
 
-// arrivals is when mailboxes came to hold what is waited for.
+// arrivals has the times at which mailboxes had the expected content.
 type arrivals struct {
 	side      side
 	there     func(mailbox) bool
@@ -128,7 +130,7 @@ func (w *watcher) follow(ctx context.Context, its *space) error {
 				line, err = append(bytes.Clone(line), rest...), restErr
 			}
 			if err != nil {
-				break // watches end now and then; the next one goes on at the version
+				break // watches end sometimes; the next one continues at the version
 			}
 			if version, err = w.note(line); err != nil {
 				stream.Close()
@@ -142,7 +144,7 @@ func (w *watcher) follow(ctx context.Context, its *space) error {
 	}
 }
 
-// event is a watch event, as far as it is read.
+// event has the fields of a watch event that are read.
 type event struct {
 	Type   string `json:"type"`
 	Object struct {
@@ -157,7 +159,7 @@ type workMetadata struct {
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// note takes in one event and returns its version.
+// note processes one event and returns its version.
 func (w *watcher) note(line []byte) (version string, err error) {
 	now := time.Now()
 	e, err := parseEvent(line)
@@ -192,7 +194,8 @@ func (w *watcher) note(line []byte) (version string, err error) {
 	return e.Object.Metadata.ResourceVersion, nil
 }
 
-// parseEvent reads type and metadata. API servers put both before the content, so little is decoded.
+// parseEvent reads type and metadata. API servers put both before the content, so little is
+// decoded.
 func parseEvent(line []byte) (event, error) {
 	var e event
 	const begin, metadata = `{"type":"`, `"metadata":`
@@ -224,7 +227,7 @@ func (a *arrivals) look(name string, in mailbox, now time.Time) {
 	}
 }
 
-// expect begins to wait until each of the mailboxes holds something. There is one expectation at a time.
+// expect sets the expected content of each of the mailboxes. There is one expectation at a time.
 func (w *watcher) expect(of side, mailboxes []string, there func(mailbox) bool) *arrivals {
 	a := &arrivals{side: of, there: there, remaining: make(map[string]struct{}, len(mailboxes)), complete: make(chan struct{})}
 	w.mu.Lock()
@@ -236,7 +239,7 @@ func (w *watcher) expect(of side, mailboxes []string, there func(mailbox) bool) 
 	return a
 }
 
-// wait waits until the expectation is met.
+// wait blocks until the expectation is met.
 func (w *watcher) wait(ctx context.Context, a *arrivals, within time.Duration) error {
 	timeout := time.NewTimer(within)
 	defer timeout.Stop()
@@ -248,11 +251,11 @@ func (w *watcher) wait(ctx context.Context, a *arrivals, within time.Duration) e
 	case <-timeout.C:
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return errors.Join(w.err, fmt.Errorf("after %s, %d mailboxes are not as they should be", within, len(a.remaining)))
+		return errors.Join(w.err, fmt.Errorf("after %s, %d mailboxes do not have the expected content", within, len(a.remaining)))
 	}
 }
 
-// missing counts, over mailboxes, the marks that are not there.
+// missing returns the number of marks that are missing in the mailboxes, summed up.
 func (w *watcher) missing(of side, mailboxes []string, marks []mark) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

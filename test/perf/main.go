@@ -1,13 +1,14 @@
-// Command perf measures Starling, or any other implementation of the control.kubestellar.io API: it needs nothing but
-// kubeconfig contexts.
+// Command perf measures Starling, or any other implementation of the control.kubestellar.io API. It
+// only needs kubeconfig contexts.
 //
-//	go run ./test/perf latency      # an edit's way from a WDS to a cluster and its status back, through real OCM
-//	go run ./test/perf placement    # what placing on up to a thousand simulated clusters costs, beside bare writes
-//	go run ./test/perf status       # how status comes back: latency, a thousand clusters at once, memory of an agent
-//	go run ./test/perf packages     # the package store: lists, approvals, clones, beside bare writes; sets over a thousand clusters
+//	go run ./test/perf latency      # how long an edit takes from a WDS to a cluster, and its status back, with real OCM
+//	go run ./test/perf placement    # placement on up to a thousand simulated clusters, compared with bare writes
+//	go run ./test/perf status       # status return: latency, a thousand clusters at once, memory of an agent
+//	go run ./test/perf packages     # the package store: lists, approvals, clones, compared with bare writes; sets for a thousand clusters
 //
-// Without --kubeconfig each starts a fleet of its own and removes it. Two runs, before and after a change, are compared by their
-// tables; for a comparison with statistics, -o bench prints lines for benchstat.
+// Bare writes are the same requests, sent by this program itself: what the API servers alone need.
+// Without --kubeconfig, each command starts a fleet and removes it. To compare two versions,
+// compare their tables, or use -o bench, which prints lines for benchstat.
 package main
 
 import (
@@ -44,16 +45,16 @@ func newLatencyCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
 		Use:   "latency",
-		Short: "Measure the way of an edit to a cluster and of its status back",
+		Short: "Measure how long an edit takes to a cluster, and its status back",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Measure the fleet of this kubeconfig. Empty: start one, and remove it afterwards.")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig of the fleet to measure. If empty, a fleet is started and removed.")
 	flags.StringVar(&o.wds, "wds-context", "wds1", "Context of the WDS.")
 	flags.StringVar(&o.its, "its-context", "its1", "Context of the ITS.")
-	flags.StringVar(&o.wec, "wec-context", "cluster1", "Context of the WEC, and name of its ManagedCluster.")
-	flags.IntVar(&o.edits, "edits", 300, "How many edits to make, one after the other.")
+	flags.StringVar(&o.wec, "wec-context", "cluster1", "Context of the WEC, which is the name of its ManagedCluster too.")
+	flags.IntVar(&o.edits, "edits", 300, "Number of edits, one after the other.")
 	flags.StringVarP(&o.output, "output", "o", outputs[0], outputHelp)
 	return cmd
 }

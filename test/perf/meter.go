@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// meter sums the CPU that processes of the WDS take, with their children, while it is told to. Unlike times, that says something on a
-// machine that does other things as well.
+// meter sums the CPU time of the WDS's processes and their children between start and stop. Unlike
+// durations, CPU time is comparable on a machine with other load.
 type meter struct {
 	pids   map[string]int
 	before map[string]time.Duration
@@ -46,7 +46,7 @@ func (m *meter) end() error {
 	return nil
 }
 
-// figure is what each of n things took.
+// figure returns the CPU time of each of n operations.
 func (m *meter) figure(what string, n int) figure {
 	return figure{what: fmt.Sprintf("%s: CPU, ms (%s)", what, shares(m.spent, n)), value: ms(sum(m.spent) / time.Duration(n))}
 }

@@ -23,10 +23,10 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	starlingspace "github.com/starlinghq/starling/pkg/space"
+	starlingspace "github.com/starlinghq/starling/pkg/localfleet"
 )
 
-// repositories are what packages lie in.
+// repositories is the resource of Repositories, which have the packages.
 var repositories = schema.GroupVersionResource{Group: "config.porch.kpt.dev", Version: "v1alpha1", Resource: "repositories"}
 
 type packagesOptions struct {
@@ -35,16 +35,17 @@ type packagesOptions struct {
 	revisions, packages     int
 	clones, objects, atOnce int
 	rounds                  int
-	// targets are how many clusters a set has, each on top of those before.
+	// targets are the numbers of clusters of the sets. The clusters of a set include those of the
+	// one before.
 	targets []int
 }
 
 func packagesScenarios() []scenario[*packageStage] {
 	return []scenario[*packageStage]{
-		{"list", "many revisions: kubectl get, what a change costs a watch, memory, idle CPU", listRevisions},
-		{"approve", "approvals, beside bare writes of revisions", approveRevisions},
-		{"clone", "clones of a package with a pipeline, several at once, beside bare writes of what they keep", cloneRevisions},
-		{"variants", "one set over many simulated clusters: from publish of the upstream to the last draft, and from approval to the last mailbox", fanOut},
+		{"list", "many revisions: kubectl get, the cost of a change for a watch, memory, idle CPU", listRevisions},
+		{"approve", "approvals, compared with bare writes of revisions", approveRevisions},
+		{"clone", "parallel clones of a package with a pipeline, compared with bare writes of the objects they store", cloneRevisions},
+		{"variants", "a set for many simulated clusters: from publication of the upstream to the last draft, and from approval to the last mailbox", fanOut},
 	}
 }
 
@@ -65,22 +66,22 @@ const (
 func newPackagesCommand() *cobra.Command {
 	o := &packagesOptions{}
 	o.all = packagesScenarios()
-	cmd := o.command("packages", "Measure the package store", "Each scenario starts a fleet of its own and removes it.", o.run)
+	cmd := o.command("packages", "Measure the package store", "Each scenario starts a fleet and removes it.", o.run)
 	f := cmd.Flags()
-	f.IntVar(&o.revisions, "revisions", 10000, "Revisions of list.")
-	f.IntVar(&o.packages, "packages", 1000, "Packages of approve, each with a proposed revision.")
-	f.IntVar(&o.clones, "clones", 200, "Clones of each round of clone.")
-	f.IntVar(&o.objects, "objects", 50, "Objects of the package that is cloned.")
-	f.IntVar(&o.atOnce, "at-once", 16, "Clones under way at once.")
-	f.IntSliceVar(&o.targets, "targets", []int{100, 1000}, "Clusters of the sets of variants, one set after the other.")
-	f.IntVar(&o.rounds, "rounds", 3, "How often list and clone are repeated, after a first time that does not count.")
+	f.IntVar(&o.revisions, "revisions", 10000, "Number of revisions in list.")
+	f.IntVar(&o.packages, "packages", 1000, "Number of packages in approve, each with a proposed revision.")
+	f.IntVar(&o.clones, "clones", 200, "Number of clones in each round of clone.")
+	f.IntVar(&o.objects, "objects", 50, "Number of objects in the cloned package.")
+	f.IntVar(&o.atOnce, "at-once", 16, "Number of parallel clones.")
+	f.IntSliceVar(&o.targets, "targets", []int{100, 1000}, "Numbers of clusters in variants, one set after the other.")
+	f.IntVar(&o.rounds, "rounds", 3, "Number of rounds of list and clone, after a first one that does not count.")
 	return cmd
 }
 
 func (o *packagesOptions) validate() error {
 	for _, n := range o.targets {
 		if n < 1 {
-			return fmt.Errorf("--targets %d: at least 1", n)
+			return fmt.Errorf("invalid --targets %d: must be greater than 0", n)
 		}
 	}
 	return o.choice.validate(map[string]int{
@@ -95,7 +96,7 @@ func (o *packagesOptions) run(ctx context.Context) error {
 	return o.play(ctx, "BenchmarkPackages", "", o.playOn)
 }
 
-// playOn plays a scenario on a stage of its own.
+// playOn runs a scenario on a new stage.
 func (o *packagesOptions) playOn(ctx context.Context, s scenario[*packageStage]) (r result, err error) {
 	p, closeStage, err := newPackageStage(ctx, o)
 	defer func() { err = errors.Join(err, closeStage()) }()
@@ -105,7 +106,8 @@ func (o *packagesOptions) playOn(ctx context.Context, s scenario[*packageStage])
 	return s.run(ctx, p)
 }
 
-// packageStage is a fleet of API servers with a package-server, and a namespace with two repositories.
+// packageStage is a fleet of API servers with a package-server, and a namespace with two
+// repositories.
 type packageStage struct {
 	*stage
 	o *packagesOptions
@@ -141,11 +143,11 @@ func newPackageStage(ctx context.Context, o *packagesOptions) (p *packageStage, 
 	return p, closeStage, nil
 }
 
-// componentPID returns the process of a component of a fleet.
+// componentPID returns the process ID of a component of a fleet.
 func componentPID(ctx context.Context, dir, component string) (int, error) {
 	out, err := exec.CommandContext(ctx, binary("starling"), "status", "-o", "json", "--dir", dir).Output()
 	var status starlingspace.Status
-	if jsonErr := json.Unmarshal(out, &status); jsonErr != nil { // one that is not ready is told of, too
+	if jsonErr := json.Unmarshal(out, &status); jsonErr != nil { // the output is complete also if a component is not ready
 		return 0, errors.Join(err, jsonErr)
 	}
 	for _, c := range status.Components {
@@ -153,7 +155,7 @@ func componentPID(ctx context.Context, dir, component string) (int, error) {
 			return c.PID, nil
 		}
 	}
-	return 0, fmt.Errorf("the fleet has no %s", component)
+	return 0, fmt.Errorf("the fleet has no component %q", component)
 }
 
 func (p *packageStage) served() dynamic.ResourceInterface {
@@ -176,7 +178,8 @@ func (p *packageStage) draft(ctx context.Context, repository, packageName, works
 
 func initTask() map[string]any { return map[string]any{"type": "init", "init": map[string]any{}} }
 
-// move moves a revision along. One that somebody else has written in the meantime is read again: controllers write revisions, too.
+// move sets the lifecycle of a revision. After a conflict it reads the revision again, because
+// controllers write revisions too.
 func (p *packageStage) move(ctx context.Context, revision *unstructured.Unstructured, lifecycle string, subresources ...string) (after *unstructured.Unstructured, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if err := unstructured.SetNestedField(revision.Object, lifecycle, "spec", "lifecycle"); err != nil {
@@ -195,7 +198,7 @@ func (p *packageStage) move(ctx context.Context, revision *unstructured.Unstruct
 	return after, err
 }
 
-// template is a revision as it is kept, for copies of it.
+// template is a revision as it is stored, for copies of it.
 func (p *packageStage) template(ctx context.Context, named string) (*unstructured.Unstructured, error) {
 	obj, err := p.kept().Get(ctx, named, metav1.GetOptions{})
 	if err != nil {
@@ -207,7 +210,8 @@ func (p *packageStage) template(ctx context.Context, named string) (*unstructure
 	return obj, nil
 }
 
-// copyOf is another revision with the same content: as a rule, what takes the time is not what is measured.
+// copyOf returns another revision with the same content. Revisions are copied because creating them
+// takes long and is not measured.
 func copyOf(template *unstructured.Unstructured, packageName, workspace string, revision int) *unstructured.Unstructured {
 	obj := template.DeepCopy()
 	spec, _ := obj.Object["spec"].(map[string]any)
@@ -219,7 +223,7 @@ func copyOf(template *unstructured.Unstructured, packageName, workspace string, 
 	return obj
 }
 
-// listRevisions measures what many revisions cost those who look at them.
+// listRevisions measures the cost of listing and watching many revisions.
 func listRevisions(ctx context.Context, p *packageStage) (result, error) {
 	first, err := p.draft(ctx, catalog, "template", "v1", initTask())
 	if err != nil {
@@ -250,7 +254,8 @@ func listRevisions(ctx context.Context, p *packageStage) (result, error) {
 		if err != nil {
 			return err
 		}
-		// package-server wrote last what is published, and had no managers kept of it.
+		// Published revisions have no managedFields: package-server wrote them last and removed
+		// them.
 		made.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
 		_, err = p.kept().Update(ctx, made, metav1.UpdateOptions{})
 		return err
@@ -270,8 +275,9 @@ func listRevisions(ctx context.Context, p *packageStage) (result, error) {
 	return r, err
 }
 
-// measureGet measures kubectl get, in turn with that of what is kept, which the API server serves alone: at once, or kubectl would wait for two
-// seconds before it asks for the last of the pages.
+// measureGet measures kubectl get of revisions, in turn with kubectl get of the stored objects,
+// which the API server serves alone. All are requested in one page: otherwise kubectl waits two
+// seconds before it requests the last page.
 func (p *packageStage) measureGet(ctx context.Context, r *result) error {
 	gets := [][]string{{"packagerevisions." + porchv1alpha1.GroupName}, {"packagerevisions." + storev1alpha1.GroupName, "--chunk-size=0"}}
 	took := make([][]time.Duration, len(gets))
@@ -282,7 +288,7 @@ func (p *packageStage) measureGet(ctx context.Context, r *result) error {
 	for round := range p.o.rounds + 1 {
 		for i := range gets {
 			i = (i + round) % len(gets)
-			if err := p.settle(ctx); err != nil {
+			if err := p.waitIdle(ctx); err != nil {
 				return err
 			}
 			if err := cpu.begin(); err != nil {
@@ -296,7 +302,7 @@ func (p *packageStage) measureGet(ctx context.Context, r *result) error {
 				return fmt.Errorf("%s: %w", cmd, err)
 			}
 			if lines := strings.Count(string(out), "\n") - 1; lines != p.o.revisions {
-				return fmt.Errorf("kubectl get %s shows %d of %d revisions", gets[i][0], lines, p.o.revisions)
+				return fmt.Errorf("kubectl get %s printed %d of %d revisions", gets[i][0], lines, p.o.revisions)
 			}
 			if round == 0 {
 				continue
@@ -357,9 +363,9 @@ func (p *packageStage) measureWatch(ctx context.Context, r *result, changed stri
 	return nil
 }
 
-// measureRest measures what the server takes while nobody asks for anything.
+// measureRest measures the CPU time and the memory of the server without requests.
 func (p *packageStage) measureRest(ctx context.Context, r *result) error {
-	if err := p.settle(ctx); err != nil {
+	if err := p.waitIdle(ctx); err != nil {
 		return err
 	}
 	pid := p.controllers[0].pid
@@ -382,13 +388,13 @@ func (p *packageStage) measureRest(ctx context.Context, r *result) error {
 	return nil
 }
 
-// quantileGoal is how long a part of the measurements may take.
+// quantileGoal is the maximum of a percentile of the measurements.
 type quantileGoal struct {
 	p    int
 	goal time.Duration
 }
 
-// times adds figures for what was measured and, in the same run, bare; and samples.
+// times adds figures and samples of the measured durations, and of the bare ones in the same run.
 func (r *result) times(sampled, what string, took, bare []time.Duration, goals ...quantileGoal) {
 	ours, theirs := slices.Sorted(slices.Values(took)), slices.Sorted(slices.Values(bare))
 	for _, g := range goals {

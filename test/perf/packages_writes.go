@@ -14,8 +14,8 @@ import (
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 )
 
-// approveRevisions approves revisions one after the other, as a user does: each is read and written. In turn with each, one of the
-// same size is written bare.
+// approveRevisions approves revisions one after the other, as a user does: it reads and writes
+// each. After each, it writes a revision of the same size bare.
 func approveRevisions(ctx context.Context, p *packageStage) (result, error) {
 	first, err := p.draft(ctx, catalog, "template", "v1", initTask())
 	if err == nil {
@@ -42,7 +42,7 @@ func approveRevisions(ctx context.Context, p *packageStage) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	if err := p.settle(ctx); err != nil {
+	if err := p.waitIdle(ctx); err != nil {
 		return result{}, err
 	}
 	var took, bare []time.Duration
@@ -80,12 +80,12 @@ func approveRevisions(ctx context.Context, p *packageStage) (result, error) {
 
 func packageOf(i int) string { return fmt.Sprintf("package-%05d", i) }
 
-// cloneRevisions clones a published package, several at once. In turn with each round, copies of what a clone keeps are written bare:
-// a revision and its content.
+// cloneRevisions clones a published package in parallel. After each round, it writes copies of the
+// objects that a clone stores bare: a revision and its content.
 func cloneRevisions(ctx context.Context, p *packageStage) (result, error) {
 	upstream, err := p.publish(ctx, "upstream", "v1", initTask(), p.deployments())
 	if err != nil {
-		return result{}, fmt.Errorf("publish what is cloned: %w", err)
+		return result{}, fmt.Errorf("publish the package to clone: %w", err)
 	}
 	task := map[string]any{"type": "clone", "clone": map[string]any{"upstreamRef": map[string]any{"upstreamRef": map[string]any{"name": upstream}}}}
 	first, err := p.draft(ctx, edge, "template", "v1", task)
@@ -123,7 +123,7 @@ func cloneRevisions(ctx context.Context, p *packageStage) (result, error) {
 		}
 		for j, order := 0, []func(context.Context, int) error{ours, theirs}; j < len(order); j++ {
 			which := (round + j) % len(order)
-			if err := p.settle(ctx); err != nil {
+			if err := p.waitIdle(ctx); err != nil {
 				return result{}, err
 			}
 			done := step("round %d, %d %s", round, p.o.clones, []string{"clones", "bare writes"}[which])
@@ -153,7 +153,7 @@ func cloneRevisions(ctx context.Context, p *packageStage) (result, error) {
 	return r, err
 }
 
-// timed does something n times, several at once, and returns how long each took.
+// timed calls do n times in parallel, and returns how long each call took.
 func (p *packageStage) timed(ctx context.Context, n int, do func(context.Context, int) error) ([]time.Duration, error) {
 	var mu sync.Mutex
 	var times []time.Duration
@@ -186,7 +186,7 @@ func conditionOf(revision *unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// keptOf returns a revision as it is kept, and its content.
+// keptOf returns the stored objects of a revision: itself and its content.
 func (p *packageStage) keptOf(ctx context.Context, named string) (revision, chunk *unstructured.Unstructured, err error) {
 	if revision, err = p.template(ctx, named); err != nil {
 		return nil, nil, err
@@ -211,7 +211,7 @@ func (p *packageStage) keptOf(ctx context.Context, named string) (revision, chun
 	return nil, nil, fmt.Errorf("no chunk of %s", digest)
 }
 
-// pipeline is of five functions, each of which has something to do.
+// pipeline has five functions, each of which changes something.
 const pipeline = `apiVersion: kpt.dev/v1
 kind: Kptfile
 metadata: {name: upstream}
@@ -234,7 +234,8 @@ func (p *packageStage) deployments() map[string]any {
 	return files
 }
 
-// publish publishes a revision of a package of the catalog, with these files and no others, and returns its name.
+// publish publishes a revision of a package of the catalog, with these files and no others, and
+// returns its name.
 func (p *packageStage) publish(ctx context.Context, packageName, workspace string, task, files map[string]any) (string, error) {
 	revision, err := p.draft(ctx, catalog, packageName, workspace, task)
 	if err != nil {

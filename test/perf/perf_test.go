@@ -18,7 +18,8 @@ func line(kind, name, mailbox string, marks ...mark) []byte {
 	return fmt.Appendf(nil, workLine, kind, name, mailbox, marks[0].of(placed), marks[1].of(placed))
 }
 
-// TestWatcher tells when mailboxes came to hold what is waited for, whatever other mailboxes and other works do.
+// TestWatcher checks when mailboxes have the expected content, while other mailboxes and other
+// works change too.
 func TestWatcher(t *testing.T) {
 	w := &watcher{mailboxes: map[side]map[string]mailbox{placed: {}, bare: {}}}
 	note := func(text []byte) {
@@ -43,15 +44,15 @@ func TestWatcher(t *testing.T) {
 	bareLine := strings.ReplaceAll(string(line("ADDED", "w", "one", mark{17, 2}, mark{18, 1})), markBegins[placed], markBegins[bare])
 	note([]byte(bareLine))
 	if begun(a) {
-		t.Fatal("nothing is there, and it was seen")
+		t.Fatal("the expectation was met without any work")
 	}
 	note(line("MODIFIED", "w", "one", mark{18, 9}, mark{17, 2}))
 	if !begun(a) || ended(a) {
-		t.Fatalf("one of two is there: begun %v, ended %v", begun(a), ended(a))
+		t.Fatalf("one of two arrived: begun %v, ended %v", begun(a), ended(a))
 	}
 	note(line("MODIFIED", "v", "two", mark{17, 3}, mark{1, 1}))
 	if !ended(a) {
-		t.Fatal("both are there, and it was not seen")
+		t.Fatal("both arrived, but the expectation was not met")
 	}
 	if n := w.missing(placed, []string{"one", "two", "three"}, []mark{{17, 2}, {18, 9}}); n != 3 {
 		t.Errorf("%d marks are missing, want 3: both of three, and that of 18 in two", n)
@@ -59,7 +60,7 @@ func TestWatcher(t *testing.T) {
 	gone := w.expect(placed, []string{"two"}, func(m mailbox) bool { return len(m) == 0 })
 	note(line("DELETED", "v", "two", mark{17, 3}, mark{1, 1}))
 	if !ended(gone) {
-		t.Error("the only work was deleted, and it was not seen")
+		t.Error("the only work was deleted, but the expectation was not met")
 	}
 	if _, err := w.note([]byte(`{"type":"ERROR","object":{"kind":"Status","message":"too old"}}`)); err == nil || err.Error() != "too old" {
 		t.Errorf("an error of the watch gives %v", err)
@@ -98,7 +99,7 @@ func TestDifference(t *testing.T) {
 		})
 	}
 	if _, err := difference(work("1", "a"), work("1", "a", "b")); err == nil {
-		t.Error("another number of manifests is no error")
+		t.Error("another number of manifests: want an error")
 	}
 }
 
@@ -137,11 +138,11 @@ func TestMissed(t *testing.T) {
 		result result
 		want   int
 	}{
-		"Met":       {result{races: []race{{rounds: rounds(1.5, good), writes: 50, factor: 1.6}}}, 0},
-		"Slow":      {result{races: []race{{rounds: rounds(1.7, good), writes: 50, factor: 1.6}}}, 1},
-		"Allowance": {result{races: []race{{rounds: rounds(1.7, good), writes: 50, factor: 1.6, extra: 50 * time.Millisecond}}}, 0},
-		"Writes":    {result{races: []race{{rounds: rounds(1, requests{"PATCH": 51}), writes: 50, factor: 1.6}}}, 1},
-		"Reads":     {result{races: []race{{rounds: rounds(1, requests{"PATCH": 50, "GET": 1}), writes: 50, factor: 1.6}}}, 1},
+		"Met":       {result{comparisons: []comparison{{rounds: rounds(1.5, good), writes: 50, factor: 1.6}}}, 0},
+		"Slow":      {result{comparisons: []comparison{{rounds: rounds(1.7, good), writes: 50, factor: 1.6}}}, 1},
+		"Allowance": {result{comparisons: []comparison{{rounds: rounds(1.7, good), writes: 50, factor: 1.6, extra: 50 * time.Millisecond}}}, 0},
+		"Writes":    {result{comparisons: []comparison{{rounds: rounds(1, requests{"PATCH": 51}), writes: 50, factor: 1.6}}}, 1},
+		"Reads":     {result{comparisons: []comparison{{rounds: rounds(1, requests{"PATCH": 50, "GET": 1}), writes: 50, factor: 1.6}}}, 1},
 		"Figure":    {result{figures: []figure{{what: "a", missed: true}, {what: "b"}}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +163,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestCombinedVersion reads the generation out of a table, and nothing out of one that does not have it.
+// TestCombinedVersion checks that the generation is read from a table that has it, and only from
+// such a table.
 func TestCombinedVersion(t *testing.T) {
 	table := func(columns ...any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
@@ -187,7 +189,8 @@ func TestCombinedVersion(t *testing.T) {
 	}
 }
 
-// TestStatusReport: what has no goal is neither met nor missed; samples are lines for benchstat.
+// TestStatusReport checks that a figure without a goal is neither met nor missed, and that samples
+// are lines for benchstat.
 func TestStatusReport(t *testing.T) {
 	results := []result{{
 		scenario: "absorb",

@@ -10,17 +10,18 @@ import (
 	"time"
 )
 
-// usage is what a process has taken until now.
+// usage is the resource usage of a process since its start.
 type usage struct {
 	cpu time.Duration
-	// rss is resident now, peak the most that ever was; in bytes.
+	// rss is the resident memory, peak its maximum since the start, in bytes.
 	rss, peak int64
 }
 
-// clockTick is the unit of times in /proc: USER_HZ is 100 wherever Linux runs.
+// clockTick is the unit of times in /proc: USER_HZ is 100 on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// Fields of /proc/<pid>/stat behind the name of the program. Times of children are of those that have ended.
+// Fields of /proc/<pid>/stat after the name of the program. The times of children include only
+// those that have ended.
 const (
 	parentField     = 1
 	userTime        = 11
@@ -29,13 +30,13 @@ const (
 	childSystemTime = 14
 )
 
-// statOf reads some fields.
+// statOf returns some fields of /proc/<pid>/stat.
 func statOf(pid int, fields ...int) ([]int64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return nil, err
 	}
-	// The second field is the name of the program, which may hold anything.
+	// The second field is the name of the program. It may contain spaces and parentheses.
 	all := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	values := make([]int64, len(fields))
 	for i, field := range fields {
@@ -46,7 +47,7 @@ func statOf(pid int, fields ...int) ([]int64, error) {
 	return values, nil
 }
 
-// familyCPU returns the CPU time of a process with its children, those that have ended too.
+// familyCPU returns the CPU time of a process and its children, including those that have ended.
 func familyCPU(pid int) (time.Duration, error) {
 	own, err := statOf(pid, userTime, systemTime, childUserTime, childSystemTime)
 	if err != nil {

@@ -13,32 +13,32 @@ import (
 	"time"
 )
 
-// result is what came of a scenario.
+// result is the result of a scenario.
 type result struct {
-	scenario string
-	races    []race
-	figures  []figure
+	scenario    string
+	comparisons []comparison
+	figures     []figure
 	// samples are single measurements, for benchstat.
 	samples []sample
-	// memory is what the controllers occupied at the end.
+	// memory is the memory of the controllers at the end.
 	memory map[string]usage
 }
 
-// sample is one measurement, with that of its bare counterpart if it has one.
+// sample is one measurement, and that of the bare writes if there is one.
 type sample struct {
 	name       string
 	took, bare time.Duration
 }
 
-// figure is a single thing that was measured.
+// figure is a measured value.
 type figure struct {
 	what, value, goal string
 	missed            bool
 }
 
-// result returns the result of races, with the memory as it is now.
-func (s *stage) result(races ...race) (result, error) {
-	r := result{races: races, memory: map[string]usage{}}
+// result returns the result of comparisons, with the current memory.
+func (s *stage) result(comparisons ...comparison) (result, error) {
+	r := result{comparisons: comparisons, memory: map[string]usage{}}
 	for _, c := range s.controllers {
 		u, err := usageOf(c.pid)
 		if err != nil {
@@ -49,7 +49,7 @@ func (s *stage) result(races ...race) (result, error) {
 	return r, nil
 }
 
-// spread is the middle of some values and how far they lie apart.
+// spread is the median, the minimum and the maximum of some values.
 type spread[T cmp.Ordered] struct{ least, median, most T }
 
 func spreadOf[T cmp.Ordered](rounds []round, value func(*round) T) spread[T] {
@@ -63,8 +63,9 @@ func spreadOf[T cmp.Ordered](rounds []round, value func(*round) T) spread[T] {
 
 func (r *round) ratio() float64 { return r.real.last.Seconds() / r.bare.last.Seconds() }
 
-// wrongRequests returns the first of the rounds that did other requests than the writes.
-func (r *race) wrongRequests() (requests, bool) {
+// wrongRequests returns the requests of the first round that sent other requests than the expected
+// writes.
+func (r *comparison) wrongRequests() (requests, bool) {
 	for i := range r.rounds {
 		if d := r.rounds[i].requests; d.total(writeVerbs...) != r.writes || d.total(readVerbs...) > 0 {
 			return d, true
@@ -73,15 +74,16 @@ func (r *race) wrongRequests() (requests, bool) {
 	return nil, false
 }
 
-// slow tells whether the last mailbox came later than it should, in the median: each round is compared with its own bare one.
-func (r *race) slow() bool {
+// slow reports whether the last mailbox was later than the goal, in the median. Each round is
+// compared with its own bare writes.
+func (r *comparison) slow() bool {
 	over := spreadOf(r.rounds, func(r2 *round) time.Duration {
 		return r2.real.last - time.Duration(r.factor*float64(r2.bare.last)) - r.extra
 	})
 	return over.median > 0
 }
 
-func (r *race) goal() string {
+func (r *comparison) goal() string {
 	goal := fmt.Sprintf("%.1f", r.factor)
 	if r.extra > 0 {
 		goal += fmt.Sprintf(" + %d ms", r.extra.Milliseconds())
@@ -89,15 +91,15 @@ func (r *race) goal() string {
 	return goal
 }
 
-// missed returns the goals that were missed.
+// missed returns an error for each missed goal.
 func (r *result) missed() (errs []error) {
-	for i := range r.races {
-		race := &r.races[i]
-		if requests, wrong := race.wrongRequests(); wrong {
-			errs = append(errs, fmt.Errorf("%s: requests in the ITS: %s, want %d writes and no reads", race.name, requests, race.writes))
+	for i := range r.comparisons {
+		comparison := &r.comparisons[i]
+		if requests, wrong := comparison.wrongRequests(); wrong {
+			errs = append(errs, fmt.Errorf("%s: requests in the ITS: %s, want %d writes and no reads", comparison.name, requests, comparison.writes))
 		}
-		if race.slow() {
-			errs = append(errs, fmt.Errorf("%s: the last mailbox came later than bare x %s", race.name, race.goal()))
+		if comparison.slow() {
+			errs = append(errs, fmt.Errorf("%s: the last mailbox was later than bare x %s", comparison.name, comparison.goal()))
 		}
 	}
 	for _, f := range r.figures {
@@ -112,7 +114,8 @@ func mib(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()) }
 
-// printResults prints what came of scenarios. The benchmark is the first part of the names in lines for benchstat.
+// printResults prints the results of scenarios. The benchmark is the first part of the names in
+// lines for benchstat.
 func printResults(w io.Writer, output, benchmark, note string, results []result) {
 	if output == "bench" {
 		printBench(w, benchmark, results)
@@ -123,11 +126,11 @@ func printResults(w io.Writer, output, benchmark, note string, results []result)
 		fmt.Fprintln(w, note)
 	}
 	fmt.Fprintln(w)
-	races := [][]string{{"", "first mailbox s", "last mailbox s", "bare s", "ratio", "goal", "requests in the ITS", "CPU s"}}
+	comparisons := [][]string{{"", "first mailbox s", "last mailbox s", "bare s", "ratio", "goal", "requests in the ITS", "CPU s"}}
 	figures := [][]string{{"", "measured", "goal", ""}}
 	for _, r := range results {
-		for i := range r.races {
-			races = append(races, r.races[i].row())
+		for i := range r.comparisons {
+			comparisons = append(comparisons, r.comparisons[i].row())
 		}
 		for _, f := range r.figures {
 			figures = append(figures, f.row())
@@ -139,7 +142,7 @@ func printResults(w io.Writer, output, benchmark, note string, results []result)
 			memory = append(memory, []string{r.scenario, name, mib(r.memory[name].rss), mib(r.memory[name].peak)})
 		}
 	}
-	for _, table := range [][][]string{races, figures, memory} {
+	for _, table := range [][][]string{comparisons, figures, memory} {
 		if len(table) > 1 {
 			printTable(w, output, table)
 		}
@@ -160,7 +163,7 @@ func verdict(ok bool) string {
 	return "MISSED"
 }
 
-func (r *race) row() []string {
+func (r *comparison) row() []string {
 	first := spreadOf(r.rounds, func(r *round) time.Duration { return r.real.first })
 	last := spreadOf(r.rounds, func(r *round) time.Duration { return r.real.last })
 	bare := spreadOf(r.rounds, func(r *round) time.Duration { return r.bare.last })
@@ -183,7 +186,7 @@ func (r *race) row() []string {
 	}
 }
 
-// printTable prints rows, the first of which is the head.
+// printTable prints rows. The first one is the header.
 func printTable(out io.Writer, output string, rows [][]string) {
 	if output == "markdown" {
 		for i, row := range rows {
@@ -199,7 +202,7 @@ func printTable(out io.Writer, output string, rows [][]string) {
 	for _, row := range rows {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	_ = w.Flush() // to a user's terminal: nobody is left to be told
+	_ = w.Flush() // to a user's terminal: an error could not be shown
 	fmt.Fprintln(out)
 }
 
@@ -214,10 +217,10 @@ func printBench(w io.Writer, benchmark string, results []result) {
 			}
 			fmt.Fprintln(w)
 		}
-		for _, race := range r.races {
-			name := plain.Replace(race.name)
-			for i := range race.rounds {
-				round := &race.rounds[i]
+		for _, comparison := range r.comparisons {
+			name := plain.Replace(comparison.name)
+			for i := range comparison.rounds {
+				round := &comparison.rounds[i]
 				var cpu time.Duration
 				for _, used := range round.cpu {
 					cpu += used
@@ -229,4 +232,4 @@ func printBench(w io.Writer, benchmark string, results []result) {
 	}
 }
 
-var errLeftOut = errors.New("needs controllers that this program started; left out")
+var errLeftOut = errors.New("skipped: it requires controllers that this program started")

@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// requests counts requests to an API server, by verb in capitals. Watches and connections are none.
+// requests has the number of requests to an API server, by verb in upper case. Watches and
+// connections do not count.
 type requests map[string]int
 
-// total returns how many requests there are of these verbs.
+// total returns the number of requests with these verbs.
 func (r requests) total(verbs ...string) (sum int) {
 	for _, verb := range verbs {
 		sum += r[verb]
@@ -22,7 +23,7 @@ func (r requests) total(verbs ...string) (sum int) {
 	return sum
 }
 
-// only returns the requests of these verbs.
+// only returns the requests with these verbs.
 func (r requests) only(verbs ...string) requests {
 	kept := maps.Clone(r)
 	maps.DeleteFunc(kept, func(verb string, n int) bool { return n == 0 || !slices.Contains(verbs, verb) })
@@ -55,10 +56,10 @@ func (r requests) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// selection says which requests count.
+// selection reports whether a request with these labels counts.
 type selection func(labels map[string]string) bool
 
-// ofResource selects the requests for a resource itself: not those for its subresources.
+// ofResource selects the requests for a resource, but not for its subresources.
 func ofResource(resource string) selection {
 	return func(labels map[string]string) bool {
 		return labels["resource"] == resource && labels["subresource"] == ""
@@ -70,13 +71,13 @@ func ofResources(resources ...string) selection {
 	return func(labels map[string]string) bool { return slices.Contains(resources, labels["resource"]) }
 }
 
-// requests asks the API server how many requests it has answered. An API server with several replicas tells of one of them
-// only: then the counts are too small.
+// requests returns how many requests the API server has served, from its metrics. If it has several
+// replicas, these are the metrics of only one, and the counts are too small.
 func (s *space) requests(ctx context.Context, counts selection) (requests, error) {
 	return s.requestsBy(ctx, counts, func(labels map[string]string) string { return labels["verb"] })
 }
 
-// requestsBy is the same, with something else than verbs for keys.
+// requestsBy is like requests, with other keys than verbs.
 func (s *space) requestsBy(ctx context.Context, counts selection, key func(labels map[string]string) string) (requests, error) {
 	text, err := s.raw.Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *space) requestsBy(ctx context.Context, counts selection, key func(label
 	return sums, err
 }
 
-// eachSample hands out the samples of one metric.
+// eachSample calls f with each sample of one metric.
 func eachSample(text []byte, metric string, f func(labels map[string]string, value float64)) error {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, 1<<20)

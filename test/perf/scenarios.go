@@ -12,26 +12,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// outputs are the forms of a report.
+// outputs are the formats of a report.
 var outputs = []string{"table", "markdown", "bench"}
 
-// outputHelp is what the flag for them says.
-const outputHelp = "table, markdown, or bench for lines that benchstat reads."
+// outputHelp is the help of the flag for the format.
+const outputHelp = "Output format. One of: (table, markdown, bench). With bench, lines for benchstat."
 
 func validOutput(output string) error {
 	if !slices.Contains(outputs, output) {
-		return fmt.Errorf("--output %q: table, markdown or bench", output)
+		return fmt.Errorf("invalid --output %q: must be table, markdown or bench", output)
 	}
 	return nil
 }
 
-// scenario is one thing to measure, on what its command has for it.
+// scenario is a measurement. It runs on a stage, whose type depends on the command.
 type scenario[T any] struct {
 	name, what string
 	run        func(ctx context.Context, on T) (result, error)
 }
 
-// choice is what a command can measure, and the options that all such commands have.
+// choice has the scenarios of a command, and the options that all commands with scenarios share.
 type choice[T any] struct {
 	all []scenario[T]
 
@@ -41,7 +41,7 @@ type choice[T any] struct {
 	note      string
 }
 
-// command returns a command with these options, whose help lists what there is.
+// command returns a command with these options. Its help lists the scenarios.
 func (c *choice[T]) command(use, short, long string, run func(ctx context.Context) error) *cobra.Command {
 	var help strings.Builder
 	var names []string
@@ -57,32 +57,34 @@ func (c *choice[T]) command(use, short, long string, run func(ctx context.Contex
 		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&c.scenarios, "scenario", names, "What to measure.")
+	f.StringSliceVar(&c.scenarios, "scenario", names, "Scenarios to run.")
 	f.StringVarP(&c.output, "output", "o", outputs[0], outputHelp)
-	f.StringVar(&c.note, "note", "", "A remark to print with the table: what else the machine did, say.")
-	f.BoolVar(&c.check, "check", false, "Fail if a goal is missed.")
+	f.StringVar(&c.note, "note", "", "A note to print with the table, such as the load of the machine.")
+	f.BoolVar(&c.check, "check", false, "If true, fail if a goal is missed.")
 	return cmd
 }
 
-// validate says what is wrong with these options, and with numbers, by the names of their flags.
+// validate returns an error if an option, or one of the numbers by the names of their flags, is
+// invalid.
 func (c *choice[T]) validate(numbers map[string]int) error {
 	if err := validOutput(c.output); err != nil {
 		return err
 	}
 	for _, name := range c.scenarios {
 		if !slices.ContainsFunc(c.all, func(s scenario[T]) bool { return s.name == name }) {
-			return fmt.Errorf("--scenario: there is no %q", name)
+			return fmt.Errorf("invalid --scenario %q: must be one listed by --help", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(numbers)) {
 		if n := numbers[name]; n < 1 {
-			return fmt.Errorf("--%s %d: at least 1", name, n)
+			return fmt.Errorf("invalid --%s %d: must be greater than 0", name, n)
 		}
 	}
 	return nil
 }
 
-// play plays what was chosen, also after one has failed, and prints what came of it.
+// play runs the chosen scenarios and prints their results. It continues after a scenario has
+// failed.
 func (c *choice[T]) play(ctx context.Context, benchmark, note string, play func(context.Context, scenario[T]) (result, error)) error {
 	var results []result
 	var errs []error

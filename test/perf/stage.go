@@ -29,10 +29,10 @@ var (
 	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// limit bounds everything that is waited for.
+// limit is the timeout of every wait.
 const limit = 3 * time.Minute
 
-// space is an API server as this program uses it.
+// space has the clients of an API server.
 type space struct {
 	name    string
 	config  *rest.Config
@@ -58,18 +58,19 @@ func newSpace(kubeconfig, name string, qps float32, burst int) (*space, error) {
 	return s, nil
 }
 
-// stage is what a scenario plays on.
+// stage has the spaces and the controllers on which a scenario runs.
 type stage struct {
 	o           *placementOptions
 	wds, its    *space
 	controllers []*controller
 	watcher     *watcher
 	dir         string
-	// clear takes away what was made on spaces of somebody else.
+	// clear removes what was created in spaces that this program did not start.
 	clear []func(context.Context) error
 }
 
-// newStage connects to the spaces that were given, or starts some. Close it, also after an error.
+// newStage connects to the spaces of --kubeconfig, or starts some. The caller must close it, also
+// after an error.
 func newStage(ctx context.Context, o *placementOptions) (s *stage, closeStage func() error, err error) {
 	s = &stage{o: o}
 	ctx, cancel := context.WithCancel(ctx)
@@ -117,7 +118,7 @@ func newStage(ctx context.Context, o *placementOptions) (s *stage, closeStage fu
 	return s, closeStage, nil
 }
 
-// stop ends the controllers that were started.
+// stop stops the controllers that run started.
 func (s *stage) stop() error {
 	var errs []error
 	for _, c := range s.controllers {
@@ -128,7 +129,7 @@ func (s *stage) stop() error {
 	return errors.Join(errs...)
 }
 
-// run starts controllers and waits until they are ready.
+// run starts controllers and blocks until they are ready.
 func (s *stage) run(ctx context.Context, names ...string) (err error) {
 	if s.controllers, err = ownControllers(ctx, s.dir, s.o.wds, s.o.its, names...); err != nil {
 		return err
@@ -141,7 +142,8 @@ func (s *stage) run(ctx context.Context, names ...string) (err error) {
 	return nil
 }
 
-// install makes the spaces of an own fleet know our kinds and OCM's.
+// install installs the CRDs of Starling and of OCM in the spaces of a fleet that this program
+// started.
 func (s *stage) install(ctx context.Context) error {
 	root, err := moduleDir(ctx, "github.com/starlinghq/starling")
 	if err != nil {
@@ -159,7 +161,7 @@ func (s *stage) install(ctx context.Context) error {
 	return s.installITS(ctx, root)
 }
 
-// installITS makes an ITS know its kinds; root is where our module is.
+// installITS installs the CRDs of an ITS. The root is the directory of Starling's module.
 func (s *stage) installITS(ctx context.Context, root string) error {
 	ocm, err := moduleDir(ctx, "open-cluster-management.io/api")
 	if err != nil {
@@ -177,7 +179,7 @@ func (s *stage) installITS(ctx context.Context, root string) error {
 	return nil
 }
 
-// moduleDir returns where the source of a module is.
+// moduleDir returns the directory of a module's source.
 func moduleDir(ctx context.Context, module string) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
@@ -186,7 +188,7 @@ func moduleDir(ctx context.Context, module string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// apply creates the CRD in the file and waits until it is served.
+// apply creates the CRD in the file, and blocks until it is served.
 func (s *space) apply(ctx context.Context, file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -199,7 +201,7 @@ func (s *space) apply(ctx context.Context, file string) error {
 	return s.define(ctx, crd)
 }
 
-// define creates the CRD and waits until it is served.
+// define creates the CRD, and blocks until it is served.
 func (s *space) define(ctx context.Context, crd *unstructured.Unstructured) error {
 	if _, err := s.dynamic.Resource(crds).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("%s: %w", crd.GetName(), err)
@@ -221,7 +223,7 @@ func (s *space) define(ctx context.Context, crd *unstructured.Unstructured) erro
 	}
 }
 
-// parallel does something n times, as many at once as writes are.
+// parallel calls do n times, with the parallelism of bare writes.
 func (s *stage) parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.o.concurrency)
@@ -234,7 +236,7 @@ func (s *stage) parallel(ctx context.Context, n int, do func(ctx context.Context
 	return group.Wait()
 }
 
-// create creates an object; one that is there is left as it is.
+// create creates an object. An existing one is not changed.
 func create(ctx context.Context, client dynamic.ResourceInterface, object map[string]any) error {
 	_, err := client.Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
@@ -243,7 +245,8 @@ func create(ctx context.Context, client dynamic.ResourceInterface, object map[st
 	return err
 }
 
-// simulate makes n accepted clusters with their mailboxes, labelled so that a policy can select them, and returns their names.
+// simulate creates n accepted ManagedClusters with labels for policies, and their mailboxes, and
+// returns their names.
 func (s *stage) simulate(ctx context.Context, n int) ([]string, error) {
 	done := step("simulate %d clusters", n)
 	defer done()
@@ -275,7 +278,7 @@ func (s *stage) simulate(ctx context.Context, n int) ([]string, error) {
 // clusterLabel is the label of the first n clusters.
 func clusterLabel(n int) string { return fmt.Sprintf("starling-perf-%d", n) }
 
-// workload is objects and the policy that places them.
+// workload has objects and the policy that places them.
 type workload struct {
 	*stage
 	name      string
@@ -283,8 +286,8 @@ type workload struct {
 	mailboxes []string
 }
 
-// fill creates the objects of a workload, ConfigMaps of about --object-size bytes, in a namespace that is not placed: no agent
-// would say that it is there.
+// fill creates the objects of a workload: ConfigMaps of about --object-size bytes. Their namespace
+// is not placed, because no agent would report that it exists.
 func (s *stage) fill(ctx context.Context, name string, objects int, mailboxes []string) (*workload, error) {
 	done := step("create %d objects", objects)
 	defer done()
@@ -342,7 +345,8 @@ func (w *workload) edit(ctx context.Context, m mark) error {
 	return err
 }
 
-// placeAndWait places the workload and returns when everything is everywhere and quiet.
+// placeAndWait places the workload, and blocks until all mailboxes have it and the controllers are
+// idle.
 func (w *workload) placeAndWait(ctx context.Context) error {
 	done := step("place %d objects on %d clusters", w.objects, len(w.mailboxes))
 	defer done()
@@ -353,11 +357,11 @@ func (w *workload) placeAndWait(ctx context.Context) error {
 	if err := w.watcher.wait(ctx, arrivals, limit); err != nil {
 		return err
 	}
-	return w.settle(ctx)
+	return w.waitIdle(ctx)
 }
 
-// settle waits until what was begun has ended: until the controllers do next to nothing, if they are known.
-func (s *stage) settle(ctx context.Context) error {
+// waitIdle blocks until the controllers are idle, if their processes are known.
+func (s *stage) waitIdle(ctx context.Context) error {
 	const interval, idle = 500 * time.Millisecond, 10 * time.Millisecond
 	if len(s.controllers) == 0 {
 		return sleep(ctx, 3*time.Second)
@@ -376,7 +380,7 @@ func (s *stage) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.New("the controllers do not come to rest")
+	return errors.New("the controllers do not become idle")
 }
 
 // cpu returns the CPU time of each controller.
@@ -408,7 +412,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// step says on standard error what takes a while, and how long it took.
+// step prints to stderr what the program does, and returns a function that prints how long it took.
 func step(format string, args ...any) (done func()) {
 	what, began := fmt.Sprintf(format, args...), time.Now()
 	fmt.Fprintf(os.Stderr, "%s ...\n", what)

@@ -27,24 +27,24 @@ type statusOptions struct {
 
 func statusScenarios() []scenario[*statusOptions] {
 	return []scenario[*statusOptions]{
-		{"return", "a change of a status in a cluster, back to the object in the WDS and into a CombinedStatus", returnStatus},
-		{"absorb", "reports of many simulated clusters at once, beside bare writes of them; and one further report", absorb},
-		{"agent", "an agent in a cluster with many objects of which a few are delivered", agentMemory},
+		{"return", "a change of a status in a cluster, returned to the object in the WDS and to a CombinedStatus", returnStatus},
+		{"absorb", "reports of many simulated clusters at once, compared with bare writes of them; and one more report", absorb},
+		{"agent", "an agent in a cluster with many objects, of which few are delivered", agentMemory},
 	}
 }
 
 func newStatusCommand() *cobra.Command {
 	o := &statusOptions{}
 	o.all = statusScenarios()
-	cmd := o.command("status", "Measure how status comes back", "Each scenario starts a fleet of its own and removes it.", o.run)
+	cmd := o.command("status", "Measure how status returns", "Each scenario starts a fleet and removes it.", o.run)
 	f := cmd.Flags()
-	f.IntVar(&o.changes, "changes", 100, "Changes of return, one after the other.")
-	f.IntVar(&o.clusters, "clusters", 1000, "Simulated clusters of absorb.")
-	f.IntVar(&o.objects, "objects", 20, "Objects of absorb, each on every cluster.")
-	f.IntVar(&o.rounds, "rounds", 3, "How often absorb is repeated, after the first reports.")
-	f.IntVar(&o.concurrency, "concurrency", 32, "Reports under way at once.")
-	f.IntVar(&o.wecObjects, "wec-objects", 10000, "Objects in the cluster of agent.")
-	f.IntVar(&o.wecOurs, "wec-delivered", 100, "Objects of these that are delivered.")
+	f.IntVar(&o.changes, "changes", 100, "Number of changes in return, one after the other.")
+	f.IntVar(&o.clusters, "clusters", 1000, "Number of simulated clusters in absorb.")
+	f.IntVar(&o.objects, "objects", 20, "Number of objects in absorb, each on every cluster.")
+	f.IntVar(&o.rounds, "rounds", 3, "Number of rounds of absorb, after the first reports.")
+	f.IntVar(&o.concurrency, "concurrency", 32, "Number of parallel reports.")
+	f.IntVar(&o.wecObjects, "wec-objects", 10000, "Number of objects in the cluster of agent.")
+	f.IntVar(&o.wecOurs, "wec-delivered", 100, "Number of these objects that are delivered.")
 	return cmd
 }
 
@@ -56,7 +56,7 @@ func (o *statusOptions) validate() error {
 		return err
 	}
 	if o.wecOurs > o.wecObjects {
-		return fmt.Errorf("--wec-delivered %d: --wec-objects at most", o.wecOurs)
+		return fmt.Errorf("invalid --wec-delivered %d: must be at most --wec-objects", o.wecOurs)
 	}
 	return nil
 }
@@ -68,14 +68,14 @@ func (o *statusOptions) run(ctx context.Context) error {
 	return o.play(ctx, "BenchmarkStatus", "", func(ctx context.Context, s scenario[*statusOptions]) (result, error) { return s.run(ctx, o) })
 }
 
-// stage starts what a scenario plays on: spaces without OCM, a number of clusters, and these controllers.
+// stage starts spaces without OCM, a number of clusters, and these controllers.
 func (o *statusOptions) stage(ctx context.Context, wecs int, controllers ...string) (*stage, func() error, error) {
 	return newStage(ctx, &placementOptions{
 		wds: "wds1", its: "its1", qps: 10000, burst: 20000, concurrency: o.concurrency, wecs: wecs, controllers: controllers,
 	})
 }
 
-// collector gives each cluster a row with the generation that its status is about.
+// collector lists, for each cluster, the generation that its status is about.
 const collector = `
 apiVersion: control.kubestellar.io/v1alpha1
 kind: StatusCollector
@@ -84,15 +84,16 @@ spec:
   select: [{name: observed, def: "returned.status.observedGeneration"}]
   limit: 1`
 
-// returnStatus measures, through real OCM, the way of a status from the WEC: from the change, seen there, to the status of the object
-// in the WDS, and to its CombinedStatus. What changes the status is the object's controller there.
+// returnStatus measures, with real OCM, how long a status takes from the WEC to the object in the
+// WDS, and to its CombinedStatus. The time starts when the change is seen in the WEC, where the
+// object's controller changes the status.
 func returnStatus(ctx context.Context, o *statusOptions) (r result, err error) {
 	dir, remove, err := ownFleet(ctx, "--wecs", "1")
 	if err != nil {
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	c, err := newCourse(ctx, &options{kubeconfig: filepath.Join(dir, "kubeconfig"), wds: "wds1", its: "its1", wec: "cluster1"})
+	c, err := newEditPath(ctx, &options{kubeconfig: filepath.Join(dir, "kubeconfig"), wds: "wds1", its: "its1", wec: "cluster1"})
 	if err != nil {
 		return result{}, err
 	}
@@ -156,7 +157,7 @@ func returnStatus(ctx context.Context, o *statusOptions) (r result, err error) {
 	return r, nil
 }
 
-// combinedVersion is what the table of an object holds of it.
+// combinedVersion returns the state of an object as its CombinedStatus has it.
 func combinedVersion(obj *unstructured.Unstructured) []state {
 	results, _, err := unstructured.NestedSlice(obj.Object, "results")
 	if err != nil || len(results) == 0 {

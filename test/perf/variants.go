@@ -17,26 +17,27 @@ import (
 )
 
 const (
-	variantWrites  = 6 // of a target, from publish of the upstream to its draft
-	approvalWrites = 5 // of a target, from approval to its mailbox
+	variantWrites  = 6 // per target, from publication of the upstream to its draft
+	approvalWrites = 5 // per target, from approval to its mailbox
 	variantCPU     = 50 * time.Millisecond
-	// variantGrowth is how much more a target may cost with ten times as many of them.
+	// variantGrowth is the maximum factor of the cost per target with ten times as many targets.
 	variantGrowth = 1.25
-	// fanOutLimit bounds what is waited for; a thousand targets take a minute or two.
+	// fanOutLimit is the timeout of every wait. A thousand targets take one or two minutes.
 	fanOutLimit = 10 * time.Minute
 )
 
-// cost is what something took of all our processes, and of the spaces; writes are by what is written.
+// cost is the duration of an operation, the CPU time of Starling's processes, and the writes in the
+// spaces by resource.
 type cost struct {
 	writes requests
 	cpu    map[string]time.Duration
 	took   time.Duration
 }
 
-// phase is a part of what is measured of a set.
+// phase is a part of the measurement of a set.
 type phase struct {
 	name   string
-	writes int // of a target, at most
+	writes int // maximum per target
 }
 
 var (
@@ -44,7 +45,8 @@ var (
 	approvalPhase = phase{"approval to last mailbox", approvalWrites}
 )
 
-// fanOut measures a set over so many clusters, and then another one over more, in which those of the first are.
+// fanOut measures a set for the first number of clusters, and then sets for more clusters, which
+// include the first ones.
 func fanOut(ctx context.Context, p *packageStage) (result, error) {
 	if err := p.connectClusters(ctx); err != nil {
 		return result{}, err
@@ -77,7 +79,7 @@ func fanOut(ctx context.Context, p *packageStage) (result, error) {
 	return r, err
 }
 
-// figures tells what a phase cost for each of n targets.
+// figures returns the cost of a phase per target.
 func (c cost) figures(of phase, n int) []figure {
 	all := 0
 	for _, written := range c.writes {
@@ -98,7 +100,7 @@ func (c cost) figures(of phase, n int) []figure {
 	}
 }
 
-// perSet is how many writes may be about the upstream and the set, and not about targets.
+// perSet is the number of writes that may be about the upstream and the set, not about targets.
 const perSet = 20
 
 func shares(cpu map[string]time.Duration, n int) string {
@@ -111,7 +113,7 @@ func shares(cpu map[string]time.Duration, n int) string {
 	return strings.Join(parts, ", ")
 }
 
-// connectClusters has the stage have an ITS and all controllers.
+// connectClusters adds an ITS and all controllers to the stage.
 func (p *packageStage) connectClusters(ctx context.Context) (err error) {
 	if p.its, err = newSpace(filepath.Join(p.dir, "kubeconfig"), "its1", 5000, 5000); err != nil {
 		return err
@@ -170,7 +172,7 @@ func (p *packageStage) fanOutTo(ctx context.Context, n int) (map[phase]cost, err
 	}
 	revisions, err := p.downstreamOf(ctx, upstream)
 	if err != nil || len(revisions) != n {
-		return nil, errors.Join(err, fmt.Errorf("there are %d drafts", len(revisions)))
+		return nil, errors.Join(err, fmt.Errorf("found %d drafts", len(revisions)))
 	}
 	done := step("propose %d drafts", n)
 	err = p.parallel(ctx, n, func(ctx context.Context, i int) (err error) {
@@ -217,7 +219,8 @@ func (p *packageStage) fanOutTo(ctx context.Context, n int) (map[phase]cost, err
 	return costs, err
 }
 
-// variantFiles is the upstream of a set. Sets share clusters, and packages that had the same objects would be in conflict there.
+// variantFiles returns the files of the upstream of a set. Sets share clusters, so their packages
+// must have different objects to avoid conflicts.
 func variantFiles(upstream string, number int) map[string]any {
 	files := map[string]any{"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata: {name: base}\npipeline:\n  mutators:\n" +
 		"  - {image: \"set-labels:v0.2\", configMap: {team: shop}}\n"}
@@ -228,9 +231,9 @@ func variantFiles(upstream string, number int) map[string]any {
 	return files
 }
 
-// cost does something, waits until all has come to rest, and returns what it took.
+// cost calls do, blocks until the controllers are idle, and returns the cost of that.
 func (p *packageStage) cost(ctx context.Context, what string, do func() error) (c cost, err error) {
-	if err := p.settle(ctx); err != nil {
+	if err := p.waitIdle(ctx); err != nil {
 		return c, err
 	}
 	count := func() (requests, map[string]time.Duration, error) {
@@ -268,7 +271,7 @@ func (p *packageStage) cost(ctx context.Context, what string, do func() error) (
 	}
 	c.took = time.Since(began)
 	done()
-	if err := p.settle(ctx); err != nil {
+	if err := p.waitIdle(ctx); err != nil {
 		return c, err
 	}
 	writesAfter, cpuAfter, err := count()
@@ -282,14 +285,14 @@ func (p *packageStage) cost(ctx context.Context, what string, do func() error) (
 	return c, nil
 }
 
-// kept selects requests that write something, if it is kept: not those that are handed on to package-server, which writes for them; not questions about
-// rights, which are posted; and no leases.
+// kept selects requests that write to etcd. It excludes requests that are forwarded to
+// package-server, which writes itself, reviews of access rights, and Leases.
 func kept(labels map[string]string) bool {
 	return slices.Contains(writeVerbs, labels["verb"]) && labels["group"] != "porch.kpt.dev" && labels["group"] != "authorization.k8s.io" && labels["group"] != "authentication.k8s.io" &&
 		labels["group"] != "coordination.k8s.io"
 }
 
-// works returns how many ManifestWorks there are.
+// works returns the number of ManifestWorks.
 func (p *packageStage) works(ctx context.Context) (int, error) {
 	list, err := p.its.dynamic.Resource(manifestWorks).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -302,7 +305,8 @@ func (p *packageStage) works(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// downstreamOf returns the newest revisions of the packages of that name in the Repositories of clusters.
+// downstreamOf returns the newest revisions of the packages with that name in the Repositories of
+// clusters.
 func (p *packageStage) downstreamOf(ctx context.Context, packageName string) ([]*unstructured.Unstructured, error) {
 	list, err := p.served().List(ctx, metav1.ListOptions{FieldSelector: "spec.packageName=" + packageName})
 	if err != nil {
@@ -317,7 +321,8 @@ func (p *packageStage) downstreamOf(ctx context.Context, packageName string) ([]
 	return found, nil
 }
 
-// waitVariants waits until so many PackageVariants of a set are in a state, each with that revision of the upstream.
+// waitVariants blocks until n PackageVariants of a set have a state, each with that revision of the
+// upstream.
 func (p *packageStage) waitVariants(ctx context.Context, set string, n int, revision int64, state configv1alpha1.VariantState) error {
 	what := fmt.Sprintf("%d PackageVariants of %s to be %s of v%d", n, set, state, revision)
 	return until(ctx, what, func() (bool, error) {
@@ -339,12 +344,12 @@ func (p *packageStage) waitVariants(ctx context.Context, set string, n int, revi
 	})
 }
 
-// until looks once a second whether something has come about.
-func until(ctx context.Context, what string, look func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, fanOutLimit, fmt.Errorf("%s have not come about after %s", what, fanOutLimit))
+// until calls done every second, and blocks until it returns true.
+func until(ctx context.Context, what string, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, fanOutLimit, fmt.Errorf("timed out after %s waiting for %s", fanOutLimit, what))
 	defer cancel()
 	for {
-		if there, err := look(); there || err != nil {
+		if there, err := done(); there || err != nil {
 			return err
 		}
 		if err := sleep(ctx, time.Second); err != nil {

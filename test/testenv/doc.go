@@ -1,7 +1,7 @@
-// Package testenv gives tests real spaces: it starts the starling binary that `make build` has
+// Package testenv starts real spaces for tests. It runs the starling binary that `make build` has
 // built, so that no test links Kubernetes.
 //
-// A package that shares one fleet among its tests says so in TestMain:
+// The tests of a package share one fleet if it has a TestMain:
 //
 //	func TestMain(m *testing.M) {
 //		testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}})
@@ -12,6 +12,6 @@
 //		...
 //	}
 //
-// A test that breaks its fleet starts one of its own with Start. However the test process ends, its
-// fleets end with it.
+// A test that breaks its fleet starts its own one with Start. The fleets stop when the test process
+// ends, also if it is killed.
 package testenv

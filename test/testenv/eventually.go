@@ -1,12 +1,13 @@
 package testenv
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
 
-// Eventually waits until check says ok. What check gives as the reason why not is logged whenever it
-// changes, and stands in the failure.
+// Eventually blocks until check returns ok. The reason that check returns otherwise is logged when
+// it changes, and is in the failure.
 func Eventually(t testing.TB, timeout time.Duration, check func() (ok bool, reason string)) {
 	t.Helper()
 	const interval = 25 * time.Millisecond
@@ -28,8 +29,21 @@ func Eventually(t testing.TB, timeout time.Duration, check func() (ok bool, reas
 	}
 }
 
-// Never watches for a while and fails as soon as check says what happened that must not; "" is nothing. The while must be
-// longer than whatever could be on its way is held back: only time shows that nothing happens.
+// Still blocks until value has returned the same for so long, which must be longer than anything
+// that could still change it takes.
+func Still[T comparable](t testing.TB, long time.Duration, value func() T) {
+	t.Helper()
+	last, since := value(), time.Now()
+	Eventually(t, Patience, func() (bool, string) {
+		if now := value(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) >= long, fmt.Sprintf("it still changes: %v", last)
+	})
+}
+
+// Never calls check repeatedly for some time, and fails the test if it returns what happened. The
+// time must be longer than any delay after which something could happen.
 func Never(t testing.TB, while time.Duration, check func() (happened string)) {
 	t.Helper()
 	const interval = 25 * time.Millisecond

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// ManagedClusterCRD returns where the CRD of ManagedClusters is, for tests that need them served and no OCM.
+// ManagedClusterCRD returns where the CRD of ManagedClusters is, for tests that need them served
+// and no OCM.
 func ManagedClusterCRD(t testing.TB) string {
 	t.Helper()
 	return OCM(t, "cluster/v1/0000_00_clusters.open-cluster-management.io_managedclusters.crd.yaml")
@@ -19,7 +20,7 @@ func OCM(t testing.TB, file string) string {
 	// `go list -m` would name no directory where the module has not been fetched yet.
 	text, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "open-cluster-management.io/api").Output()
 	if err != nil {
-		t.Fatalf("fetch OCM's APIs: %v: %s", err, text)
+		t.Fatalf("download OCM's APIs: %v: %s", err, text)
 	}
 	var module struct {
 		Dir string `json:"Dir"`

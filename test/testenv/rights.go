@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Allowed waits until an API server lets a user do something, or no longer does: it acts by rights a moment after they were written.
+// Allowed waits until an API server lets a user do something, or no longer does: it acts by rights
+// a moment after they were written.
 func Allowed(t testing.TB, config *rest.Config, want bool, user string, what authorizationv1.ResourceAttributes) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(config)

@@ -2,13 +2,14 @@ package testenv
 
 import (
 	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,24 +20,27 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/starlinghq/starling/pkg/space"
+	"github.com/starlinghq/starling/pkg/localfleet"
 )
 
-// Options say what fleet a test needs. The zero value is the smallest: its1 and wds1, API servers
-// with their controller managers and nothing else.
+// Options describe the fleet that a test needs. The zero value is the smallest one: its1 and wds1,
+// with only API servers and their controller managers.
 type Options struct {
 	// WECs is the number of workload execution clusters.
 	WECs int
 	// OCM runs OCM in its1 and joins the WECs.
 	OCM bool
-	// Controllers runs Starling's own controllers; it needs OCM.
+	// Controllers runs Starling's controllers. It requires OCM.
 	Controllers bool
 	// Packages runs a package-server in each WDS.
 	Packages bool
 	// Nodes gives each WEC a fake node and a scheduler.
 	Nodes bool
-	// Spaces names the ITSes and WDSes where they shall not be its1 and wds1.
+	// Spaces are the names of the ITSes and WDSes. The default is its1 and wds1.
 	Spaces []string
+	// Parallel is how many tests run at the same time, of those that may; 0 is one for each
+	// processor. Tests that mostly wait may be more. The flag -parallel takes precedence.
+	Parallel int
 }
 
 // Fleet is a fleet that runs for tests. It is safe for concurrent use.
@@ -44,14 +48,14 @@ type Fleet struct {
 	// Dir is the directory of the fleet.
 	Dir string
 	bin string
-	// alive is held open as long as the fleet shall live; its supervisor reads the other end.
+	// alive is open while the fleet should run. Its supervisor reads the other end.
 	alive, watched *os.File
 }
 
-// upTimeout is far more than any fleet needs on any machine that can run it.
+// upTimeout is much longer than any fleet needs to start on any machine that can run it.
 const upTimeout = 5 * time.Minute
 
-// Start starts a fleet that ends with the test.
+// Start starts a fleet. It stops at the end of the test.
 func Start(t testing.TB, o Options) *Fleet {
 	t.Helper()
 	f, err := start(o)
@@ -75,10 +79,16 @@ var shared struct { //nolint:gochecknoglobals // a test binary has one TestMain
 	err     error
 }
 
-// Main runs the tests of a package, which share the fleet that Shared returns, and exits. The fleet
-// comes up with the first test that asks for it.
+// Main runs the tests of a package, which share the fleet that Shared returns, and exits. The first
+// call of Shared starts the fleet.
 func Main(m *testing.M, o Options) {
 	shared.options = o
+	if o.Parallel > 0 {
+		if err := flag.Set("test.parallel", strconv.Itoa(o.Parallel)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	code := m.Run()
 	if shared.fleet != nil {
 		if err := shared.fleet.end(); err != nil {
@@ -89,8 +99,8 @@ func Main(m *testing.M, o Options) {
 	os.Exit(code)
 }
 
-// Shared returns the fleet that the tests of a package share. When a test fails, the ends of the
-// fleet's logs are shown.
+// Shared returns the fleet that the tests of a package share. If a test fails, it prints the ends
+// of the fleet's logs.
 func Shared(t testing.TB) *Fleet {
 	t.Helper()
 	shared.Lock()
@@ -116,7 +126,8 @@ func start(o Options) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{Dir: dir, bin: bin}
-	// The kernel closes the writing end when this process ends, however it does: then the fleet ends.
+	// The kernel closes the writing end when this process ends, also if it is killed. Then the
+	// fleet stops.
 	if f.watched, f.alive, err = os.Pipe(); err != nil {
 		return nil, err
 	}
@@ -137,8 +148,8 @@ func start(o Options) (*Fleet, error) {
 	return f, nil
 }
 
-// Up runs `starling up` on the fleet and returns what it printed. Whatever it starts ends with this
-// process.
+// Up runs `starling up` for the fleet and returns its output. What it starts stops when this
+// process ends.
 func (f *Fleet) Up(args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd := exec.Command(f.bin, append([]string{"up", "--dir", f.Dir, "--die-with-fd", "3"}, args...)...)
@@ -176,7 +187,7 @@ func Binary() (string, error) {
 		path = filepath.Join(root, "bin", "starling")
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("%s is missing: run `make build` first", path)
+		return "", fmt.Errorf("%s not found: run \"make build\" first", path)
 	}
 	return filepath.Abs(path)
 }
@@ -192,20 +203,20 @@ func moduleRoot() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("find the module: no go.mod in any directory above")
+			return "", errors.New("find go.mod: not found in this directory or above")
 		}
 		dir = parent
 	}
 }
 
-// end ends the fleet and removes its directory.
+// end stops the fleet and deletes its directory.
 func (f *Fleet) end() error {
 	defer f.close()
 	_, err := f.Run("down", "--delete")
 	return err
 }
 
-// Run runs a starling command on the fleet and returns what it printed.
+// Run runs a starling command for the fleet and returns its output.
 func (f *Fleet) Run(args ...string) (string, error) {
 	cmd := exec.Command(f.bin, args...)
 	cmd.Env = append(os.Environ(), "STARLING_DIR="+f.Dir)
@@ -217,7 +228,7 @@ func (f *Fleet) Run(args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// Kubectl runs kubectl on a space and returns what it printed.
+// Kubectl runs kubectl on a space and returns its output.
 func (f *Fleet) Kubectl(t testing.TB, space string, args ...string) string {
 	t.Helper()
 	out, err := f.Run(append([]string{"kubectl", "--", "--context", space}, args...)...)
@@ -230,7 +241,7 @@ func (f *Fleet) Kubectl(t testing.TB, space string, args ...string) string {
 // Kubeconfig is the path of the user's kubeconfig, with a context for each space.
 func (f *Fleet) Kubeconfig() string { return filepath.Join(f.Dir, "kubeconfig") }
 
-// Config returns a client configuration of the user, an administrator, for a space.
+// Config returns a client configuration for a space, with the rights of its administrator.
 func (f *Fleet) Config(t testing.TB, space string) *rest.Config {
 	t.Helper()
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
@@ -245,51 +256,46 @@ func (f *Fleet) Config(t testing.TB, space string) *rest.Config {
 	return cfg
 }
 
-// Status returns the fleet as it is now.
-func (f *Fleet) Status(t testing.TB) *space.Status {
+// Status returns the current status of the fleet, as `starling status` prints it. It starts no
+// process, so that it can be polled.
+func (f *Fleet) Status(t testing.TB) *localfleet.Status {
 	t.Helper()
-	st, err := f.status()
+	fleet, err := localfleet.New(localfleet.Config{Dir: f.Dir, Executable: f.bin})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return st
-}
-
-func (f *Fleet) status() (*space.Status, error) {
-	var st space.Status
-	// A fleet that is not ready is an answer too: the exit code says so, and the output is complete.
-	out, err := f.Run("status", "-o", "json")
-	if jsonErr := json.Unmarshal([]byte(out), &st); jsonErr != nil {
-		return nil, errors.Join(err, jsonErr)
+	status, err := fleet.Status(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return &st, nil
+	return status
 }
 
-// Components returns the processes of the fleet but its supervisor.
-func (f *Fleet) Components(t testing.TB) []space.ComponentStatus {
+// Components returns all components of the fleet except its supervisor.
+func (f *Fleet) Components(t testing.TB) []localfleet.ComponentStatus {
 	t.Helper()
-	var all []space.ComponentStatus
+	var all []localfleet.ComponentStatus
 	for _, c := range f.Status(t).Components {
-		if c.Name != space.SupervisorName {
+		if c.Name != localfleet.SupervisorName {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// Component returns the process of that name, such as "wds1/binding-controller".
-func (f *Fleet) Component(t testing.TB, name string) space.ComponentStatus {
+// Component returns the component of that name, such as "wds1/binding-controller".
+func (f *Fleet) Component(t testing.TB, name string) localfleet.ComponentStatus {
 	t.Helper()
 	for _, c := range f.Status(t).Components {
 		if c.Name == name {
 			return c
 		}
 	}
-	t.Fatalf("the fleet has no component %s", name)
-	return space.ComponentStatus{}
+	t.Fatalf("the fleet has no component %q", name)
+	return localfleet.ComponentStatus{}
 }
 
-// Kill sends SIGKILL to a component; the supervisor starts it again.
+// Kill sends SIGKILL to a component. The supervisor restarts it.
 func (f *Fleet) Kill(t testing.TB, name string) {
 	t.Helper()
 	c := f.Component(t, name)
@@ -301,8 +307,9 @@ func (f *Fleet) Kill(t testing.TB, name string) {
 	}
 }
 
-// KillAll sends SIGKILL to all components at once and returns what they were: some end by themselves soon after others are gone.
-func (f *Fleet) KillAll(t testing.TB) []space.ComponentStatus {
+// KillAll sends SIGKILL to all components at once, and returns their status before. Some end by
+// themselves soon after others have ended.
+func (f *Fleet) KillAll(t testing.TB) []localfleet.ComponentStatus {
 	t.Helper()
 	all := f.Components(t)
 	for _, c := range all {
@@ -318,7 +325,8 @@ func (f *Fleet) KillAll(t testing.TB) []space.ComponentStatus {
 	return all
 }
 
-// Pause makes a component hang, as if it could not be reached, until resume or the end of the test.
+// Pause stops the process of a component with SIGSTOP, so that it does not respond, until resume is
+// called or the test ends.
 func (f *Fleet) Pause(t testing.TB, name string) (resume func()) {
 	t.Helper()
 	pid := f.Component(t, name).PID
@@ -336,37 +344,57 @@ func (f *Fleet) Pause(t testing.TB, name string) (resume func()) {
 	return resume
 }
 
-// Restart kills a component and waits until it is ready again.
-func (f *Fleet) Restart(t testing.TB, name string) {
+// Restart kills components at once, and blocks until all are ready again.
+func (f *Fleet) Restart(t testing.TB, names ...string) {
 	t.Helper()
-	before := f.Component(t, name).PID
-	f.Kill(t, name)
-	Eventually(t, time.Minute, func() (bool, string) {
-		c := f.Component(t, name)
-		return c.PID != 0 && c.PID != before && c.State == space.StateReady, fmt.Sprintf("%s is %s", name, c.State)
+	before := map[string]int{}
+	for _, name := range names {
+		before[name] = f.Component(t, name).PID
+		f.Kill(t, name)
+	}
+	Eventually(t, Patience, func() (bool, string) {
+		for _, c := range f.Components(t) {
+			if pid, killed := before[c.Name]; killed && (c.PID == 0 || c.PID == pid || c.State != localfleet.StateReady) {
+				return false, fmt.Sprintf("%s is %s", c.Name, c.State)
+			}
+		}
+		return true, ""
 	})
 }
 
-// dumpIfFailed shows the ends of the logs. What is logged at our level holds no Secrets.
+// dumpIfFailed logs the last errors in the logs of the fleet if the test failed. There are few, and
+// they are short, so that the failure itself is still found among them.
 func (f *Fleet) dumpIfFailed(t testing.TB) {
 	t.Helper()
 	if !t.Failed() {
 		return
 	}
-	const lines = 15
-	logs, err := os.ReadDir(filepath.Join(f.Dir, "logs"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	const most, width = 3, 240
+	logs, err := filepath.Glob(filepath.Join(f.Dir, "logs", "*"))
+	if err != nil {
 		t.Log(err)
 	}
-	for _, l := range logs {
-		data, err := os.ReadFile(filepath.Join(f.Dir, "logs", l.Name()))
+	var out strings.Builder
+	for _, path := range logs {
+		data, err := os.ReadFile(path)
 		if err != nil {
 			continue
 		}
-		all := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
-		t.Logf("end of %s:\n%s", l.Name(), strings.Join(all[max(0, len(all)-lines):], "\n"))
+		var last []string
+		for line := range strings.Lines(string(data)) {
+			if isError.MatchString(line) {
+				last = append(last[max(0, len(last)-most+1):], line)
+			}
+		}
+		for _, line := range last {
+			fmt.Fprintf(&out, "%s: %s\n", filepath.Base(path), strings.TrimSpace(line[:min(len(line), width)]))
+		}
 	}
+	t.Logf("the last errors in the logs of the fleet:\n%s", out.String())
 }
 
-// Abandon does to the fleet what the death of this process would do: it must end by itself.
+// isError matches a line that klog, slog or zap logged as an error.
+var isError = regexp.MustCompile(`^[EF]\d{4} |"level":"(?i:error|fatal)"`)
+
+// Abandon has the same effect on the fleet as the end of this process: it must stop by itself.
 func (f *Fleet) Abandon() { f.alive.Close() }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// OtherCA is an authority that has signed no server's certificate, in PEM.
+// OtherCA returns an authority that has signed no server's certificate, in PEM.
 func OtherCA(t testing.TB) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,2 +1,2 @@
-// Package testgit gives tests real git repositories, and servers for them on loopback.
+// Package testgit provides real git repositories for tests, and servers for them on loopback.
 package testgit

@@ -16,17 +16,17 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// Repository is a bare repository in a directory that goes with the test.
+// Repository is a bare repository in a temporary directory of the test.
 type Repository struct {
-	// Dir is where it lies.
+	// Dir is the directory.
 	Dir string
-	// Files are what the next Commit holds, by their paths. Tests change them as they like.
+	// Files is the content of the next Commit by path. Tests change it freely.
 	Files map[string]string
-	// Executable are the paths among Files that the next Commit makes executable.
+	// Executable are the paths in Files that the next Commit makes executable.
 	Executable map[string]bool
-	// Links are symbolic links that the next Commit holds, beside Files.
+	// Links are the symbolic links in the next Commit.
 	Links map[string]string
-	// Modules are submodules that it holds.
+	// Modules are the submodules in the next Commit.
 	Modules []string
 	t       testing.TB
 	at      time.Time
@@ -57,12 +57,12 @@ func New(t testing.TB) *Repository {
 	return r
 }
 
-// storage opens the repository anew: servers write to it as well.
+// storage opens the repository again, since servers write to it as well.
 func (r *Repository) storage() *filesystem.Storage {
 	return filesystem.NewStorage(osfs.New(r.Dir), cache.NewObjectLRUDefault())
 }
 
-// Commit commits the files to a branch, upon what it holds, and returns the commit.
+// Commit commits the files to a branch, on top of its head, and returns the commit.
 func (r *Repository) Commit(branch, message string) string {
 	r.t.Helper()
 	var parents []string
@@ -72,7 +72,7 @@ func (r *Repository) Commit(branch, message string) string {
 	return r.CommitOn(branch, message, parents...)
 }
 
-// CommitOn is like Commit, but with these parents: so that history is rewritten.
+// CommitOn is Commit with these parents, which rewrites history.
 func (r *Repository) CommitOn(branch, message string, parents ...string) string {
 	r.t.Helper()
 	storage := r.storage()
@@ -88,10 +88,10 @@ func (r *Repository) CommitOn(branch, message string, parents ...string) string 
 	return hash.String()
 }
 
-// Tag makes or moves a tag.
+// Tag creates or moves a tag.
 func (r *Repository) Tag(name, hash string) { r.t.Helper(); r.SetRef("refs/tags/"+name, hash) }
 
-// Annotate makes or moves an annotated tag.
+// Annotate creates or moves an annotated tag.
 func (r *Repository) Annotate(name, hash string) {
 	r.t.Helper()
 	storage := r.storage()
@@ -118,7 +118,7 @@ func (r *Repository) SetRef(name, hash string) {
 	}
 }
 
-// Ref returns what a reference leads to, "" if it is not there.
+// Ref returns the hash of a reference, or "" if it does not exist.
 func (r *Repository) Ref(name string) string {
 	storage := r.storage()
 	defer storage.Close()
@@ -204,7 +204,7 @@ func (r *Repository) Executables(hash string) []string {
 	return names
 }
 
-// tree writes the files.
+// tree writes the files as trees and returns the hash of the root.
 func (r *Repository) tree(storage *filesystem.Storage) plumbing.Hash {
 	type node struct {
 		entries map[string]object.TreeEntry
@@ -213,7 +213,7 @@ func (r *Repository) tree(storage *filesystem.Storage) plumbing.Hash {
 	newNode := func() *node { return &node{map[string]object.TreeEntry{}, map[string]*node{}} }
 	root := newNode()
 	put := func(name string, mode filemode.FileMode, hash plumbing.Hash) {
-		parts := strings.Split(name, "/") // as they are: some tests climb
+		parts := strings.Split(name, "/") // not cleaned, since some tests use ".."
 		at, base := root, parts[len(parts)-1]
 		for _, part := range parts[:len(parts)-1] {
 			if at.below[part] == nil {
@@ -290,10 +290,10 @@ func (r *Repository) write(storage *filesystem.Storage, what interface {
 	return hash
 }
 
-// URL is the file URL of the repository.
+// URL returns the file URL of the repository.
 func (r *Repository) URL() string { return "file://" + r.Dir }
 
-// Package puts the files of a small package, the text of which tells versions apart.
+// Package adds the files of a small package. The text distinguishes versions.
 func (r *Repository) Package(dir, text string) {
 	r.Files[dir+"/Kptfile"] = fmt.Sprintf("apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: %s\n", path.Base(dir))
 	r.Files[dir+"/config.yaml"] = fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  text: %q\n", path.Base(dir), text)

@@ -24,31 +24,31 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Server serves repositories over HTTP, each under its directory, and counts requests.
+// Server serves repositories over HTTP, each at its directory, and counts requests.
 type Server struct {
 	// Server has the address.
 	*httptest.Server
-	// Authorization is what the header must be; empty for whatever.
+	// Authorization is the required header; empty accepts all requests.
 	Authorization atomic.Value
-	// Broken makes the server answer that it is.
+	// Broken makes the server fail each request.
 	Broken atomic.Bool
-	// Requests counts requests, Packs those that fetched objects.
+	// Requests counts requests; Packs counts those that fetched objects.
 	Requests, Packs atomic.Int64
 }
 
-// Serve serves by git itself; the test is skipped where git is not installed.
+// Serve serves with git itself. The test is skipped if git is not installed.
 func Serve(t testing.TB) *Server {
 	t.Helper()
 	return serve(t, backend(t), httptest.NewServer)
 }
 
-// ServeTLS is like Serve, over TLS. CA is whose certificate it shows.
+// ServeTLS is Serve over TLS. CA returns its certificate.
 func ServeTLS(t testing.TB) *Server {
 	t.Helper()
 	return serve(t, backend(t), httptest.NewTLSServer)
 }
 
-// CA is what has to be trusted to trust a server over TLS, in PEM.
+// CA returns the certificate of a server over TLS, in PEM.
 func CA(s *httptest.Server) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
@@ -65,7 +65,7 @@ func backend(t testing.TB) http.Handler {
 	}
 }
 
-// ServePlain serves by a server that knows neither shallow fetches nor filters nor atomic pushes.
+// ServePlain serves without shallow fetches, filters and atomic pushes.
 func ServePlain(t testing.TB) *Server {
 	t.Helper()
 	return serve(t, http.HandlerFunc(plain), httptest.NewServer)
@@ -94,7 +94,7 @@ func serve(t testing.TB, next http.Handler, start func(http.Handler) *httptest.S
 	return s
 }
 
-// URL is where a repository is served.
+// URL returns the address of a repository.
 func (s *Server) URL(r *Repository) string { return s.Server.URL + r.Dir }
 
 func plain(w http.ResponseWriter, request *http.Request) {
@@ -173,8 +173,8 @@ func plain(w http.ResponseWriter, request *http.Request) {
 	_ = response.Encode(w)
 }
 
-// ServeSSH serves all directories to whoever has the key, by git itself; the test is skipped where git is not installed. It returns the
-// address as host:port.
+// ServeSSH serves all directories to clients with the authorized key, with git itself. The test is
+// skipped if git is not installed. It returns the address as host:port.
 func ServeSSH(t testing.TB, host ssh.Signer, authorized ssh.PublicKey) string {
 	t.Helper()
 	git, err := exec.LookPath("git")
@@ -229,7 +229,7 @@ func serveConnection(git string, conn net.Conn, config *ssh.ServerConfig) {
 			command := exec.Command("sh", "-c", strings.Replace(line, "git-", git+" ", 1))
 			command.Env = []string{"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"}
 			command.Stdout, command.Stderr = channel, channel.Stderr()
-			in, err := command.StdinPipe() // not Stdin, whose end is waited for: the client may be waiting for us
+			in, err := command.StdinPipe() // not Stdin: Run would wait for its end, and the client may wait for us
 			if err != nil {
 				return
 			}

@@ -2,59 +2,68 @@ package v1alpha1
 
 // Conditions of Repository. Owner of all of them: the packages controllers.
 const (
-	// RepositoryConditionReady says whether what the repository holds can be seen here.
+	// RepositoryConditionReady reports whether the packages of the repository can be read.
 	//
 	// Reasons when True:
 	//   - Ready
 	//
-	// Reasons when False; what was imported stays:
-	//   - Reconciling: it has not been read yet.
-	//   - InvalidSpec: a field of spec cannot be understood, or is not allowed here; the message names it.
-	//   - SecretNotFound: the Secret that spec names is missing, or lacks what is needed.
-	//   - Unauthorized: the server does not accept what the Secret holds, or asks for a Secret; or its certificate or key is not one to trust.
+	// Reasons when False. Packages that were imported before stay:
+	//   - Reconciling: the repository has not been read yet.
+	//   - InvalidSpec: a field of spec is invalid, or not allowed here. The message names it.
+	//   - SecretNotFound: the Secret that spec names does not exist, lacks a key, or has a type
+	//     that is not for repositories.
+	//   - Unauthorized: the server requires credentials, or rejects those in the Secret; or its
+	//     certificate or host key is not trusted.
 	//   - NotFound: the server has no such repository, branch or directory.
 	//   - Unreachable: the server does not answer, or not in time.
-	//   - TooLarge: the repository exceeds a limit; the message names it.
-	//   - Error: all else; the message says what.
+	//   - TooLarge: the repository exceeds a limit. The message names it.
+	//   - Error: any other error. The message describes it.
 	RepositoryConditionReady = "Ready"
 
-	// RepositoryConditionConsistent says whether what was imported before is still what the server has. Revisions that are published never
-	// change, whatever the server says.
+	// RepositoryConditionConsistent reports whether the server still has the content that was
+	// imported from it. A published revision never changes, even if the server's content does.
 	//
 	// Reasons when True:
 	//   - Consistent
 	//
-	// Reasons when False; the message names the tags or the branch, and what to do:
-	//   - HistoryRewritten: the branch no longer contains the commit that was imported from it. The placeholder revisions stay as they
-	//     are until the annotation starling.io/accept-history of the Repository holds the commit of the branch.
-	//   - TagsMoved: tags now lead to other content. The revisions keep theirs; one that is deleted comes again with what its tag leads to.
-	//   - TagsMissing: tags that were imported are gone. The revisions stay until they are deleted.
+	// Reasons when False. The message names the tags or the branch, and what to do:
+	//   - HistoryRewritten: the branch no longer contains the commit that was imported from it. The
+	//     placeholder revisions stay unchanged until the annotation starling.io/accept-history of
+	//     the Repository is set to the current commit of the branch.
+	//   - TagsMoved: tags now point to different content. The revisions keep their content. A
+	//     revision that is deleted is imported again with the content that its tag points to.
+	//   - TagsMissing: tags that were imported no longer exist. Their revisions stay until they are
+	//     deleted.
 	//   - Several: more than one of these.
 	RepositoryConditionConsistent = "Consistent"
 
-	// RepositoryConditionExported says whether the server has what is published here. It is absent where nothing is exported.
+	// RepositoryConditionExported reports whether the server has all revisions that are published
+	// here. It is absent if nothing is exported.
 	//
 	// Reasons when True:
 	//   - Exported
 	//
 	// Reasons when False:
-	//   - Exporting: some revisions wait for their turn.
-	//   - Conflict: the server has tags of revisions that were published here, with other content; the message names them. Others go on.
-	//   - Failed: writing failed and is tried again; the message says why.
+	//   - Exporting: some revisions are queued.
+	//   - Conflict: the server has tags of the same names with different content. The message names
+	//     them. Other revisions are exported.
+	//   - Failed: a write failed and will be retried. The message says why.
 	RepositoryConditionExported = "Exported"
 
-	// RepositoryConditionDetached says whether the ManagedCluster that the packages of a deployment Repository go to has left. It is absent
-	// where there never was one.
+	// RepositoryConditionDetached reports whether the ManagedCluster of a deployment Repository no
+	// longer exists. It is absent if there never was one.
 	//
-	// Reasons when True; packages, and PackageVariants for them, stay as they are:
+	// Reasons when True. Packages, and PackageVariants that target them, stay unchanged:
 	//   - ClusterGone: there is no accepted ManagedCluster of that name.
 	//
 	// Reasons when False:
-	//   - Attached: what is published here goes to the cluster, if the condition Deployed does not say otherwise.
+	//   - Attached: published packages are delivered to the cluster, unless the condition Deployed
+	//     is False.
 	RepositoryConditionDetached = "Detached"
 
-	// RepositoryConditionDeployed says that there is a ManagedCluster of the Repository's name, and that nothing goes there from here. It is
-	// absent where it does, where there is no such cluster, and in namespaces in which clusters have no Repositories.
+	// RepositoryConditionDeployed is False if a ManagedCluster has the name of the Repository, but
+	// no package is delivered to it. Otherwise it is absent: if packages are delivered, if there is
+	// no such cluster, and in namespaces that hold no Repositories for clusters.
 	//
 	// Reasons when False:
 	//   - NoDeployment: spec.deployment is not true.
@@ -86,9 +95,16 @@ const (
 	ReasonNoDeployment     = "NoDeployment"
 )
 
-// ClusterAnnotation is on the Repositories that the packages controllers make for clusters: the name of the ManagedCluster. Their labels
-// are kept equal to those of the cluster. A Repository of a cluster's name without it is somebody else's: it is used, and never changed.
+// ClusterAnnotation marks the Repositories that the packages controllers create for clusters. Its
+// value is the name of the ManagedCluster. The controllers copy the labels of the cluster to the
+// Repository. A Repository that has the name of a cluster but not this annotation belongs to a
+// user: the controllers use it, and never change it.
 const ClusterAnnotation = "starling.io/cluster"
 
-// AcceptHistoryAnnotation is on a Repository whose branch was rewritten: its value is the commit of the branch that is accepted.
+// RepositorySecretType is the type of Secrets of Repositories whose keys no type of Kubernetes
+// describes, such as token and ca.crt.
+const RepositorySecretType = "starling.io/repository" //nolint:gosec // a type
+
+// AcceptHistoryAnnotation on a Repository accepts that its branch was rewritten. Its value is the
+// commit of the branch that is accepted.
 const AcceptHistoryAnnotation = "starling.io/accept-history"

@@ -2,31 +2,35 @@ package v1alpha1
 
 // Names that are part of the contract with users of Porch and Nephio.
 const (
-	// PackageVariantFinalizer keeps a PackageVariant until what it owns is dealt with. Owner: the packages controllers.
+	// PackageVariantFinalizer blocks the deletion of a PackageVariant until the revisions that it
+	// owns are deleted, proposed for deletion, or orphaned. Owner: the packages controllers.
 	PackageVariantFinalizer = "config.porch.kpt.dev/packagevariants"
 
-	// LabelPackageVariantSet is on the PackageVariants of a PackageVariantSet: its UID.
+	// LabelPackageVariantSet is on the PackageVariants of a PackageVariantSet. Its value is the UID
+	// of the set.
 	LabelPackageVariantSet = "config.porch.kpt.dev/packagevariantset"
 
-	// AnnotationConfigInjection on an object in a package makes it an injection point: "required" or "optional".
+	// AnnotationConfigInjection on an object in a package makes it an injection point: "required"
+	// or "optional".
 	AnnotationConfigInjection = "kpt.dev/config-injection"
-	// AnnotationInjectedResource on an injection point is the name of the object whose content it has.
+	// AnnotationInjectedResource on an injection point is the name of the object that was injected.
 	AnnotationInjectedResource = "kpt.dev/injected-resource"
-	// AnnotationInjectedResourceName is another name of it, which is read and not written.
+	// AnnotationInjectedResourceName is another key for the same value. It is read, never written.
 	AnnotationInjectedResourceName = "kpt.dev/injected-resource-name"
 
-	// ConditionPVOperationsComplete of a PackageRevision says whether its PackageVariant has done all that it had to do; it is a gate.
-	// Owner: the packages controllers.
+	// ConditionPVOperationsComplete of a PackageRevision reports whether its PackageVariant has
+	// made all its changes to it. It is a readiness gate. Owner: the packages controllers.
 	//
 	// Reasons when True:
 	//   - OperationsComplete
 	//
 	// Reasons when False:
-	//   - OperationsPending: some work is under way.
-	//   - OperationsFailed: it failed; the message says why.
+	//   - OperationsPending: the changes are not complete.
+	//   - OperationsFailed: a change failed. The message says why.
 	ConditionPVOperationsComplete = "PVOperationsComplete"
-	// ConditionInjectionPrefix begins the types of the conditions of a PackageRevision that are about its injection points; then come
-	// the kind and the name of the point. Those of required points are gates. Owner: the packages controllers.
+	// ConditionInjectionPrefix is the prefix of the types of conditions of a PackageRevision that
+	// are about its injection points. The kind and the name of the injection point follow.
+	// Conditions of required points are readiness gates. Owner: the packages controllers.
 	//
 	// Reasons when True:
 	//   - ConfigInjected
@@ -35,21 +39,24 @@ const (
 	//   - NoResourceSelected
 	ConditionInjectionPrefix = "config.injection."
 
-	// AnnotationApprovalPolicy on a PackageVariant, or in its spec.annotations, says which of its drafts are proposed and approved without
-	// anybody being asked, once their gates are met: ApprovalInitial or ApprovalAlways. Without it, a human does it.
+	// AnnotationApprovalPolicy on a PackageVariant, or in its spec.annotations, selects the drafts
+	// that are proposed and approved automatically once their readiness gates are met:
+	// ApprovalInitial or ApprovalAlways. Without it, users propose and approve.
 	AnnotationApprovalPolicy = "approval.nephio.org/policy"
-	// ApprovalInitial approves drafts of packages of which nothing is published yet.
+	// ApprovalInitial approves a draft only if no revision of its package is published yet.
 	ApprovalInitial = "initial"
-	// ApprovalAlways approves all.
+	// ApprovalAlways approves every draft.
 	ApprovalAlways = "always"
 )
 
-// LabelTagPrefix begins labels of published PackageRevisions that are tags: tag.starling.io/stable is the tag "stable", whatever its
-// value. Owner: whoever publishes the package.
+// LabelTagPrefix is the prefix of labels of published PackageRevisions that are tags: the label
+// tag.starling.io/stable is the tag "stable". Its value has no meaning. Owner: the user who
+// publishes the package.
 const LabelTagPrefix = "tag.starling.io/"
 
-// AnnotationReleasedBy is on PackageRevisions that a PackageVariant has proposed for deletion: its name. A PackageVariant of that name takes
-// them back, and the proposal. Owner: the packages controllers.
+// AnnotationReleasedBy is on PackageRevisions that a PackageVariant has proposed for deletion. Its
+// value is the name of the PackageVariant. A PackageVariant of that name adopts them again and
+// withdraws the proposal. Owner: the packages controllers.
 const AnnotationReleasedBy = "starling.io/released-by"
 
 // Reasons of the conditions above.
@@ -61,22 +68,25 @@ const (
 	ReasonNoResourceSelected = "NoResourceSelected"
 )
 
-// Conditions of PackageVariant and PackageVariantSet. Owner of all of them: the packages controllers.
+// Conditions of PackageVariant and PackageVariantSet. Owner of all of them: the packages
+// controllers.
 const (
-	// ConditionStalled says whether nothing can be done before a user does something.
+	// ConditionStalled reports whether the controller cannot proceed until a user changes
+	// something.
 	//
 	// Reasons when True:
-	//   - ValidationError: spec is wrong; the message says all that is.
-	//   - UpstreamNotFound: spec.upstream denotes nothing that is there.
-	//   - UpstreamNotPublished (PackageVariant): it denotes a revision that is not published.
+	//   - ValidationError: spec is invalid. The message lists every error.
+	//   - UpstreamNotFound: no revision matches spec.upstream.
+	//   - UpstreamNotPublished (PackageVariant): the revision that matches spec.upstream is not
+	//     published.
 	//   - NoMatchingTargets (PackageVariantSet): the kind of an objectSelector is not served.
-	//   - UnexpectedError (PackageVariantSet): some targets failed; status.problems says which.
+	//   - UnexpectedError (PackageVariantSet): some targets failed. They are in status.problems.
 	//
 	// Reasons when False:
 	//   - Valid
 	ConditionStalled = "Stalled"
 
-	// ConditionReady says whether all is as spec asks for.
+	// ConditionReady reports whether the current state matches spec.
 	//
 	// Reasons when True:
 	//   - NoErrors (PackageVariant)
@@ -84,19 +94,25 @@ const (
 	//
 	// Reasons when False:
 	//   - Error (PackageVariant): the message says what failed.
-	//   - DownstreamExists (PackageVariant): the downstream package belongs to others; set adoptionPolicy to adoptExisting, or name another.
-	//   - WaitingForApproval (PackageVariant): something has changed, but the draft is proposed: approve it, or reject it.
-	//   - UpstreamLost (PackageVariant): what the downstream package was made from is not there any more, so nothing can be merged.
-	//   - Held (PackageVariantSet): see condition Held.
-	//   - those of Stalled (PackageVariantSet).
+	//   - DownstreamExists (PackageVariant): the downstream package has another owner. Set
+	//     adoptionPolicy to adoptExisting, or choose another package.
+	//   - WaitingForApproval (PackageVariant): the draft is out of date, but already proposed.
+	//     Approve or reject it.
+	//   - UpstreamLost (PackageVariant): the revision from which the downstream package was created
+	//     no longer exists, so the upstream cannot be merged.
+	//   - RemovalBlocked (PackageVariantSet): see condition RemovalBlocked.
+	//   - the reasons of Stalled (PackageVariantSet).
 	ConditionReady = "Ready"
 
-	// PackageVariantSetConditionHeld says that deletions wait, since they would take more PackageVariants than the set allows; the
-	// message says which, and how to release them. It is True, with reason SafetyValve, or absent.
-	PackageVariantSetConditionHeld = "Held"
+	// PackageVariantSetConditionRemovalBlocked reports that deletions are blocked, because they
+	// would delete more PackageVariants than the set allows. The message names the PackageVariants
+	// and the command that allows the deletions. The condition is True, with reason
+	// RemovalLimitExceeded, or absent.
+	PackageVariantSetConditionRemovalBlocked = "RemovalBlocked"
 
-	// PackageVariantConditionDelivered, PackageVariantConditionApplied and PackageVariantConditionHealthy are those of the Binding that
-	// carries the latest published revision to its cluster; absent where nothing is carried.
+	// PackageVariantConditionDelivered, PackageVariantConditionApplied and
+	// PackageVariantConditionHealthy are the conditions of the Binding that delivers the latest
+	// published revision to its cluster. They are absent if nothing is delivered.
 	PackageVariantConditionDelivered = "Delivered"
 	PackageVariantConditionApplied   = "Applied"
 	PackageVariantConditionHealthy   = "Healthy"
@@ -115,6 +131,6 @@ const (
 	ReasonReconciled           = "Reconciled"
 	ReasonDownstreamExists     = "DownstreamExists"
 	ReasonWaitingForApproval   = "WaitingForApproval"
-	ReasonHeld                 = "Held"
-	ReasonSafetyValve          = "SafetyValve"
+	ReasonRemovalBlocked       = "RemovalBlocked"
+	ReasonRemovalLimitExceeded = "RemovalLimitExceeded"
 )

@@ -7,11 +7,12 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 )
 
-// PackageVariant keeps a variant of a package: it clones an upstream package, changes the copy as spec says, and brings drafts when the
-// upstream, what is injected, or the PackageVariant changes. Proposing and approving drafts is left to others, unless an annotation
-// says otherwise; see AnnotationApprovalPolicy.
+// PackageVariant keeps a downstream package up to date with an upstream package. It clones the
+// upstream, changes the copy as spec says, and creates a draft whenever the upstream, an injected
+// object, or the PackageVariant changes. Users propose and approve the drafts, unless the
+// annotation approval.nephio.org/policy makes this automatic.
 //
-// What is wrong with a PackageVariant stands in its condition Stalled, all of it at once; so the schema says little.
+// The condition Stalled lists every error in spec at once. Therefore the schema validates little.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,48 +28,50 @@ type PackageVariant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user asks for.
+	// spec is the desired state.
 	// +optional
 	Spec PackageVariantSpec `json:"spec,omitempty"`
 
-	// status is what was observed.
+	// status is the observed state.
 	// +optional
 	Status PackageVariantStatus `json:"status,omitempty"`
 }
 
-// AdoptionPolicy says what becomes of revisions of the downstream package that are there already.
+// AdoptionPolicy says what happens to existing revisions of the downstream package.
 //
 // +kubebuilder:validation:MaxLength=64
 type AdoptionPolicy string
 
 // Policies of adoption.
 const (
-	// AdoptionPolicyAdoptNone leaves them alone. It is the default.
+	// AdoptionPolicyAdoptNone never adopts them. It is the default.
 	AdoptionPolicyAdoptNone AdoptionPolicy = "adoptNone"
-	// AdoptionPolicyAdoptExisting makes them those of the PackageVariant.
+	// AdoptionPolicyAdoptExisting makes the PackageVariant their owner.
 	AdoptionPolicyAdoptExisting AdoptionPolicy = "adoptExisting"
 )
 
-// DeletionPolicy says what becomes of the downstream package when the PackageVariant is deleted, or is given another downstream.
+// DeletionPolicy says what happens to the downstream package when the PackageVariant is deleted, or
+// its spec.downstream changes.
 //
 // +kubebuilder:validation:MaxLength=64
 type DeletionPolicy string
 
 // Policies of deletion.
 const (
-	// DeletionPolicyDelete deletes drafts, and proposes the deletion of what is published. It is the default.
+	// DeletionPolicyDelete deletes drafts and proposes the deletion of published revisions. It is
+	// the default.
 	DeletionPolicyDelete DeletionPolicy = "delete"
-	// DeletionPolicyOrphan leaves everything, and owns it no more.
+	// DeletionPolicyOrphan releases all revisions and leaves them unchanged.
 	DeletionPolicyOrphan DeletionPolicy = "orphan"
 )
 
-// PackageVariantSpec says what the variant is made of.
+// PackageVariantSpec is the desired state of a PackageVariant.
 type PackageVariantSpec struct {
 	// upstream is the package that is cloned.
 	// +optional
 	Upstream *Upstream `json:"upstream,omitempty"`
 
-	// downstream is the package that is kept.
+	// downstream is the package that the PackageVariant creates and updates.
 	// +optional
 	Downstream *Downstream `json:"downstream,omitempty"`
 
@@ -80,79 +83,83 @@ type PackageVariantSpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// labels are put on revisions when they are created or adopted.
+	// labels are set on revisions when they are created or adopted.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are put on revisions when they are created or adopted.
+	// annotations are set on revisions when they are created or adopted.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// packageContext changes the ConfigMap kptfile.kpt.dev of the package.
+	// packageContext changes the ConfigMap kptfile.kpt.dev in the package.
 	// +optional
 	PackageContext *PackageContext `json:"packageContext,omitempty"`
 
-	// pipeline holds functions that run before those of the package.
+	// pipeline holds functions that run before the package's own functions.
 	// +optional
 	Pipeline *Pipeline `json:"pipeline,omitempty"`
 
-	// injectors say which objects of this API server are copied to the injection points of the package; for each point, the first that
-	// matches.
+	// injectors select the objects of this API server that are copied into the injection points of
+	// the package. The first match of each injection point is used.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Injectors []InjectionSelector `json:"injectors,omitempty"`
 }
 
-// Upstream says which revision of which package is cloned: by its revision, its workspace, both, or a tag. It must be published.
+// Upstream selects the package revision that is cloned: by its number, its workspace, both, or a
+// tag. It must be published.
 type Upstream struct {
 	// repo is the name of a Repository in the same namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Repo string `json:"repo,omitempty"`
 
-	// package is the package, a path in the repository.
+	// package is the path of the package in the repository.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Package string `json:"package,omitempty"`
 
-	// revision is the number of a published revision, with or without a v (3, "v3"), or latest, which is always the highest.
+	// revision is the number of a published revision, with or without a v (3, "v3"), or latest for
+	// the highest one.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	Revision *intstr.IntOrString `json:"revision,omitempty"`
 
-	// workspaceName is the workspace of a published revision.
+	// workspaceName is the workspace name of a published revision.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	WorkspaceName string `json:"workspaceName,omitempty"`
 
-	// tag follows a tag that moves: the published revision that has the label tag.starling.io/<tag>. While two have it, as when it is
-	// moved, it is the higher one.
+	// tag selects the published revision that has the label tag.starling.io/<tag>, and follows the
+	// label when it moves to another revision. If several revisions have the label, the highest one
+	// is used.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Tag string `json:"tag,omitempty"`
 }
 
-// Downstream is the package that is kept.
+// Downstream is the package that a PackageVariant creates and updates.
 type Downstream struct {
 	// repo is the name of a Repository in the same namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Repo string `json:"repo,omitempty"`
 
-	// package is the package, a path in the repository.
+	// package is the path of the package in the repository.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Package string `json:"package,omitempty"`
 }
 
-// PackageContext changes the data of the ConfigMap kptfile.kpt.dev. The keys name and package-path are not to be changed.
+// PackageContext changes the data of the ConfigMap kptfile.kpt.dev. The keys name and package-path
+// cannot be changed.
 type PackageContext struct {
-	// data is set.
+	// data are the keys that are set, with their values.
 	// +optional
 	Data map[string]string `json:"data,omitempty"`
 
-	// removeKeys are removed, also if they stand in data.
+	// removeKeys are the keys that are removed, even if they are in data.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
@@ -160,9 +167,9 @@ type PackageContext struct {
 	RemoveKeys []string `json:"removeKeys,omitempty"`
 }
 
-// Pipeline holds functions, as a Kptfile does.
+// Pipeline holds functions, as in a Kptfile.
 type Pipeline struct {
-	// validators look at the objects.
+	// validators check the objects, without changing them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -177,7 +184,7 @@ type Pipeline struct {
 
 // Function is one function of a pipeline, as in a Kptfile.
 type Function struct {
-	// image is the function.
+	// image is the container image name of the function.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image,omitempty"`
@@ -187,7 +194,7 @@ type Function struct {
 	// +kubebuilder:validation:MaxLength=253
 	Tag string `json:"tag,omitempty"`
 
-	// exec is a program. Programs are not run: a function that has one is refused.
+	// exec is not supported: a function that has it is rejected.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Exec string `json:"exec,omitempty"`
@@ -201,25 +208,27 @@ type Function struct {
 	// +optional
 	ConfigMap map[string]string `json:"configMap,omitempty"`
 
-	// name is for people. In the Kptfile, the function is named PackageVariant.<name of the PackageVariant>.<name>.<index>.
+	// name describes the function. In the Kptfile, the function is named PackageVariant.<name of
+	// the PackageVariant>.<name>.<index>.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// selectors select the objects that the function is given; without one it is given all.
+	// selectors select the objects that the function receives; without selectors it receives all
+	// objects.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Selectors []Selector `json:"selectors,omitempty"`
 
-	// exclude takes objects away from what the function is given.
+	// exclude selects objects that the function does not receive.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Exclusions []Selector `json:"exclude,omitempty"`
 }
 
-// Selector selects objects in a package. All that it says must hold.
+// Selector selects objects in a package. An object must match every field that is set.
 type Selector struct {
 	// apiVersion of the objects.
 	// +optional
@@ -237,26 +246,26 @@ type Selector struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`
-	// labels that the objects have.
+	// labels that the objects must have.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
-	// annotations that the objects have.
+	// annotations that the objects must have.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// InjectionSelector selects an object of this API server, in the namespace of the PackageVariant, for the injection points of its group,
-// version and kind.
+// InjectionSelector selects an object of this API server, in the namespace of the PackageVariant,
+// for injection points of the same group, version and kind.
 type InjectionSelector struct {
-	// group, if given, is that of the injection point.
+	// group of the injection point. If not set, any group matches.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Group *string `json:"group,omitempty"`
-	// version, if given, is that of the injection point.
+	// version of the injection point. If not set, any version matches.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Version *string `json:"version,omitempty"`
-	// kind, if given, is that of the injection point.
+	// kind of the injection point. If not set, any kind matches.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Kind *string `json:"kind,omitempty"`
@@ -266,7 +275,7 @@ type InjectionSelector struct {
 	Name string `json:"name"`
 }
 
-// VariantState is where the newest revision of the downstream package is.
+// VariantState is the lifecycle of the newest revision of the downstream package.
 //
 // +kubebuilder:validation:Enum=Draft;Proposed;Published;DeletionProposed
 type VariantState string
@@ -279,9 +288,10 @@ const (
 	VariantDeletionProposed VariantState = "DeletionProposed"
 )
 
-// PackageVariantStatus is what was observed of a PackageVariant.
+// PackageVariantStatus is the observed state of a PackageVariant.
 type PackageVariantStatus struct {
-	// conditions say how the PackageVariant does: Stalled and Ready, and of what is delivered Delivered, Applied and Healthy.
+	// conditions are Stalled and Ready; and, if the package is delivered to a cluster, Delivered,
+	// Applied and Healthy.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -289,35 +299,39 @@ type PackageVariantStatus struct {
 	// +patchStrategy=merge
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
-	// downstreamTargets are the drafts and proposed revisions of the PackageVariant; if there are none, the latest published one.
+	// downstreamTargets are the drafts and proposed revisions of the PackageVariant. If there are
+	// none, it is the latest published revision.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	DownstreamTargets []DownstreamTarget `json:"downstreamTargets,omitempty"`
 
-	// observedGeneration is the generation that the rest of the status is about.
+	// observedGeneration is the metadata.generation for which this status was computed.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// upstream is the revision that spec.upstream denotes.
+	// upstream is the revision that spec.upstream selects.
 	// +optional
 	Upstream *UpstreamStatus `json:"upstream,omitempty"`
 
-	// state is where the newest revision of the downstream package is: Draft, Proposed, Published or DeletionProposed.
+	// state is the lifecycle of the newest revision of the downstream package: Draft, Proposed,
+	// Published or DeletionProposed.
 	// +optional
 	State VariantState `json:"state,omitempty"`
 
-	// waitsFor says what has to happen for the work to go on, and who does it.
+	// waitsFor says what must happen before the PackageVariant can continue.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	WaitsFor string `json:"waitsFor,omitempty"`
 
-	// settled is a hash of all that was looked at when nothing was left to do; as long as it is the same, nothing is.
+	// settled is a hash of all inputs at the time when nothing was left to do. While the hash of
+	// the inputs equals it, nothing is left to do.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Settled string `json:"settled,omitempty"`
 
-	// injected are the objects that were looked for at the injection points of the package.
+	// injected are the objects that were looked up for the injection points of the package, whether
+	// they exist or not.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -329,16 +343,17 @@ type UpstreamStatus struct {
 	// name of the PackageRevision.
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// revision is its number.
+	// revision is the number of the PackageRevision.
 	// +optional
 	Revision int `json:"revision,omitempty"`
-	// digest identifies its files.
+	// digest identifies the files of the PackageRevision.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Digest string `json:"digest,omitempty"`
 }
 
-// InjectedObject is an object that an injection point may take its content from, whether it is there or not.
+// InjectedObject is an object whose content may be copied into an injection point. It may not
+// exist.
 type InjectedObject struct {
 	// group of the object.
 	// +optional
@@ -360,7 +375,7 @@ type DownstreamTarget struct {
 	// name of the PackageRevision.
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// renderStatus is what rendering it came to when its files were written last.
+	// renderStatus is the result of the last render of the PackageRevision.
 	// +optional
 	RenderStatus *porchv1alpha1.RenderStatus `json:"renderStatus,omitempty"`
 }

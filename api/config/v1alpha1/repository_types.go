@@ -5,8 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Repository is where packages lie. Those of type hub lie in this API server and nowhere else. Those of type git and oci are imported
-// from a git repository or an OCI registry, and what is published here is exported to it.
+// Repository holds packages. The packages of a Repository of type hub are stored only in this API
+// server. Those of types git and oci are imported from a git repository or an OCI registry, and
+// revisions that are published here are exported to it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,44 +28,46 @@ type Repository struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user asks for.
+	// spec is the desired state.
 	// +optional
 	// +kubebuilder:default={type: hub}
 	Spec RepositorySpec `json:"spec,omitempty"`
 
-	// status is what was observed.
+	// status is the observed state.
 	// +optional
 	Status RepositoryStatus `json:"status,omitempty"`
 }
 
-// OfCluster tells whether the packages go, or went, to a cluster: the Repository was made for one, or is said to be one's.
+// OfCluster reports whether the packages are, or were, delivered to a cluster: the Repository was
+// created for one, or has the condition Detached.
 func (r *Repository) OfCluster() bool {
 	return r.MadeForCluster() || meta.FindStatusCondition(r.Status.Conditions, RepositoryConditionDetached) != nil
 }
 
-// MadeForCluster tells whether the Repository was made for the cluster of its name. A copy under another name was not.
+// MadeForCluster reports whether the Repository was created for the cluster of its name. A copy
+// with another name was not.
 func (r *Repository) MadeForCluster() bool {
 	cluster, made := r.Annotations[ClusterAnnotation]
 	return made && cluster == r.Name
 }
 
-// Detached tells whether the cluster that the packages go to has left.
+// Detached reports whether the cluster to which the packages were delivered no longer exists.
 func (r *Repository) Detached() bool {
 	return meta.IsStatusConditionTrue(r.Status.Conditions, RepositoryConditionDetached)
 }
 
-// RepositoryType says what a repository is.
+// RepositoryType says where the packages of a Repository are stored.
 //
 // +kubebuilder:validation:Enum=hub;git;oci
 type RepositoryType string
 
 // Types of repositories.
 const (
-	// RepositoryTypeHub keeps packages in this API server alone.
+	// RepositoryTypeHub stores packages only in this API server.
 	RepositoryTypeHub RepositoryType = "hub"
-	// RepositoryTypeGit also keeps them in a git repository.
+	// RepositoryTypeGit also stores them in a git repository.
 	RepositoryTypeGit RepositoryType = "git"
-	// RepositoryTypeOCI also keeps them in an OCI registry.
+	// RepositoryTypeOCI also stores them in an OCI registry.
 	RepositoryTypeOCI RepositoryType = "oci"
 )
 
@@ -73,41 +76,43 @@ const (
 // +kubebuilder:validation:Enum=Package;""
 type RepositoryContent string
 
-// RepositoryContentPackage is the only content there is.
+// RepositoryContentPackage is the only valid content.
 const RepositoryContentPackage RepositoryContent = "Package"
 
-// ExportPolicy says whether published revisions are exported.
+// ExportPolicy enables or disables the export of published revisions.
 //
 // +kubebuilder:validation:Enum=Enabled;Disabled
 type ExportPolicy string
 
 // Policies of export.
 const (
-	// ExportEnabled also is the default.
+	// ExportEnabled is the default.
 	ExportEnabled ExportPolicy = "Enabled"
-	// ExportDisabled makes the git repository or registry one that is only read.
+	// ExportDisabled means that the git repository or registry is only read.
 	ExportDisabled ExportPolicy = "Disabled"
 )
 
-// RepositorySpec says where packages lie. Where they lie cannot be changed: make another Repository.
+// RepositorySpec says where packages are stored. The location is immutable: create another
+// Repository instead.
 //
-// +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type",message="type is immutable: make another Repository"
+// +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type",message="type is immutable: create another Repository instead"
 // +kubebuilder:validation:XValidation:rule="self.type == 'git' ? has(self.git) : true",message="git.repo is required with type git"
 // +kubebuilder:validation:XValidation:rule="self.type == 'oci' ? has(self.oci) : true",message="oci.registry is required with type oci"
 // +kubebuilder:validation:XValidation:rule="has(self.git) ? self.type == 'git' : true",message="git needs type git"
 // +kubebuilder:validation:XValidation:rule="has(self.oci) ? self.type == 'oci' : true",message="oci needs type oci"
 // +kubebuilder:validation:XValidation:rule="self.type == 'hub' ? !has(self.sync) && !has(self.export) : true",message="sync and export need type git or oci: a hub repository has nothing to sync with"
 type RepositorySpec struct {
-	// description is for people.
+	// description of the repository, for users.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Description string `json:"description,omitempty"`
 
-	// deployment says that packages are deployed from this repository: they get a package context when they are cloned into it.
+	// deployment says that packages are deployed from this repository. A package that is cloned
+	// into it gets a package context.
 	// +optional
 	Deployment bool `json:"deployment,omitempty"`
 
-	// type is hub (packages lie in this API server), git or oci.
+	// type is hub (packages are stored only in this API server), git or oci.
 	// +optional
 	// +kubebuilder:default=hub
 	Type RepositoryType `json:"type,omitempty"`
@@ -117,36 +122,38 @@ type RepositorySpec struct {
 	// +kubebuilder:default=Package
 	Content *RepositoryContent `json:"content,omitempty"`
 
-	// sync says when the git repository or registry is looked at.
+	// sync says when the git repository or registry is read.
 	// +optional
 	Sync *RepositorySync `json:"sync,omitempty"`
 
-	// export says whether published revisions are written to the git repository or registry: Enabled (the default) or Disabled.
+	// export enables or disables writing published revisions to the git repository or registry:
+	// Enabled (the default) or Disabled.
 	// +optional
 	Export ExportPolicy `json:"export,omitempty"`
 
-	// git says which git repository it is.
+	// git is the git repository, for type git.
 	// +optional
 	Git *GitRepository `json:"git,omitempty"`
 
-	// oci says which OCI registry it is.
+	// oci is the OCI registry, for type oci.
 	// +optional
 	Oci *OciRepository `json:"oci,omitempty"`
 }
 
-// Exports tells whether published revisions are written to where the packages lie.
+// Exports reports whether published revisions are written to the git repository or registry.
 func (s *RepositorySpec) Exports() bool {
 	return s.Type != RepositoryTypeHub && s.Type != "" && s.Export != ExportDisabled
 }
 
-// RepositorySync says when a repository is looked at.
+// RepositorySync says when a repository is read.
 type RepositorySync struct {
-	// runOnceAt asks for one look at this time, beside the schedule.
+	// runOnceAt is a time at which the repository is read once, in addition to the schedule.
 	// +optional
 	RunOnceAt *metav1.Time `json:"runOnceAt,omitempty"`
 
-	// schedule says when to look, as cron does ("*/10 * * * *" is every ten minutes) or as "@every 30s"; in UTC. Without one it is every five
-	// minutes. More often than every ten seconds it is not.
+	// schedule says when the repository is read, in UTC: in cron format ("*/10 * * * *" is every
+	// ten minutes), or as an interval ("@every 30s"). The default is every five minutes. The
+	// shortest interval is ten seconds.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Schedule string `json:"schedule,omitempty"`
@@ -154,20 +161,22 @@ type RepositorySync struct {
 
 // GitRepository is a git repository.
 //
-// +kubebuilder:validation:XValidation:rule="self.repo == oldSelf.repo",message="git.repo is immutable: make another Repository"
-// +kubebuilder:validation:XValidation:rule="self.branch == oldSelf.branch",message="git.branch is immutable: make another Repository"
-// +kubebuilder:validation:XValidation:rule="has(self.directory) == has(oldSelf.directory) && (!has(self.directory) || self.directory == oldSelf.directory)",message="git.directory is immutable: make another Repository"
+// +kubebuilder:validation:XValidation:rule="self.repo == oldSelf.repo",message="git.repo is immutable: create another Repository instead"
+// +kubebuilder:validation:XValidation:rule="self.branch == oldSelf.branch",message="git.branch is immutable: create another Repository instead"
+// +kubebuilder:validation:XValidation:rule="has(self.directory) == has(oldSelf.directory) && (!has(self.directory) || self.directory == oldSelf.directory)",message="git.directory is immutable: create another Repository instead"
 type GitRepository struct {
-	// repo is the address of the repository: https://host/path, ssh://user@host/path, user@host:path, or, where whoever runs the controller
-	// allows it, file:///path. http:// is for loopback addresses only. User names and passwords stand in the Secret.
+	// repo is the URL of the repository: https://host/path, ssh://user@host/path, user@host:path,
+	// or, if a flag of the controller allows it, file:///path. http:// is allowed for loopback
+	// addresses only. User names and passwords belong in the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(https?|ssh|file)://[^ ]+$') || self.matches('^[^ :/@]+@[^ :/]+:[^ ]+$')",message="git.repo must be an https://, ssh:// or file:// URL, or user@host:path"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^https?://[^/]*@')",message="git.repo must not hold a user name or password: put them in a Secret and name it in git.secretRef"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^ssh://[^/]*:[^/]*@')",message="git.repo must not hold a password: put it in a Secret and name it in git.secretRef"
 	Repo string `json:"repo"`
 
-	// branch holds the packages. What is exported is committed to it.
+	// branch is the branch that holds the packages. Exported revisions are committed to it.
 	// +optional
 	// +kubebuilder:default=main
 	// +kubebuilder:validation:MinLength=1
@@ -175,22 +184,25 @@ type GitRepository struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[[:cntrl:] ~^:?*\\\\[\\\\\\\\]|[.][.]|@[{]|//|^[/.-]|[/.]$|/[.]')",message="git.branch must be the name of a branch"
 	Branch string `json:"branch,omitempty"`
 
-	// createBranch lets the first export make the branch if it is not there.
+	// createBranch allows the first export to create the branch if it does not exist.
 	// +optional
 	CreateBranch bool `json:"createBranch,omitempty"`
 
-	// directory holds the packages; the whole repository does if it is empty. A directory below it with a Kptfile is a package.
+	// directory holds the packages. The default is the root of the repository. Each directory below
+	// it that has a Kptfile is a package.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^|/)[.][.]?(/|$)|[[:cntrl:]\\\\\\\\]|//')",message="git.directory must be a path in the repository"
 	Directory string `json:"directory,omitempty"`
 
-	// secretRef names a Secret in the same namespace that holds what the server asks for: username and password, or token; ssh-privatekey,
-	// passphrase and known_hosts; ca.crt.
+	// secretRef names a Secret in the same namespace that holds the credentials. Its keys are
+	// username and password, or token; ssh-privatekey, passphrase and known_hosts; ca.crt. Its type
+	// is kubernetes.io/basic-auth, kubernetes.io/ssh-auth or starling.io/repository. Only users who
+	// may get the Secret may set the field.
 	// +optional
 	SecretRef SecretRef `json:"secretRef,omitempty"`
 
-	// author of commits that export.
+	// author of the commits that export revisions.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="!self.matches('[<>[:cntrl:]]')",message="git.author must not have <, > or control characters"
@@ -203,87 +215,91 @@ type GitRepository struct {
 	Email string `json:"email,omitempty"`
 }
 
-// OciRepository is a place in an OCI registry.
+// OciRepository is an OCI registry, with a path in it.
 //
-// +kubebuilder:validation:XValidation:rule="self.registry == oldSelf.registry",message="oci.registry is immutable: make another Repository"
+// +kubebuilder:validation:XValidation:rule="self.registry == oldSelf.registry",message="oci.registry is immutable: create another Repository instead"
 type OciRepository struct {
-	// registry is a host and a path: a package lies at <registry>/<package>, each revision under a tag. Plain HTTP is spoken with loopback
-	// addresses only.
+	// registry is a host and a path. A package is stored at <registry>/<package>, and each of its
+	// revisions has a tag. Plain HTTP is used with loopback addresses only.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9.-]+(:[0-9]+)?(/[a-z0-9._-]+)*$')",message="oci.registry must be host[:port][/path], without a scheme"
 	Registry string `json:"registry"`
 
-	// packages names packages that are looked for. Without it they are found by the registry's catalogue, which not every registry has.
+	// packages lists the packages to read. Without it, packages are found in the catalog of the
+	// registry, which some registries do not have.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=253
 	Packages []string `json:"packages,omitempty"`
 
-	// secretRef names a Secret in the same namespace that holds what the registry asks for: .dockerconfigjson, or username and password, or
-	// token; ca.crt.
+	// secretRef names a Secret in the same namespace that holds the credentials. Its keys are
+	// .dockerconfigjson, or username and password, or token; ca.crt. Its type is
+	// kubernetes.io/dockerconfigjson, kubernetes.io/basic-auth or starling.io/repository. Only
+	// users who may get the Secret may set the field.
 	// +optional
 	SecretRef SecretRef `json:"secretRef,omitempty"`
 }
 
 // SecretRef names a Secret.
 type SecretRef struct {
-	// name of the Secret; empty for none.
+	// name of the Secret. If empty, there is none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 }
 
-// RepositoryStatus is what was observed of a repository.
+// RepositoryStatus is the observed state of a Repository.
 type RepositoryStatus struct {
-	// conditions say how the repository does: Ready, Consistent, Exported, Detached and Deployed.
+	// conditions are Ready, Consistent, Exported, Detached and Deployed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the Repository that this status speaks of.
+	// observedGeneration is the metadata.generation for which this status was computed.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// lastFullSyncTime is when the repository was last read whole.
+	// lastFullSyncTime is when the repository was last read completely.
 	// +optional
 	LastFullSyncTime *metav1.Time `json:"lastFullSyncTime,omitempty"`
 
-	// nextFullSyncTime is when the repository will be looked at next.
+	// nextFullSyncTime is when the repository will be read next.
 	// +optional
 	NextFullSyncTime *metav1.Time `json:"nextFullSyncTime,omitempty"`
 
-	// observedRunOnceAt is the spec.sync.runOnceAt that was heeded last.
+	// observedRunOnceAt is the last spec.sync.runOnceAt that was carried out.
 	// +optional
 	ObservedRunOnceAt *metav1.Time `json:"observedRunOnceAt,omitempty"`
 
-	// packageCount is how many revisions of packages the repository holds. Its name is Porch's.
+	// packageCount is the number of package revisions in the repository. The field has its name
+	// from Porch.
 	// +optional
 	PackageCount int `json:"packageCount,omitempty"`
 
-	// packages is how many packages they are revisions of.
+	// packages is the number of packages in the repository.
 	// +optional
 	Packages int `json:"packages,omitempty"`
 
-	// gitCommitHash is the commit of the branch that the placeholder revisions were read from.
+	// gitCommitHash is the commit of the branch from which the placeholder revisions were read.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	GitCommitHash string `json:"gitCommitHash,omitempty"`
 
-	// errors are about single packages; the others are not affected. At most 20 are listed.
+	// errors of single packages; other packages are not affected. At most 20 are listed.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Errors []RepositoryError `json:"errors,omitempty"`
 }
 
-// RepositoryError is what is wrong with one package or revision.
+// RepositoryError is an error of one package or revision.
 type RepositoryError struct {
-	// ref is the tag or branch; empty if it is about the package.
+	// ref is the tag or branch. It is empty if the error is about the package.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Ref string `json:"ref,omitempty"`
@@ -291,7 +307,7 @@ type RepositoryError struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Package string `json:"package,omitempty"`
-	// message says what is wrong, and what helps.
+	// message says what is wrong, and what to do.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

@@ -6,10 +6,10 @@ import (
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 )
 
-// PackageVariantSet keeps one PackageVariant for each of its targets: repositories that it lists or selects, or objects of any kind that
-// it selects, clusters for instance.
+// PackageVariantSet creates and updates one PackageVariant for each of its targets. Targets are
+// repositories that it lists or selects, or objects of any kind that it selects, such as clusters.
 //
-// What is wrong with a PackageVariantSet stands in its condition Stalled, all of it at once; so the schema says little.
+// The condition Stalled lists every error in spec at once. Therefore the schema validates little.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,29 +27,30 @@ type PackageVariantSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user asks for.
+	// spec is the desired state.
 	// +optional
 	Spec PackageVariantSetSpec `json:"spec,omitempty"`
 
-	// status is what was observed.
+	// status is the observed state.
 	// +optional
 	Status PackageVariantSetStatus `json:"status,omitempty"`
 }
 
-// PackageVariantSetSpec says of what, for whom and how PackageVariants are made.
+// PackageVariantSetSpec is the desired state of a PackageVariantSet.
 type PackageVariantSetSpec struct {
-	// upstream is that of all PackageVariants.
+	// upstream of all PackageVariants.
 	// +optional
 	Upstream *configv1alpha1.Upstream `json:"upstream,omitempty"`
 
-	// targets say for whom PackageVariants are made.
+	// targets select the repositories or objects for which PackageVariants are created.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
 	Targets []Target `json:"targets,omitempty"`
 }
 
-// Target selects by exactly one of repositories, repositorySelector and objectSelector.
+// Target selects repositories or objects. It has exactly one of repositories, repositorySelector
+// and objectSelector.
 type Target struct {
 	// repositories lists repositories.
 	// +optional
@@ -61,32 +62,33 @@ type Target struct {
 	// +optional
 	RepositorySelector *RepositorySelector `json:"repositorySelector,omitempty"`
 
-	// objectSelector selects objects of one kind, in the namespace of the set or in none, by their labels. Their names are those of the
-	// repositories, unless the template says otherwise.
+	// objectSelector selects objects of one kind by their labels, in the namespace of the set, or
+	// of a cluster-scoped kind. The name of an object is the name of the repository, unless the
+	// template says otherwise.
 	// +optional
 	ObjectSelector *ObjectSelector `json:"objectSelector,omitempty"`
 
-	// packageNames are the packages that are made for each repository or object which does not come with its own; without any, it is one
-	// with the name of the upstream package.
+	// packageNames are the packages that are created for each repository or object that has no
+	// packageNames of its own. The default is one package with the name of the upstream package.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=512
 	PackageNames []string `json:"packageNames,omitempty"`
 
-	// template says what the PackageVariants are like.
+	// template for the PackageVariants.
 	// +optional
 	Template *PackageVariantTemplate `json:"template,omitempty"`
 }
 
-// RepositoryTarget is a repository.
+// RepositoryTarget is a repository for which PackageVariants are created.
 type RepositoryTarget struct {
 	// name of the Repository.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// packageNames are the packages that are made in it.
+	// packageNames are the packages that are created in the repository.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -98,7 +100,7 @@ type RepositoryTarget struct {
 type RepositorySelector struct {
 	metav1.LabelSelector `json:",inline"`
 
-	// packageNames are the packages that are made in each.
+	// packageNames are the packages that are created in each repository.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -120,12 +122,12 @@ type ObjectSelector struct {
 	// +kubebuilder:validation:MaxLength=253
 	Kind string `json:"kind,omitempty"`
 
-	// name, if given, is that of the only object selected.
+	// name of the object. If set, only the object of this name is selected.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// packageNames are the packages that are made for each.
+	// packageNames are the packages that are created for each object.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -133,37 +135,38 @@ type ObjectSelector struct {
 	PackageNames []string `json:"packageNames,omitempty"`
 }
 
-// PackageVariantTemplate says what the PackageVariants of a target are like. Fields whose names end in Expr or Exprs are CEL expressions that
-// yield strings. They know the variables repoDefault and packageDefault, and upstream, repository (but for repoExpr) and target, of which
-// they see name, namespace, labels and annotations.
+// PackageVariantTemplate is the template for the PackageVariants of a target. Fields whose names
+// end in Expr or Exprs are CEL expressions that evaluate to strings. Their variables are
+// repoDefault, packageDefault, upstream, repository (except in repoExpr) and target. The variables
+// upstream, repository and target have the fields name, namespace, labels and annotations.
 type PackageVariantTemplate struct {
-	// downstream says which package is kept in which repository.
+	// downstream is the repository and the package of the PackageVariants.
 	// +optional
 	Downstream *DownstreamTemplate `json:"downstream,omitempty"`
 
-	// adoptionPolicy is that of the PackageVariants.
+	// adoptionPolicy of the PackageVariants.
 	// +optional
 	AdoptionPolicy *configv1alpha1.AdoptionPolicy `json:"adoptionPolicy,omitempty"`
 
-	// deletionPolicy is that of the PackageVariants.
+	// deletionPolicy of the PackageVariants.
 	// +optional
 	DeletionPolicy *configv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// labels are spec.labels of the PackageVariants.
+	// labels is spec.labels of the PackageVariants.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// labelExprs add to labels; of equal keys, these count.
+	// labelExprs add entries to labels. They override entries with the same key.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	LabelExprs []MapExpr `json:"labelExprs,omitempty"`
 
-	// annotations are spec.annotations of the PackageVariants.
+	// annotations is spec.annotations of the PackageVariants.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// annotationExprs add to annotations; of equal keys, these count.
+	// annotationExprs add entries to annotations. They override entries with the same key.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -177,37 +180,39 @@ type PackageVariantTemplate struct {
 	// +optional
 	Pipeline *PipelineTemplate `json:"pipeline,omitempty"`
 
-	// injectors are spec.injectors of the PackageVariants.
+	// injectors is spec.injectors of the PackageVariants.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	Injectors []InjectionSelectorTemplate `json:"injectors,omitempty"`
 }
 
-// DownstreamTemplate says which package is kept in which repository. A field and its expression exclude each other.
+// DownstreamTemplate is the template for spec.downstream. A field and its expression are mutually
+// exclusive.
 type DownstreamTemplate struct {
 	// repo is the name of the Repository.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Repo *string `json:"repo,omitempty"`
 
-	// package is the package.
+	// package is the path of the package in the repository.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Package *string `json:"package,omitempty"`
 
-	// repoExpr yields the name of the Repository. It does not know the variable repository.
+	// repoExpr evaluates to the name of the Repository. The variable repository is not defined in
+	// it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	RepoExpr *string `json:"repoExpr,omitempty"`
 
-	// packageExpr yields the package.
+	// packageExpr evaluates to the path of the package.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	PackageExpr *string `json:"packageExpr,omitempty"`
 }
 
-// PackageContextTemplate says what packageContext is.
+// PackageContextTemplate is the template for spec.packageContext.
 type PackageContextTemplate struct {
 	// data is packageContext.data.
 	// +optional
@@ -220,13 +225,13 @@ type PackageContextTemplate struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	RemoveKeys []string `json:"removeKeys,omitempty"`
 
-	// dataExprs add to data; of equal keys, these count.
+	// dataExprs add entries to data. They override entries with the same key.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	DataExprs []MapExpr `json:"dataExprs,omitempty"`
 
-	// removeKeyExprs add to removeKeys.
+	// removeKeyExprs evaluate to keys that are added to removeKeys.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -234,7 +239,7 @@ type PackageContextTemplate struct {
 	RemoveKeyExprs []string `json:"removeKeyExprs,omitempty"`
 }
 
-// InjectionSelectorTemplate says what an injector is. It has a name or a nameExpr.
+// InjectionSelectorTemplate is the template for an injector. It has either a name or a nameExpr.
 type InjectionSelectorTemplate struct {
 	// group of the injector.
 	// +optional
@@ -252,13 +257,13 @@ type InjectionSelectorTemplate struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name *string `json:"name,omitempty"`
-	// nameExpr yields the name of the injector.
+	// nameExpr evaluates to the name of the injector.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	NameExpr *string `json:"nameExpr,omitempty"`
 }
 
-// MapExpr is an entry of a map. A field and its expression exclude each other.
+// MapExpr is an entry of a map. A field and its expression are mutually exclusive.
 type MapExpr struct {
 	// key of the entry.
 	// +optional
@@ -268,17 +273,17 @@ type MapExpr struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Value *string `json:"value,omitempty"`
-	// keyExpr yields the key.
+	// keyExpr evaluates to the key.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	KeyExpr *string `json:"keyExpr,omitempty"`
-	// valueExpr yields the value.
+	// valueExpr evaluates to the value.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	ValueExpr *string `json:"valueExpr,omitempty"`
 }
 
-// PipelineTemplate says what pipeline is.
+// PipelineTemplate is the template for spec.pipeline.
 type PipelineTemplate struct {
 	// validators is pipeline.validators.
 	// +optional
@@ -293,20 +298,20 @@ type PipelineTemplate struct {
 	Mutators []FunctionTemplate `json:"mutators,omitempty"`
 }
 
-// FunctionTemplate says what a function is.
+// FunctionTemplate is the template for a function.
 type FunctionTemplate struct {
 	configv1alpha1.Function `json:",inline"`
 
-	// configMapExprs add to configMap; of equal keys, these count.
+	// configMapExprs add entries to configMap. They override entries with the same key.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	ConfigMapExprs []MapExpr `json:"configMapExprs,omitempty"`
 }
 
-// PackageVariantSetStatus is what was observed of a set.
+// PackageVariantSetStatus is the observed state of a PackageVariantSet.
 type PackageVariantSetStatus struct {
-	// conditions say how the set does: Stalled, Ready and Held.
+	// conditions are Stalled, Ready and RemovalBlocked.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -314,45 +319,46 @@ type PackageVariantSetStatus struct {
 	// +patchStrategy=merge
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 
-	// observedGeneration is the generation that the rest of the status is about.
+	// observedGeneration is the metadata.generation for which this status was computed.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// targets is how many packages the set asks for, those with problems among them.
+	// targets is the desired number of packages, including those that have problems.
 	// +optional
 	Targets int32 `json:"targets"`
-	// draft is how many of them have a draft that is not proposed.
+	// draft is the number of packages that have a draft that is not proposed.
 	// +optional
 	Draft int32 `json:"draft"`
-	// proposed is how many wait for approval.
+	// proposed is the number of packages that have a proposed revision.
 	// +optional
 	Proposed int32 `json:"proposed"`
-	// published is how many are published as they should be, with no draft open.
+	// published is the number of packages whose published revision is up to date, and that have no
+	// draft.
 	// +optional
 	Published int32 `json:"published"`
-	// applied is how many have their latest published revision applied by their cluster.
+	// applied is the number of packages whose latest published revision is applied in its cluster.
 	// +optional
 	Applied int32 `json:"applied"`
-	// healthy is how many of those are healthy there.
+	// healthy is the number of applied packages that are healthy in their cluster.
 	// +optional
 	Healthy int32 `json:"healthy"`
 
-	// problems are those of single targets; the others are not affected. The first ten are listed.
+	// problems of single targets; other targets are not affected. The first ten are listed.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	Problems []Problem `json:"problems,omitempty"`
-	// moreProblems is how many there are beside those listed.
+	// moreProblems is the number of problems that are not listed.
 	// +optional
 	MoreProblems int32 `json:"moreProblems,omitempty"`
 }
 
-// Problem is what is wrong with one target.
+// Problem is a problem of one target.
 type Problem struct {
-	// target says which: the field of spec, and the repository or object.
+	// target is the field of spec, and the repository or object.
 	// +kubebuilder:validation:MaxLength=1024
 	Target string `json:"target"`
-	// message says what is wrong, naming the field.
+	// message describes the problem and names the field.
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message"`
 }

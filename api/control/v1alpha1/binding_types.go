@@ -4,10 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Binding lists the objects that go to clusters, and the clusters, one by one.
+// Binding lists every object that is delivered, and every cluster that it is delivered to.
 //
-// It is written by the binding-controller for the BindingPolicy of the same name, which owns it, or for a package in the Repository of a
-// cluster; a user may also write one. The transport-controller carries out what it says.
+// The binding-controller writes Bindings: for a BindingPolicy, which owns its Bindings, and for a
+// package in the Repository of a cluster. A user may also write one. The transport-controller
+// delivers the objects.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=bdg
@@ -23,29 +24,30 @@ type Binding struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what goes where.
+	// spec lists the objects and the clusters.
 	// +optional
 	Spec BindingSpec `json:"spec,omitempty"`
 
-	// status is what the transport-controller observed.
+	// status is the state of the delivery, as the transport-controller observed it.
 	// +optional
 	Status BindingStatus `json:"status,omitempty"`
 }
 
-// BindingSpec is what goes where: every object of the workload, and of the packages in it, goes to every destination.
+// BindingSpec lists objects and clusters. Every object of the workload, and every object of its
+// packages, is delivered to every destination.
 type BindingSpec struct {
-	// workload lists the objects, and the packages that hold objects.
+	// workload lists the objects and the packages that are delivered.
 	// +optional
 	Workload DownsyncObjectClauses `json:"workload,omitempty"`
 
-	// destinations lists the clusters, sorted by clusterId.
+	// destinations lists the clusters that the objects are delivered to, sorted by clusterId.
 	// +optional
 	// +listType=map
 	// +listMapKey=clusterId
 	Destinations []Destination `json:"destinations,omitempty"`
 }
 
-// Destination is a cluster.
+// Destination names a cluster.
 type Destination struct {
 	// clusterId is the name of the ManagedCluster.
 	// +kubebuilder:validation:MinLength=1
@@ -53,7 +55,8 @@ type Destination struct {
 	ClusterID string `json:"clusterId"`
 }
 
-// DownsyncObjectClauses lists objects, each sorted by group, version, resource, namespace and name.
+// DownsyncObjectClauses lists objects and packages. Both lists of objects are sorted by group,
+// version, resource, namespace and name.
 type DownsyncObjectClauses struct {
 	// clusterScope lists the cluster-scoped objects.
 	// +optional
@@ -72,7 +75,8 @@ type DownsyncObjectClauses struct {
 	// +listMapKey=name
 	NamespaceScope []NamespaceScopeDownsyncClause `json:"namespaceScope,omitempty"`
 
-	// packages lists published packages whose objects go to the destinations, sorted by namespace, repository and package.
+	// packages lists published packages whose objects are delivered, sorted by namespace,
+	// repository and package.
 	// +optional
 	// +listType=map
 	// +listMapKey=namespace
@@ -82,10 +86,10 @@ type DownsyncObjectClauses struct {
 	Packages []PackageClause `json:"packages,omitempty"`
 }
 
-// PackageClause is one published revision of a package. The objects in its files go to the destinations, but for the Kptfile and
-// what is marked as local configuration.
+// PackageClause names one published revision of a package. The objects in its files are delivered,
+// except the Kptfile and objects with the annotation config.kubernetes.io/local-config.
 type PackageClause struct {
-	// namespace is that of the Repository and the PackageRevision.
+	// namespace is the namespace of the Repository and of the PackageRevision.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace"`
@@ -97,52 +101,54 @@ type PackageClause struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Package string `json:"package"`
-	// revision is the number of the revision.
-	// +kubebuilder:validation:Minimum=1
+	// revision is the number of the revision, or -1 if it was imported from a tag without a number.
+	// +kubebuilder:validation:Minimum=-1
 	Revision int `json:"revision"`
-	// name is that of the PackageRevision.
+	// name is the name of the PackageRevision.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// digest identifies the files. What has another digest, or is not published, is not delivered.
+	// digest identifies the content of the files. A revision with another digest, or one that is
+	// not published, is not delivered.
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest string `json:"digest"`
 }
 
-// ClusterScopeDownsyncClause is one cluster-scoped object and how it is carried.
+// ClusterScopeDownsyncClause is one cluster-scoped object and the options of its delivery.
 type ClusterScopeDownsyncClause struct {
 	ClusterScopeDownsyncObject `json:",inline"`
 	DownsyncModulation         `json:",inline"`
 }
 
-// NamespaceScopeDownsyncClause is one namespaced object and how it is carried.
+// NamespaceScopeDownsyncClause is one namespaced object and the options of its delivery.
 type NamespaceScopeDownsyncClause struct {
 	NamespaceScopeDownsyncObject `json:",inline"`
 	DownsyncModulation           `json:",inline"`
 }
 
-// ClusterScopeDownsyncObject refers to one cluster-scoped object. Group, resource and name identify it; the version is only
-// a way to look at it.
+// ClusterScopeDownsyncObject refers to one cluster-scoped object. Group, resource and name identify
+// the object; the version does not.
 type ClusterScopeDownsyncObject struct {
 	// group is the API group; "" is the core group.
 	Group string `json:"group"`
-	// version is the API version through which the object is read.
+	// version is the API version in which the object is read.
 	Version string `json:"version"`
 	// resource is the lowercase plural.
 	Resource string `json:"resource"`
 	// name is the object's name.
 	Name string `json:"name"`
-	// resourceVersion is a version of the object that the binding-controller saw. It follows edits at most once a second;
-	// the transport does not wait for it.
+	// resourceVersion is the resourceVersion of the object that the binding-controller observed
+	// last. It is updated at most once a second. The transport-controller delivers newer content
+	// without waiting for it.
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// NamespaceScopeDownsyncObject refers to one namespaced object. Group, resource, namespace and name identify it; the version
-// is only a way to look at it.
+// NamespaceScopeDownsyncObject refers to one namespaced object. Group, resource, namespace and name
+// identify the object; the version does not.
 type NamespaceScopeDownsyncObject struct {
 	// group is the API group; "" is the core group.
 	Group string `json:"group"`
-	// version is the API version through which the object is read.
+	// version is the API version in which the object is read.
 	Version string `json:"version"`
 	// resource is the lowercase plural.
 	Resource string `json:"resource"`
@@ -150,51 +156,62 @@ type NamespaceScopeDownsyncObject struct {
 	Namespace string `json:"namespace"`
 	// name is the object's name.
 	Name string `json:"name"`
-	// resourceVersion is a version of the object that the binding-controller saw. It follows edits at most once a second;
-	// the transport does not wait for it.
+	// resourceVersion is the resourceVersion of the object that the binding-controller observed
+	// last. It is updated at most once a second. The transport-controller delivers newer content
+	// without waiting for it.
 	ResourceVersion string `json:"resourceVersion"`
 }
 
-// BindingStatus is what the transport-controller observed.
+// BindingStatus is the state of the delivery, as the transport-controller observed it.
 type BindingStatus struct {
-	// conditions are Delivered, Applied, Healthy and Held; see the constants BindingCondition….
+	// conditions are Delivered (the mailboxes hold the desired content), Applied (the clusters have
+	// applied it), Healthy (the objects work there), and Held (the annotation starling.io/hold
+	// keeps objects unchanged; absent without it).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the Binding that this status speaks of.
+	// observedGeneration is the generation of the Binding that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration"`
 
-	// errors are what kept objects from reaching clusters, each with the cluster and the object. Sorted; bounded.
+	// errors are the reasons why objects have not reached clusters, each with the cluster and the
+	// object. The list is sorted; at most 32 errors are listed.
 	// +optional
 	// +listType=atomic
 	Errors []string `json:"errors,omitempty"`
 
-	// problems are the first of the objects that are not well in a cluster, each with the cluster, the object and what it says
-	// of itself. Sorted; at most ten, and one entry that counts the rest.
+	// problems are the first ten objects that are not healthy in a cluster, each with the cluster,
+	// the object and the reason. The list is sorted. problemsCount counts all of them.
 	// +optional
 	// +listType=atomic
 	Problems []string `json:"problems,omitempty"`
 
-	// rollup counts what is where.
+	// problemsCount is the number of (object, cluster) pairs that have a problem.
+	// +optional
+	ProblemsCount int64 `json:"problemsCount,omitempty"`
+
+	// rollup counts objects, clusters, and how many copies are applied and healthy.
 	// +optional
 	Rollup *Rollup `json:"rollup,omitempty"`
 }
 
-// Rollup counts copies: a copy is one object in one cluster.
+// Rollup counts copies. A copy is one object in one cluster.
 type Rollup struct {
-	// objects and clusters are how many there are to be.
-	Objects  int64 `json:"objects"`
+	// objects is the desired number of objects.
+	Objects int64 `json:"objects"`
+	// clusters is the desired number of clusters.
 	Clusters int64 `json:"clusters"`
-	// copies is how many there are to be.
+	// copies is the desired number of (object, cluster) pairs.
 	Copies int64 `json:"copies"`
-	// applied is how many are in their clusters at their current content, healthy how many of these are well.
+	// applied is the number of copies that the clusters have applied with their current content.
 	Applied int64 `json:"applied"`
+	// healthy is the number of applied copies that are healthy.
 	Healthy int64 `json:"healthy"`
-	// appliedOf and healthyOf say the same beside copies, for people: "98/100".
+	// appliedOf shows applied and copies, for a column of kubectl: "98/100".
 	AppliedOf string `json:"appliedOf"`
+	// healthyOf shows healthy and copies, for a column of kubectl: "98/100".
 	HealthyOf string `json:"healthyOf"`
 }
 

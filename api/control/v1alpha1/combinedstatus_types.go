@@ -5,13 +5,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// CombinedStatus holds what the StatusCollectors that a BindingPolicy names for an object yield. There is one for each object and
-// policy with any.
+// CombinedStatus holds the tables that the StatusCollectors of a BindingPolicy produce for one
+// object. There is one CombinedStatus for each object and policy for which the policy names
+// StatusCollectors.
 //
-// Its name is the UID of the object, a dot, and the UID of the policy. Its namespace is that of the object; for a
-// cluster-scoped object, kubestellar-report. The labels status.kubestellar.io/api-group, …/resource, …/namespace, …/name and
-// …/binding-policy say what it is about; where a name is no valid value of a label, the label holds an abridgment of it, and the
-// annotation of the same key the name.
+// Its name is the UID of the object, a dot, and the UID of the policy. Its namespace is the
+// namespace of the object, or kubestellar-report for a cluster-scoped object. The labels
+// status.kubestellar.io/api-group, …/resource, …/namespace, …/name and …/binding-policy name the
+// object and the policy. A name that is not a valid label value is shortened in the label; the
+// annotation of the same key holds the whole name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=cs
@@ -24,39 +26,42 @@ type CombinedStatus struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// results has an entry for each StatusCollector that is there and has no errors, sorted by name.
+	// results has an entry for each StatusCollector that exists and has no errors, sorted by name.
 	// +optional
 	// +listType=atomic
 	Results []NamedStatusCombination `json:"results,omitempty"`
 }
 
-// NamedStatusCombination is the table that one StatusCollector yields.
+// NamedStatusCombination is the table that one StatusCollector produces.
 type NamedStatusCombination struct {
-	// name of the StatusCollector.
+	// name is the name of the StatusCollector.
 	Name string `json:"name"`
 
-	// columnNames are the names of its columns.
+	// columnNames are the names of the columns of the table.
 	// +listType=atomic
 	ColumnNames []string `json:"columnNames"`
 
-	// rows are sorted: by name of the cluster if the StatusCollector selects, by the values of groupBy if it aggregates.
+	// rows are the rows of the table. They are sorted by the name of the cluster if the
+	// StatusCollector has select, and by the values of groupBy if it aggregates.
 	// +optional
 	// +listType=atomic
 	Rows []StatusCombinationRow `json:"rows,omitempty"`
 
-	// rowErrors say which expressions could not be evaluated, each with the first cluster for which it could not. The column of
-	// the filter is called filter. A cluster with an error is left out of aggregates; a row that is selected holds the error in
-	// place of the value.
+	// rowErrors are the expressions that could not be evaluated, each with the first cluster for
+	// which its evaluation failed. The column name of the filter is "filter". Aggregates exclude a
+	// cluster with an error. A row of select holds the error instead of the value.
 	// +optional
 	// +listType=atomic
 	RowErrors []RowError `json:"rowErrors,omitempty"`
 
-	// aggregationErrors say which aggregates are not what they should be.
+	// aggregationErrors are the aggregates that are incomplete or have no value.
 	// +optional
 	// +listType=atomic
 	AggregationErrors []AggregationError `json:"aggregationErrors,omitempty"`
 
-	// omittedRows is how many more rows there are than limit allows, or than one object can hold. Starling's own addition.
+	// omittedRows is the number of rows that are left out because of the limit of the
+	// StatusCollector, or because one object cannot hold them. KubeStellar does not have this
+	// field.
 	// +optional
 	OmittedRows int64 `json:"omittedRows,omitempty"`
 }
@@ -68,25 +73,25 @@ type StatusCombinationRow struct {
 	Columns []Value `json:"columns"`
 }
 
-// RowError says that an expression could not be evaluated for a cluster.
+// RowError reports that an expression could not be evaluated for a cluster.
 type RowError struct {
-	// wec is the first cluster for which it could not.
+	// wec is the first cluster for which the evaluation failed.
 	WEC Destination `json:"wec"`
-	// columnName is the column that the expression is of.
+	// columnName is the name of the column that the expression defines.
 	ColumnName string `json:"columnName"`
-	// error says why.
+	// error is the error of the evaluation, and the number of further clusters for which it failed.
 	Error string `json:"error"`
 }
 
-// AggregationError says that an aggregate is not what it should be.
+// AggregationError reports that an aggregate is incomplete or has no value.
 type AggregationError struct {
-	// columnName is the column of the aggregate.
+	// columnName is the name of the column of the aggregate.
 	ColumnName string `json:"columnName"`
-	// error says why.
+	// error is the reason.
 	Error string `json:"error"`
 }
 
-// ValueType says which kind of value a Value is.
+// ValueType is the type of a Value.
 //
 // +kubebuilder:validation:Enum=String;Number;Bool;Null;Object;Array
 type ValueType string
@@ -101,16 +106,17 @@ const (
 	ValueArray  ValueType = "Array"
 )
 
-// Value is a JSON value: that in the field which belongs to its type.
+// Value is a JSON value. The field that belongs to its type holds it.
 type Value struct {
-	// type says which field holds the value; none does for Null.
+	// type is the type of the value, and selects the field that holds it. No field holds Null.
 	Type ValueType `json:"type"`
 
-	// string is the value of type String. Timestamps and durations are strings too.
+	// string is the value of type String. Timestamps and durations are strings.
 	// +optional
 	String *string `json:"string,omitempty"`
 
-	// float is the text of the value of type Number, whole or not; also NaN, +Inf and -Inf.
+	// float is the text of the value of type Number, with or without a fraction; also NaN, +Inf and
+	// -Inf.
 	// +optional
 	Number *string `json:"float,omitempty"`
 

@@ -4,10 +4,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CustomTransform says what is taken out of all objects of one resource on their way from the workload definition space (WDS)
-// to the clusters, whichever cluster they go to. It comes after what Starling takes out by itself.
+// CustomTransform removes fields from all objects of one resource when they are delivered from the
+// workload definition space (WDS) to the clusters. It is the same for all clusters. Starling
+// removes the fields that API servers set before it applies CustomTransforms.
 //
-// Example: Jobs go out without their time limit, and without two labels of theirs.
+// Example: deliver Jobs without their time limit and without two of their labels.
 //
 //	apiVersion: control.kubestellar.io/v1alpha1
 //	kind: CustomTransform
@@ -31,19 +32,20 @@ type CustomTransform struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user asks for.
+	// spec names the resource and the fields.
 	// +optional
 	Spec CustomTransformSpec `json:"spec,omitempty"`
 
-	// status is what the transport-controller observed. Every CustomTransform has one, whether or not an object of its resource
-	// goes anywhere.
+	// status is the state of the CustomTransform, as the transport-controller observed it. Every
+	// CustomTransform has one, even if no object of its resource is delivered.
 	// +optional
 	Status CustomTransformStatus `json:"status,omitempty"`
 }
 
-// CustomTransformSpec names a resource and what is taken out of its objects.
+// CustomTransformSpec names a resource and the fields that are removed from its objects.
 //
-// Of several CustomTransforms for one resource all are carried out, and all get a warning.
+// If there are several CustomTransforms for one resource, all are applied, and each has a warning
+// in its status.
 type CustomTransformSpec struct {
 	// apiGroup is the API group of the objects, without a version; "" is the core group.
 	// +required
@@ -57,12 +59,15 @@ type CustomTransformSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the lowercase plural, such as deployments, without a subresource"
 	Resource string `json:"resource"`
 
-	// remove lists what is taken out, as JSONPaths (RFC 9535): "$" followed by any number of .name, .*, and brackets with
-	// "name", 'name', *, an index (negative ones count from the end) or a filter such as [?@.name == "x" && @.value == 1],
-	// also several of these with commas. Double-quoted names may have all escapes of JavaScript.
+	// remove lists the fields that are removed, as JSONPaths (RFC 9535). A path is "$" followed by
+	// any number of .name, .*, and brackets. Brackets contain "name", 'name', *, an index (a
+	// negative one counts from the end), or a filter such as [?@.name == "x" && @.value == 1]; or
+	// several of these, separated by commas. Names in double quotes may have all escapes of
+	// JavaScript.
 	//
-	// All paths are read against the object as it was, and what any of them selects is removed at once. A path that leads
-	// nowhere removes nothing. None may select apiVersion, kind, metadata, or the name or namespace in it.
+	// All paths are evaluated against the unchanged object, then everything that they select is
+	// removed. A path that selects nothing removes nothing. A path must not select apiVersion,
+	// kind, metadata, metadata.name or metadata.namespace.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
@@ -70,25 +75,27 @@ type CustomTransformSpec struct {
 	Remove []string `json:"remove,omitempty"`
 }
 
-// CustomTransformStatus is what the transport-controller observed.
+// CustomTransformStatus is the state of a CustomTransform, as the transport-controller observed it.
 type CustomTransformStatus struct {
-	// observedGeneration is the generation of the CustomTransform that this status speaks of.
+	// observedGeneration is the generation of the CustomTransform that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// errors are the mistakes in spec, each with its field. While there are any, nothing of spec is carried out: see inForce.
+	// errors are the mistakes in spec, each with its field. While the list is not empty, inForce is
+	// applied instead of spec.
 	// +optional
 	// +listType=atomic
 	Errors []string `json:"errors,omitempty"`
 
-	// warnings tell of what is probably not meant.
+	// warnings are parts of spec that are valid but probably not intended.
 	// +optional
 	// +listType=atomic
 	Warnings []string `json:"warnings,omitempty"`
 
-	// inForce is there while errors are: the last spec for the same resource that had none. It is carried out instead. If
-	// it is missing although there are errors, there never was such a spec: objects of the resource are not delivered then, and
-	// what was delivered of them stays as it is. Starling's own addition.
+	// inForce is the last valid spec for the same resource. It is present, and is applied instead
+	// of spec, while spec has errors. If spec has errors and inForce is absent, there was no valid
+	// spec: new objects of the resource are not delivered, and delivered objects stay unchanged.
+	// KubeStellar does not have this field.
 	// +optional
 	InForce *CustomTransformSpec `json:"inForce,omitempty"`
 }

@@ -4,11 +4,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StatusCollector says how the states of one object in several clusters become one table. It is like an SQL SELECT over a
-// table with one row for each cluster that the object goes to. BindingPolicies name StatusCollectors in
-// spec.downsync[].statusCollectors; the tables are in CombinedStatuses.
+// StatusCollector is a query that makes one table from the states of one object in several
+// clusters. It works like an SQL SELECT over a table with one row for each cluster that the object
+// is delivered to. BindingPolicies name StatusCollectors in spec.downsync[].statusCollectors. The
+// resulting tables are in CombinedStatuses.
 //
-// Example: where a Deployment has fewer replicas than it should.
+// Example: list the clusters in which a Deployment has fewer available replicas than desired.
 //
 //	apiVersion: control.kubestellar.io/v1alpha1
 //	kind: StatusCollector
@@ -32,84 +33,91 @@ type StatusCollector struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user asks for.
+	// spec is the query.
 	// +optional
 	Spec StatusCollectorSpec `json:"spec,omitempty"`
 
-	// status is what the binding-controller observed.
+	// status is the state of the StatusCollector, as the binding-controller observed it.
 	// +optional
 	Status StatusCollectorStatus `json:"status,omitempty"`
 }
 
-// StatusCollectorSpec is a query. It either selects, by select, or aggregates, by combinedFields with or without groupBy.
+// StatusCollectorSpec is a query. It has either select, for one row per cluster, or combinedFields,
+// with or without groupBy, for rows that aggregate over clusters.
 type StatusCollectorSpec struct {
-	// filter leaves out the clusters for which it is false or null.
+	// filter excludes the clusters for which it is false or null.
 	// +optional
 	Filter *Expression `json:"filter,omitempty"`
 
-	// groupBy says which clusters are aggregated into one row: those for which all these expressions have the same values.
-	// They are the first columns of the row. It must be empty if combinedFields is.
+	// groupBy groups clusters: clusters for which all these expressions have the same values are
+	// aggregated into one row. The values are the first columns of the row. groupBy must be empty
+	// if combinedFields is empty.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	GroupBy []NamedExpression `json:"groupBy,omitempty"`
 
-	// combinedFields are the columns that aggregate over clusters. Without groupBy there is one row, over all clusters.
+	// combinedFields are columns that aggregate over clusters. Without groupBy the table has one
+	// row, for all clusters.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	CombinedFields []NamedAggregator `json:"combinedFields,omitempty"`
 
-	// select makes a row of each cluster, with these columns. It excludes groupBy and combinedFields.
+	// select makes one row with these columns for each cluster. groupBy and combinedFields must be
+	// empty if select is not.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Select []NamedExpression `json:"select,omitempty"`
 
-	// limit is how many rows there are at most: the first in order, by name of the cluster or by the values of groupBy. 0 stands for
-	// the default.
+	// limit is the maximum number of rows. The rows are sorted by the name of the cluster, or by
+	// the values of groupBy, and the first ones are included. 0 means the default.
 	// +required
 	// +kubebuilder:default=20
 	// +kubebuilder:validation:Minimum=0
 	Limit int64 `json:"limit"`
 }
 
-// Expression is written in the Common Expression Language as Kubernetes knows it (https://kubernetes.io/docs/reference/using-api/cel/).
-// It is about one object in one cluster, and may use
+// Expression is an expression in the Common Expression Language of Kubernetes
+// (https://kubernetes.io/docs/reference/using-api/cel/). It is evaluated for one object in one
+// cluster, with these variables:
 //   - obj, the object in the workload definition space, without its status;
-//   - returned.status, the status that the cluster returned, null if none;
-//   - inventory.name and inventory.labels, those of the cluster;
-//   - propagation.lastReturnedUpdateTimestamp, when the status last changed, null if the cluster has not reported the object.
+//   - returned.status, the status that the cluster returned, or null;
+//   - inventory.name and inventory.labels, the name and the labels of the cluster;
+//   - propagation.lastReturnedUpdateTimestamp, the time of the last change of the status, or null
+//     if the cluster has not reported the object.
 //
 // +kubebuilder:validation:MaxLength=16384
 type Expression string
 
-// NamedExpression is a column and how its values come about.
+// NamedExpression is a column and the expression that yields its values.
 type NamedExpression struct {
-	// name of the column.
+	// name is the name of the column.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// def yields the value.
+	// def is the expression that yields the value.
 	// +required
 	Def Expression `json:"def"`
 }
 
 // NamedAggregator is a column that aggregates over clusters.
 type NamedAggregator struct {
-	// name of the column.
+	// name is the name of the column.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// type is one of COUNT, SUM, AVG, MIN, MAX.
+	// type is the way to aggregate: COUNT, SUM, AVG, MIN or MAX.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Type AggregatorType `json:"type"`
 
-	// subject is what is aggregated: an expression that yields a number, or a string that holds one. null is skipped. It must not
-	// be there with COUNT, and must be with the others.
+	// subject is the expression whose values are aggregated. It yields a number, a string that
+	// contains a number, or null, which is skipped. It must be absent for COUNT, and present for
+	// the other types.
 	// +optional
 	Subject *Expression `json:"subject,omitempty"`
 }
@@ -122,19 +130,20 @@ const (
 	// AggregatorCount is the number of clusters.
 	AggregatorCount AggregatorType = "COUNT"
 	AggregatorSum   AggregatorType = "SUM"
-	// AggregatorAvg is the sum by the number of clusters, those with null among them.
+	// AggregatorAvg is the sum divided by the number of clusters, including clusters with null.
 	AggregatorAvg AggregatorType = "AVG"
 	AggregatorMin AggregatorType = "MIN"
 	AggregatorMax AggregatorType = "MAX"
 )
 
-// StatusCollectorStatus is what the binding-controller observed.
+// StatusCollectorStatus is the state of a StatusCollector, as the binding-controller observed it.
 type StatusCollectorStatus struct {
-	// observedGeneration is the generation of the StatusCollector that this status speaks of.
+	// observedGeneration is the generation of the StatusCollector that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration"`
 
-	// errors are the mistakes in spec. While there are any, the StatusCollector counts as missing.
+	// errors are the mistakes in spec. While the list is not empty, the StatusCollector is not
+	// used.
 	// +optional
 	// +listType=atomic
 	Errors []string `json:"errors,omitempty"`

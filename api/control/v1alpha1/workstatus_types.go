@@ -5,10 +5,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// WorkStatus is the state of one delivered object in one cluster.
+// WorkStatus is the status of one delivered object in one cluster.
 //
-// It lies in the cluster's mailbox namespace in the inventory and transport space (ITS) and is written by the status-agent
-// of that cluster only. There is one for each object that Starling delivered to the cluster, however many works hold it.
+// It is in the mailbox namespace of the cluster in the inventory and transport space (ITS). Only
+// the status-agent of that cluster writes it. There is one WorkStatus for each object that Starling
+// delivered to the cluster, even if several works contain the object.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName={ws,wss}
@@ -22,12 +23,12 @@ type WorkStatus struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which object this is about.
+	// spec identifies the object.
 	// +optional
 	Spec WorkStatusSpec `json:"spec,omitempty"`
 
-	// status is a copy of the object's .status in the cluster; absent for an object that has none: that this WorkStatus
-	// exists says that the object is there.
+	// status is a copy of the object's .status in the cluster. It is absent if the object has none.
+	// The object exists in the cluster if its WorkStatus exists.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -35,7 +36,7 @@ type WorkStatus struct {
 	Status *runtime.RawExtension `json:"status,omitempty"`
 }
 
-// WorkStatusSpec says which object a WorkStatus is about.
+// WorkStatusSpec identifies the object of a WorkStatus.
 type WorkStatusSpec struct {
 	// sourceRef identifies the object.
 	// +optional
@@ -46,7 +47,7 @@ type WorkStatusSpec struct {
 type SourceRef struct {
 	// group is the API group; "" is the core group.
 	Group string `json:"group"`
-	// version is the API version through which the object was read.
+	// version is the API version in which the object was read.
 	// +optional
 	Version string `json:"version,omitempty"`
 	// resource is the lowercase plural.

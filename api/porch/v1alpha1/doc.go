@@ -1,6 +1,7 @@
 // Package v1alpha1 holds the API porch.kpt.dev/v1alpha1: revisions of packages, and their files.
 //
-// The kinds are served by an aggregated API server, package-server, and are compatible with those of Porch.
+// The kinds are served by an aggregated API server, package-server, and are compatible with those
+// of Porch.
 //
 // +kubebuilder:object:generate=true
 // +groupName=porch.kpt.dev

@@ -6,8 +6,8 @@ import (
 
 // PackageRevision is one revision of a package in a repository.
 //
-// A revision is created without a name; the server names it <repository>.<package>.<workspaceName>, with the slashes of the package
-// as dots.
+// Create a PackageRevision without a name: the server names it
+// <repository>.<package>.<workspaceName>, and replaces the slashes of the package by dots.
 //
 // +kubebuilder:object:root=true
 type PackageRevision struct {
@@ -27,10 +27,10 @@ type PackageRevisionList struct {
 	Items           []PackageRevision `json:"items"`
 }
 
-// PackageRevisionLifecycle is where a revision is between draft and deletion.
+// PackageRevisionLifecycle is the stage of a revision, from draft to proposed for deletion.
 type PackageRevisionLifecycle string
 
-// Lifecycles. An empty one is a Draft.
+// Lifecycles. Empty means Draft.
 const (
 	LifecycleDraft            PackageRevisionLifecycle = "Draft"
 	LifecycleProposed         PackageRevisionLifecycle = "Proposed"
@@ -38,37 +38,41 @@ const (
 	LifecycleDeletionProposed PackageRevisionLifecycle = "DeletionProposed"
 )
 
-// Published tells whether revisions at that point are or were published.
+// Published reports whether a revision in this stage has been published. A revision that is
+// proposed for deletion has.
 func (l PackageRevisionLifecycle) Published() bool {
 	return l == LifecyclePublished || l == LifecycleDeletionProposed
 }
 
-// PackageRevisionSpec is what its author says of a revision.
+// PackageRevisionSpec is the desired state of a PackageRevision.
 type PackageRevisionSpec struct {
-	// PackageName is the package, a path in the repository.
+	// PackageName is the path of the package in the repository.
 	PackageName string `json:"packageName,omitempty"`
 	// RepositoryName is the name of a Repository in the same namespace.
 	RepositoryName string `json:"repository,omitempty"`
-	// WorkspaceName tells the revisions of a package apart; it does not change.
+	// WorkspaceName identifies the revision among the revisions of the package. It is immutable.
 	WorkspaceName string `json:"workspaceName,omitempty"`
-	// Revision is 0 until the revision is published, then counts from 1. -1 is content of a main branch. Set by the server.
+	// Revision is the number of the revision, set by the server: 0 before it is published, then
+	// counting from 1. It is -1 for a placeholder, which has the content of the branch.
 	// +optional
 	// +kubebuilder:default=0
 	Revision int `json:"revision,omitempty"`
 	// Parent is deprecated.
 	Parent *ParentReference `json:"parent,omitempty"`
-	// Lifecycle is where the revision is; Draft if empty.
+	// Lifecycle is Draft, Proposed, Published or DeletionProposed. The default is Draft.
 	Lifecycle PackageRevisionLifecycle `json:"lifecycle,omitempty"`
-	// Tasks say how the content came about: at a creation at most one, which is carried out; the server adds to it.
+	// Tasks are the history of the content. A create request has at most one task, which the server
+	// carries out. The server appends later tasks.
 	// +optional
 	// +listType=atomic
 	Tasks []Task `json:"tasks,omitempty"`
-	// ReadinessGates name conditions that must be True before the revision is proposed or approved.
+	// ReadinessGates name conditions that must be True before the revision can be proposed or
+	// approved.
 	// +optional
 	// +listType=map
 	// +listMapKey=conditionType
 	ReadinessGates []ReadinessGate `json:"readinessGates,omitempty"`
-	// PackageMetadata is that of the Kptfile.
+	// PackageMetadata is the metadata of the Kptfile.
 	PackageMetadata *PackageMetadata `json:"packageMetadata,omitempty"`
 }
 
@@ -77,7 +81,8 @@ type ParentReference struct {
 	Name string `json:"name"`
 }
 
-// ReadinessGate names a condition.
+// ReadinessGate names a condition that must be True before the revision can be proposed or
+// approved.
 type ReadinessGate struct {
 	ConditionType string `json:"conditionType"`
 }
@@ -88,10 +93,10 @@ type PackageMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// TaskType says which member of a Task is meant.
+// TaskType is the type of a Task.
 type TaskType string
 
-// Types of tasks. Users may ask for the first four; the others are history.
+// Types of tasks. Users may request the first four. The others are history only.
 const (
 	TaskTypeInit    TaskType = "init"
 	TaskTypeClone   TaskType = "clone"
@@ -101,7 +106,7 @@ const (
 	TaskTypePush    TaskType = "push"
 )
 
-// Task is a step of the making of a revision.
+// Task is one step in the history of a revision. The field that its type names is set.
 type Task struct {
 	Type    TaskType                `json:"type"`
 	Init    *PackageInitTaskSpec    `json:"init,omitempty"`
@@ -110,7 +115,7 @@ type Task struct {
 	Upgrade *PackageUpgradeTaskSpec `json:"upgrade,omitempty"`
 }
 
-// PackageInitTaskSpec makes an empty package.
+// PackageInitTaskSpec creates an empty package.
 type PackageInitTaskSpec struct {
 	Subpackage  string   `json:"subpackage,omitempty"`
 	Description string   `json:"description,omitempty"`
@@ -118,17 +123,17 @@ type PackageInitTaskSpec struct {
 	Site        string   `json:"site,omitempty"`
 }
 
-// PackageCloneTaskSpec makes a package from another one, which is its upstream from then on.
+// PackageCloneTaskSpec creates a package from another package, which becomes its upstream.
 type PackageCloneTaskSpec struct {
 	Upstream UpstreamPackage `json:"upstreamRef,omitempty"`
 }
 
-// PackageEditTaskSpec makes a revision from a published one of the same package.
+// PackageEditTaskSpec creates a revision from a published revision of the same package.
 type PackageEditTaskSpec struct {
 	Source *PackageRevisionRef `json:"sourceRef,omitempty"`
 }
 
-// PackageMergeStrategy is how an upgrade merges.
+// PackageMergeStrategy says how an upgrade merges the new upstream with local changes.
 type PackageMergeStrategy string
 
 // Strategies. ResourceMerge is the default.
@@ -139,7 +144,8 @@ const (
 	CopyMerge          PackageMergeStrategy = "copy-merge"
 )
 
-// PackageUpgradeTaskSpec makes a revision from a published one of the same package and a newer revision of its upstream.
+// PackageUpgradeTaskSpec creates a revision from a published revision of the same package and a
+// newer revision of its upstream.
 type PackageUpgradeTaskSpec struct {
 	OldUpstream             PackageRevisionRef   `json:"oldUpstreamRef,omitempty"`
 	NewUpstream             PackageRevisionRef   `json:"newUpstreamRef,omitempty"`
@@ -152,16 +158,16 @@ type PackageRevisionRef struct {
 	Name string `json:"name"`
 }
 
-// RepositoryType says what a package lies in.
+// RepositoryType is the type of storage of a package.
 type RepositoryType string
 
-// Types of what an upstream lies in.
+// Types of repositories.
 const (
 	RepositoryTypeGit RepositoryType = "git"
 	RepositoryTypeOCI RepositoryType = "oci"
 )
 
-// UpstreamPackage is where a package is cloned from: exactly one of its members.
+// UpstreamPackage is the package to clone. Exactly one of git, oci and upstreamRef is set.
 type UpstreamPackage struct {
 	Type        RepositoryType      `json:"type,omitempty"`
 	Git         *GitPackage         `json:"git,omitempty"`
@@ -169,7 +175,7 @@ type UpstreamPackage struct {
 	UpstreamRef *PackageRevisionRef `json:"upstreamRef,omitempty"`
 }
 
-// GitPackage is a directory at a reference of a git repository.
+// GitPackage is a directory in a git repository, at a branch, tag or commit.
 type GitPackage struct {
 	Repo      string    `json:"repo,omitempty"`
 	Ref       string    `json:"ref,omitempty"`
@@ -177,7 +183,7 @@ type GitPackage struct {
 	SecretRef SecretRef `json:"secretRef,omitempty"`
 }
 
-// OCIPackage is an image.
+// OCIPackage is a package in an OCI registry.
 type OCIPackage struct {
 	Image string `json:"image,omitempty"`
 }
@@ -187,38 +193,51 @@ type SecretRef struct {
 	Name string `json:"name"`
 }
 
-// PackageRevisionStatus is what the server says of a revision.
+// PackageRevisionStatus is the observed state of a PackageRevision.
 type PackageRevisionStatus struct {
-	// UpstreamLock is what the content was cloned from, or upgraded to, last.
+	// UpstreamLock is the upstream that was last cloned or upgraded to.
 	UpstreamLock *Locator `json:"upstreamLock,omitempty"`
-	// SelfLock is where the revision is stored.
+	// SelfLock is the location where the revision is stored.
 	SelfLock *Locator `json:"selfLock,omitempty"`
-	// PublishedBy is the user who approved it, PublishedAt when.
-	PublishedBy string       `json:"publishedBy,omitempty"`
+	// PublishedBy is the user who approved the revision.
+	PublishedBy string `json:"publishedBy,omitempty"`
+	// PublishedAt is when the revision was approved.
 	PublishedAt *metav1.Time `json:"publishTimestamp,omitempty"`
-	// Deployment tells that the repository is one that is deployed from.
+	// Deployment is true if packages are deployed from the repository: spec.deployment of the
+	// Repository.
 	Deployment bool `json:"deployment,omitempty"`
-	// Conditions are those of the Kptfile, and of whoever keeps a gate.
+	// Authors are the users who created the revision or changed its content, in the order of their
+	// first change. Changes of conditions do not count. The server sets the list from the
+	// authenticated requests, and nobody can change it. Automatic approval requires that the
+	// controller is the only author. The list is empty if the revision was imported.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Authors []string `json:"authors,omitempty"`
+	// ContentDigest identifies the content of the revision: all files, without the conditions in
+	// the Kptfile. The server sets it. An approval that contains another digest is refused.
+	ContentDigest string `json:"contentDigest,omitempty"`
+	// Conditions of the revision, from the Kptfile and from controllers that set readiness gates.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// Locator says where content lies.
+// Locator is the location of content.
 type Locator struct {
 	Type RepositoryType `json:"type,omitempty"`
 	Git  *GitLock       `json:"git,omitempty"`
 	OCI  *OCILock       `json:"oci,omitempty"`
 }
 
-// OCILock is an image at a digest.
+// OCILock is an image, identified by its digest.
 type OCILock struct {
 	Image  string `json:"image,omitempty"`
 	Digest string `json:"digest,omitempty"`
 }
 
-// GitLock is content at a commit.
+// GitLock is a directory in a git repository at a commit.
 type GitLock struct {
 	Repo      string `json:"repo,omitempty"`
 	Directory string `json:"directory,omitempty"`
@@ -244,8 +263,10 @@ type Condition struct {
 	Message string          `json:"message,omitempty"`
 }
 
-// ConditionPipelinePassed says whether the pipeline of the package passed when it was rendered last. Owner: package-server.
+// ConditionPipelinePassed reports whether the pipeline of the package passed in the last render.
+// Owner: package-server.
 const ConditionPipelinePassed = "PackagePipelinePassed"
 
-// LatestRevisionLabel is on the latest published revision of each package. Users may not set it.
+// LatestRevisionLabel is on the latest published revision of each package. The server sets it;
+// users cannot.
 const LatestRevisionLabel = "kpt.dev/latest-revision"

@@ -4,8 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PackageRevisionResources are the files of a PackageRevision of the same name. They exist as long as it does; an update replaces all
-// files, and answers with what rendering them came to.
+// PackageRevisionResources holds the files of the PackageRevision of the same name, and exists as
+// long as it does. An update replaces all files, renders the package, and returns the result of the
+// render.
 //
 // +kubebuilder:object:root=true
 type PackageRevisionResources struct {
@@ -31,32 +32,32 @@ type PackageRevisionResourcesSpec struct {
 	WorkspaceName  string `json:"workspaceName,omitempty"`
 	Revision       int    `json:"revision,omitempty"`
 	RepositoryName string `json:"repository,omitempty"`
-	// Resources are the files by their paths.
+	// Resources are the contents of the files, by path.
 	Resources map[string]string `json:"resources,omitempty"`
 }
 
-// PackageRevisionResourcesStatus says what rendering came to.
+// PackageRevisionResourcesStatus is the result of the last render.
 type PackageRevisionResourcesStatus struct {
 	RenderStatus RenderStatus `json:"renderStatus,omitempty"`
 }
 
-// RenderStatus is the outcome of the pipeline.
+// RenderStatus is the result of a render of a package.
 type RenderStatus struct {
 	Result ResultList `json:"result,omitempty"`
-	// Err is why rendering failed, "" if it did not.
+	// Err is why the render failed. It is empty if it did not.
 	Err string `json:"error"`
 }
 
-// ResultList is what the functions said, as kpt reports it.
+// ResultList holds the results of all functions, in the format of kpt.
 type ResultList struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// ExitCode is that of the pipeline: 0 if it passed.
+	// ExitCode of the pipeline: 0 if it passed.
 	ExitCode int       `json:"exitCode"`
 	Items    []*Result `json:"items,omitempty"`
 }
 
-// Result is what one function said.
+// Result is the result of one function.
 type Result struct {
 	Image    string       `json:"image,omitempty"`
 	ExecPath string       `json:"exec,omitempty"`
@@ -65,7 +66,7 @@ type Result struct {
 	Results  []ResultItem `json:"results,omitempty"`
 }
 
-// ResultItem is one remark of a function.
+// ResultItem is one message of a function.
 type ResultItem struct {
 	Message     string              `json:"message,omitempty"`
 	Severity    string              `json:"severity,omitempty"`
@@ -82,20 +83,20 @@ type ResourceIdentifier struct {
 	Namespace       string `json:"namespace,omitempty"`
 }
 
-// File is where an object stands.
+// File is the file of an object, and the index of the object in it.
 type File struct {
 	Path  string `json:"path,omitempty"`
 	Index int    `json:"index,omitempty"`
 }
 
-// Field is a field that a remark is about.
+// Field is the field that a message is about.
 type Field struct {
 	Path          string `json:"path,omitempty"`
 	CurrentValue  string `json:"currentValue,omitempty"`
 	ProposedValue string `json:"proposedValue,omitempty"`
 }
 
-// PorchPackage is a package: all revisions of one name in a repository.
+// PorchPackage is a package: all revisions with the same package name in a repository.
 //
 // +kubebuilder:object:root=true
 type PorchPackage struct {
@@ -121,8 +122,8 @@ type PackageSpec struct {
 	RepositoryName string `json:"repository,omitempty"`
 }
 
-// PackageStatus says what is published of a package.
+// PackageStatus is the observed state of a package.
 type PackageStatus struct {
-	// LatestRevision is the highest published one, 0 if none is.
+	// LatestRevision is the number of the highest published revision; 0 if none is published.
 	LatestRevision int `json:"latestRevision,omitempty"`
 }

@@ -449,6 +449,11 @@ func (in *PackageRevisionStatus) DeepCopyInto(out *PackageRevisionStatus) {
 		in, out := &in.PublishedAt, &out.PublishedAt
 		*out = (*in).DeepCopy()
 	}
+	if in.Authors != nil {
+		in, out := &in.Authors, &out.Authors
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]Condition, len(*in))

@@ -17,16 +17,18 @@ type ContentChunk struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// digest identifies the files.
+	// digest of the files of the package.
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest string `json:"digest"`
-	// part is which part this is, from 0; parts is how many there are.
+	// part is the index of this part, from 0.
 	// +kubebuilder:validation:Minimum=0
 	Part int32 `json:"part"`
+	// parts is the number of parts.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	Parts int32 `json:"parts"`
-	// data is the part in base64. It is no []byte: rules refuse strings of that format with a "+" or "/" in them.
+	// data is the part, in base64. It is not a []byte, because validation rules reject strings of
+	// that format that contain "+" or "/".
 	// +kubebuilder:validation:MaxLength=1300000
 	Data string `json:"data"`
 }

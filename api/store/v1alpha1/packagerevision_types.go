@@ -6,10 +6,11 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 )
 
-// PackageRevision is what is kept of a PackageRevision of porch.kpt.dev: an object of the same namespace, name, labels, annotations
-// and finalizers. Its files are kept beside it, by their digest.
+// PackageRevision stores a PackageRevision of porch.kpt.dev. It has the same namespace, name,
+// labels, annotations and finalizers as the served object. Its files are stored in ContentChunks,
+// by their digest.
 //
-// It has no subresource status: what belongs together changes in one write.
+// It has no status subresource, so that one write changes spec, status and content together.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource
@@ -30,71 +31,79 @@ type PackageRevision struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is that of the object served. lifecycle is always set here: selectors select by it.
+	// spec of the served object. lifecycle is always set here, because field selectors use it.
 	Spec porchv1alpha1.PackageRevisionSpec `json:"spec"`
-	// status is that of the object served.
+	// status of the served object.
 	// +optional
 	Status porchv1alpha1.PackageRevisionStatus `json:"status,omitempty"`
-	// content says what the files are.
+	// content identifies the files.
 	Content Content `json:"content"`
-	// external says where the git repository or registry of the Repository has it; empty for what is here alone. Owner: the repositories
-	// controller.
+	// external is the location of the revision in the git repository or registry of its Repository.
+	// It is empty if the revision is stored only here. Owner: the repositories controller.
 	// +optional
 	External External `json:"external,omitempty"`
-	// served is what else the object served has, and this one has not, since it would mean something else here.
+	// served holds metadata of the served object that cannot be in the metadata of this object,
+	// where it would have another effect.
 	// +optional
 	Served Served `json:"served,omitempty"`
 }
 
-// Content names the files of a revision, and what they were made of. All that it names is kept as long as the revision.
+// Content identifies the files of a revision, and their origin. Everything that it names is stored
+// as long as the revision exists.
 type Content struct {
-	// digest identifies the files.
+	// digest of the files.
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	Digest string `json:"digest"`
-	// files is how many there are.
+	// files is the number of files.
 	// +kubebuilder:validation:Minimum=0
 	Files int32 `json:"files"`
-	// base is the digest of what the files were made of: of the revision that was copied or upgraded, or of the upstream that was
-	// cloned. Empty for what began empty, or was imported.
+	// base is the digest of the files that the revision was created from: of the revision that was
+	// copied or upgraded, or of the upstream that was cloned. It is empty if the revision was
+	// created empty, or imported.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^(sha256:[0-9a-f]{64})?$`
 	Base string `json:"base,omitempty"`
-	// upstream is the name of the PackageRevision that was cloned, upgraded to, or merged into the files, last: the one that
-	// status.upstreamLock names. That one cannot be deleted before.
+	// upstream is the name of the PackageRevision that was last cloned, upgraded to, or merged into
+	// the files. It is the one in status.upstreamLock. It cannot be deleted while this revision
+	// exists.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Upstream string `json:"upstream,omitempty"`
-	// upstreamDigest is the digest of what was cloned, upgraded to, or merged into the files, last, wherever it came from.
+	// upstreamDigest is the digest of the content that was last cloned, upgraded to, or merged into
+	// the files, from any origin.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^(sha256:[0-9a-f]{64})?$`
 	UpstreamDigest string `json:"upstreamDigest,omitempty"`
-	// imported tells that the revision came from the external repository that its Repository names, and not from a user.
+	// imported is true if the revision was imported from the git repository or registry of its
+	// Repository, and not created by a user.
 	// +optional
 	Imported bool `json:"imported,omitempty"`
 }
 
-// External is where a revision lies outside.
+// External is the location of a revision in a git repository or registry.
 type External struct {
 	// ref is the tag or the branch.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Ref string `json:"ref,omitempty"`
-	// id is the commit, or the digest, that it led to when it was read or written.
+	// id is the commit or digest to which ref pointed when the revision was last read or written.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id,omitempty"`
-	// branch tells that ref is a branch: the revision is a placeholder, and follows it.
+	// branch is true if ref is a branch. Then the revision is a placeholder and follows the branch.
 	// +optional
 	Branch bool `json:"branch,omitempty"`
 }
 
-// Served is metadata of the object served.
+// Served is metadata of the served object.
 type Served struct {
-	// managedFields are those of the object served, as JSON. Those in metadata are about this object.
+	// managedFields of the served object, as JSON. The managedFields in metadata are those of this
+	// object.
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	ManagedFields string `json:"managedFields,omitempty"`
-	// ownerReferences are those of the object served. In metadata, they would have this object deleted without being asked.
+	// ownerReferences of the served object. In metadata, the garbage collector would delete this
+	// object because of them.
 	// +optional
 	// +listType=map
 	// +listMapKey=uid
@@ -111,8 +120,9 @@ type PackageRevisionList struct {
 	Items           []PackageRevision `json:"items"`
 }
 
-// PackageNumber gives out the revision numbers of one package: a number belongs to the revision that holds it here until it is
-// published with it. It is named after repository and package, as revisions are, without a workspace.
+// PackageNumber allocates the revision numbers of one package. The last number belongs to the
+// revision that is its holder, until that revision is published with it. Its name is that of a
+// revision of the package, without the workspace name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource
@@ -124,18 +134,19 @@ type PackageNumber struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// number is the last one that was given out; 0 if none was.
+	// number is the last number that was allocated; 0 if none was.
 	// +kubebuilder:validation:Minimum=0
 	Number int `json:"number"`
-	// imported is the highest number that a revision outside of the WDS has, which is imported or is about to be: no approval gives
-	// a number up to it.
+	// imported is the highest number of a revision in the git repository or registry, whether it is
+	// imported yet or not. Approvals allocate only higher numbers.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Imported int `json:"imported,omitempty"`
-	// holder is the name of the PackageRevision of this group that has the number; empty if it was given to none.
+	// holder is the name of the PackageRevision of this API group to which the number is allocated;
+	// empty if there is none.
 	// +kubebuilder:validation:MaxLength=253
 	Holder string `json:"holder"`
-	// holderUID is its UID.
+	// holderUID is the UID of the holder.
 	// +kubebuilder:validation:MaxLength=64
 	HolderUID string `json:"holderUID"`
 }

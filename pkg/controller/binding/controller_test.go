@@ -25,15 +25,17 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/clusters"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
-	"github.com/starlinghq/starling/pkg/dynwatch"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// wds is a space that holds one policy and its Binding, and notes writes with the time since its start.
+// wds is a space that holds one policy and its Binding, and notes writes with the time since its
+// start.
 type wds struct {
 	policies, bindings *fcache.FakeControllerSource
 	start              time.Time
@@ -64,7 +66,7 @@ func (s *wds) publish(as func(runtime.Object), obj interface {
 	}
 }
 
-func (s *wds) note(verb string, t write.Target, detail string) {
+func (s *wds) note(verb string, t writer.Target, detail string) {
 	s.log = append(s.log, strings.TrimSpace(fmt.Sprintf("%4dms %s %s %s", time.Since(s.start).Milliseconds(), verb, t, detail)))
 }
 
@@ -76,7 +78,7 @@ func (s *wds) took() []string {
 	return log
 }
 
-func (s *wds) Create(_ context.Context, t write.Target, obj any, reason string) (*metav1.PartialObjectMetadata, error) {
+func (s *wds) Create(_ context.Context, t writer.Target, obj any, reason string) (*metav1.PartialObjectMetadata, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	binding, _ := obj.(*controlv1alpha1.Binding)
@@ -85,23 +87,23 @@ func (s *wds) Create(_ context.Context, t write.Target, obj any, reason string) 
 	}
 	s.bound = binding.DeepCopy()
 	s.bound.UID, s.bound.Generation = "binding", 1
-	s.note("create", t, reason+" "+strconv.Itoa(countObjects(&binding.Spec)))
+	s.note("create", t, reason+" "+strconv.Itoa(corebinding.CountObjects(&binding.Spec)))
 	s.publish(s.bindings.Add, s.bound)
 	return &metav1.PartialObjectMetadata{ObjectMeta: s.bound.ObjectMeta}, nil
 }
 
-func (s *wds) Update(_ context.Context, t write.Target, obj any, reason string) (*metav1.PartialObjectMetadata, error) {
+func (s *wds) Update(_ context.Context, t writer.Target, obj any, reason string) (*metav1.PartialObjectMetadata, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	binding, _ := obj.(*controlv1alpha1.Binding)
 	s.bound.Spec = *binding.Spec.DeepCopy()
 	s.bound.Generation++
-	s.note("update", t, reason+" "+strconv.Itoa(countObjects(&binding.Spec)))
+	s.note("update", t, reason+" "+strconv.Itoa(corebinding.CountObjects(&binding.Spec)))
 	s.publish(s.bindings.Modify, s.bound)
 	return &metav1.PartialObjectMetadata{ObjectMeta: s.bound.ObjectMeta}, nil
 }
 
-func (s *wds) Patch(_ context.Context, t write.Target, _ types.PatchType, patch []byte, reason string) (*metav1.PartialObjectMetadata, error) {
+func (s *wds) Patch(_ context.Context, t writer.Target, _ types.PatchType, patch []byte, reason string) (*metav1.PartialObjectMetadata, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var change controlv1alpha1.BindingPolicy
@@ -125,7 +127,7 @@ func (s *wds) Patch(_ context.Context, t write.Target, _ types.PatchType, patch 
 	return &metav1.PartialObjectMetadata{ObjectMeta: s.policy.ObjectMeta}, nil
 }
 
-func (s *wds) Delete(_ context.Context, t write.Target, _ types.UID, reason string) error {
+func (s *wds) Delete(_ context.Context, t writer.Target, _ types.UID, reason string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refuse != nil {
@@ -152,20 +154,21 @@ func (s *wds) live(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv
 // fixedAPI serves ConfigMaps and Namespaces.
 type fixedAPI struct{}
 
-var configMapResource = dynwatch.Resource{
+var configMapResource = dynamicinformer.Resource{
 	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true,
 }
 
-var namespaceResource = dynwatch.Resource{
+var namespaceResource = dynamicinformer.Resource{
 	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace",
 }
 
-func (fixedAPI) Resources() map[schema.GroupResource]dynwatch.Resource {
-	return map[schema.GroupResource]dynwatch.Resource{
+func (fixedAPI) Resources() map[schema.GroupResource]dynamicinformer.Resource {
+	return map[schema.GroupResource]dynamicinformer.Resource{
 		configMapResource.GroupResource(): configMapResource, namespaceResource.GroupResource(): namespaceResource,
 	}
 }
 func (fixedAPI) Serves(*string, string) (bool, bool) { return true, true }
+func (fixedAPI) Gone(schema.GroupResource) bool      { return false }
 func (fixedAPI) Unknown() []string                   { return nil }
 
 // run runs a controller on the space, with one inventory of one cluster, for the time of the test.
@@ -181,17 +184,18 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 			return cache.NewSharedIndexInformer(source, &clusterv1.ManagedCluster{}, 0, cache.Indexers{})
 		}
 	}
-	clusters := fcache.NewFakeControllerSource()
-	clusters.Add(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true}})
+	source := fcache.NewFakeControllerSource()
+	source.Add(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true}})
+	reader := clusters.New(clusters.ITS{Name: "its1", Connect: func(context.Context) (cache.SharedIndexInformer, error) {
+		return informer(source, &clusterv1.ManagedCluster{}), nil
+	}})
 	c, err := New(Config{
-		Policies: informer(s.policies, &controlv1alpha1.BindingPolicy{}),
-		Bindings: informer(s.bindings, &controlv1alpha1.Binding{}),
-		Inventories: []Inventory{{Name: "its1", Connect: func(context.Context) (*Connection, error) {
-			return &Connection{Clusters: informer(clusters, &clusterv1.ManagedCluster{}), Writer: s}, nil
-		}}},
+		Policies:   informer(s.policies, &controlv1alpha1.BindingPolicy{}),
+		Bindings:   informer(s.bindings, &controlv1alpha1.Binding{}),
+		Clusters:   reader,
 		API:        fixedAPI{},
 		Selectable: func(schema.GroupResource) bool { return true },
-		Index:      match.NewIndex(),
+		Index:      match.NewIndex(match.Options{}),
 		Writer:     s,
 		Events:     s,
 		Live:       s.live,
@@ -204,11 +208,12 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
+	running.Go(func() { _ = reader.Run(ctx) })
 	running.Go(func() { _ = c.Run(ctx, 2) })
 	return c, func() {
 		cancel()
 		running.Wait()
-		for _, source := range []*fcache.FakeControllerSource{s.policies, s.bindings, clusters} {
+		for _, source := range []*fcache.FakeControllerSource{s.policies, s.bindings, source} {
 			source.Broadcaster.Shutdown()
 		}
 	}
@@ -244,12 +249,12 @@ func expectWrites(t *testing.T, when string, s *wds, want ...string) {
 	}
 }
 
-func TestWritesArePaced(t *testing.T) {
+func TestWritesAreDebounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWDS(newPolicy())
 		c, stop := run(t, s)
 		defer stop()
-		for _, r := range []dynwatch.Resource{namespaceResource, configMapResource} {
+		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
 			c.OnSynced(r)
 		}
 		c.OnChange(configMapResource, nil, configMap("zero", "100"))
@@ -295,11 +300,11 @@ func TestFromPolicyToBindingAndBack(t *testing.T) {
 		defer stop()
 		c.OnChange(configMapResource, nil, configMap("one", "100"))
 		pass(time.Second)
-		// Nothing is known of ConfigMaps yet: they are not added, and the status does not speak of it so soon.
-		// The cluster may be read before or after the Binding is made.
+		// Nothing is known of ConfigMaps yet: they are not added, and the status does not speak of
+		// it so soon. The cluster may be read before or after the Binding is made.
 		s.log = slices.DeleteFunc(s.log, func(write string) bool { return strings.HasSuffix(write, " set 0") })
 		expectWrites(t, "before the sync", s, "patch bindingpolicies.control.kubestellar.io p finalizer", "create bindings.control.kubestellar.io p placed 0")
-		for _, r := range []dynwatch.Resource{namespaceResource, configMapResource} {
+		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
 			c.OnSynced(r)
 		}
 		pass(time.Second)
@@ -325,7 +330,7 @@ func TestRefusedFinalizer(t *testing.T) {
 		s.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "bindingpolicies"}, "p", nil)
 		c, stop := run(t, s)
 		defer stop()
-		for _, r := range []dynwatch.Resource{namespaceResource, configMapResource} {
+		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
 			c.OnSynced(r)
 		}
 		pass(2 * time.Second)
@@ -344,7 +349,7 @@ func TestRefusedDeletion(t *testing.T) {
 		s := newWDS(newPolicy())
 		c, stop := run(t, s)
 		defer stop()
-		for _, r := range []dynwatch.Resource{namespaceResource, configMapResource} {
+		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
 			c.OnSynced(r)
 		}
 		pass(2 * time.Second)

@@ -4,12 +4,11 @@ import (
 	"sync/atomic"
 
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/starlinghq/starling/pkg/core/match"
 )
 
-// matchTests tells how much is evaluated: it must follow what changes, not what there is.
+// matchTests shows how much is evaluated: it must follow the changes, not the number of objects.
 type matchTests struct {
 	metrics.BaseStableCollector
 	desc  *metrics.Desc
@@ -18,8 +17,6 @@ type matchTests struct {
 
 var tests = &matchTests{desc: metrics.NewDesc("starling_match_tests_total",
 	"How many times an object was tested against a clause of a BindingPolicy.", nil, nil, metrics.ALPHA, "")}
-
-func init() { legacyregistry.CustomMustRegister(tests) }
 
 // DescribeWithStability implements metrics.StableCollector.
 func (t *matchTests) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- t.desc }

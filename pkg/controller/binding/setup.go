@@ -18,9 +18,12 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
-	"github.com/starlinghq/starling/pkg/dynwatch"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/metrics"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 // Required are the resources that the WDS must serve before Setup.
@@ -28,51 +31,47 @@ var Required = []schema.GroupVersionResource{controlv1alpha1.BindingPolicies, co
 
 // SetupConfig is what Setup needs.
 type SetupConfig struct {
-	// WDS leads to the WDS; WDSName is what metrics call it.
+	// WDS connects to the WDS; WDSName is its name in metrics.
 	WDS     *rest.Config
 	WDSName string
-	// Inventories are the ITSes; see ConnectITS.
-	Inventories []Inventory
-	// APIGroups are those whose objects may be workload; empty for all. CustomResourceDefinitions always may.
+	// Clusters reads the clusters of all ITSes. Its owner runs it.
+	Clusters *clusters.Reader
+	// Collectors has policies report whether their StatusCollectors exist; nil does not.
+	Collectors Collectors
+	// APIGroups are those whose objects may be workload; empty for all. CustomResourceDefinitions
+	// always may.
 	APIGroups []string
-	// IncludeGenerated lets objects be workload that controllers make in each namespace of each cluster.
+	// IncludeGenerated: objects that controllers create in each namespace of each cluster may be
+	// workload.
 	IncludeGenerated bool
 	// MaxBindingSize is how large a Binding becomes before another one begins, in bytes of JSON.
 	MaxBindingSize int
 }
 
-// Running is a Controller with everything that it stands on. Others in the process may share these parts.
+// Running is a Controller with everything that it needs. Other controllers of the process share
+// these parts.
 type Running struct {
-	// Index says which policies select which objects and clusters.
+	// Index knows which policies select which objects and clusters.
 	Index *match.Index
 	// Objects holds the metadata of all objects of the WDS that may be workload.
-	Objects *dynwatch.Set
+	Objects *dynamicinformer.Set
+	// Discovery knows what the WDS serves.
+	Discovery *dynamicinformer.Discovery
 	// Writer writes to the WDS.
-	Writer *write.Writer
+	Writer *writer.Writer
 
 	controller *Controller
-	discovery  *dynwatch.Discovery
-	handlers   *handlers
 	record     func(context.Context) error
 }
 
-// Setup builds a Controller on a WDS. It talks to nobody yet.
+// Setup builds a Controller on a WDS. It sends no request yet.
 func Setup(config SetupConfig) (*Running, error) {
-	discoveryClient, err := discovery.NewDiscoveryClientForConfig(config.WDS)
-	if err != nil {
-		return nil, fmt.Errorf("build discovery client: %w", err)
-	}
-	dynamicClient, err := dynamic.NewForConfig(config.WDS)
-	if err != nil {
-		return nil, fmt.Errorf("build dynamic client: %w", err)
-	}
-	metadataClient, err := metadata.NewForConfig(config.WDS)
-	if err != nil {
-		return nil, fmt.Errorf("build metadata client: %w", err)
-	}
-	controlClient, err := client.New(config.WDS)
-	if err != nil {
-		return nil, err
+	discoveryClient, discoveryErr := discovery.NewDiscoveryClientForConfig(config.WDS)
+	dynamicClient, dynamicErr := dynamic.NewForConfig(config.WDS)
+	metadataClient, metadataErr := metadata.NewForConfig(config.WDS)
+	controlClient, controlErr := client.New(config.WDS)
+	if err := errors.Join(discoveryErr, dynamicErr, metadataErr, controlErr); err != nil {
+		return nil, fmt.Errorf("build clients: %w", err)
 	}
 	policies, err := client.NewInformer(controlClient.BindingPolicies(), &controlv1alpha1.BindingPolicy{}, nil)
 	if err != nil {
@@ -82,7 +81,7 @@ func Setup(config SetupConfig) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	writer, err := write.New(config.WDS, config.WDSName, "binding-controller")
+	writer, err := writer.New(config.WDS, config.WDSName, "binding-controller")
 	if err != nil {
 		return nil, err
 	}
@@ -93,24 +92,23 @@ func Setup(config SetupConfig) (*Running, error) {
 	}
 
 	selectable := func(gr schema.GroupResource) bool { return selectable(config.APIGroups, gr) }
-	r := &Running{Index: match.NewIndex(), Writer: writer, handlers: &handlers{}, record: record}
+	r := &Running{Index: match.NewIndex(match.Options{IncludeGenerated: config.IncludeGenerated}), Writer: writer, record: record}
 	tests.index.Store(r.Index)
-	if config.IncludeGenerated {
-		r.Index.IncludeGenerated()
-	}
-	r.discovery = dynwatch.NewDiscovery(discoveryClient, dynamicClient, func(resource dynwatch.Resource) bool {
+	metrics.Register(tests)
+	r.Discovery = dynamicinformer.NewDiscovery(discoveryClient, dynamicClient, func(resource dynamicinformer.Resource) bool {
 		gr := resource.GroupResource()
 		return selectable(gr) || gr == schema.GroupResource{Resource: "namespaces"} // their labels select
 	})
 	r.controller, err = New(Config{
-		Policies:    policies,
-		Bindings:    bindings,
-		Inventories: config.Inventories,
-		API:         r.discovery,
-		Selectable:  selectable,
-		Index:       r.Index,
-		Writer:      writer,
-		Events:      recorder,
+		Policies:   policies,
+		Bindings:   bindings,
+		Clusters:   config.Clusters,
+		Collectors: config.Collectors,
+		API:        r.Discovery,
+		Selectable: selectable,
+		Index:      r.Index,
+		Writer:     writer,
+		Events:     recorder,
 		Live: func(ctx context.Context, policy *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
 			return liveBindings(ctx, controlClient, policy)
 		},
@@ -120,9 +118,8 @@ func Setup(config SetupConfig) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.AddHandler(r.controller)
-	r.Objects, err = dynwatch.New(dynwatch.Config{
-		Source: r.discovery, Informer: dynwatch.MetadataInformer(metadataClient), Handler: r.handlers,
+	r.Objects, err = dynamicinformer.New(dynamicinformer.Config{
+		Source: r.Discovery, Informer: dynamicinformer.MetadataInformer(metadataClient), Handler: r.controller,
 	})
 	return r, err
 }
@@ -144,30 +141,34 @@ func liveBindings(ctx context.Context, c *client.Client, policy *controlv1alpha1
 	if err == nil {
 		live = append(live, first)
 	}
-	return slices.DeleteFunc(live, func(b *controlv1alpha1.Binding) bool { return !ownedBy(b, string(policy.UID)) }), nil
+	return slices.DeleteFunc(live, func(b *controlv1alpha1.Binding) bool { return !corebinding.OwnedBy(b, string(policy.UID)) }), nil
 }
 
-// AddHandler has another be told of the objects of the WDS. Call it before Run.
-func (r *Running) AddHandler(handler dynwatch.Handler) { *r.handlers = append(*r.handlers, handler) }
+// Observers read a part of Running, and are notified of its changes.
+type Observers struct {
+	Index   []Observer
+	Objects []dynamicinformer.Handler
+}
 
-// Run works until the context ends. Without workers it keeps the Index up to date and writes nothing.
-func (r *Running) Run(ctx context.Context, workers int) error {
+// Run works until the context ends. Without workers it updates the Index and writes nothing.
+func (r *Running) Run(ctx context.Context, workers int, observers Observers) error {
+	r.controller.observers = observers.Index
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.record(ctx) })
-	group.Go(func() error { return r.discovery.Run(ctx) })
-	group.Go(func() error { return r.Objects.Run(ctx) })
+	group.Go(func() error { return r.Discovery.Run(ctx) })
+	group.Go(func() error { return r.Objects.Run(ctx, observers.Objects...) })
 	group.Go(func() error { return r.controller.Run(ctx, workers) })
 	return group.Wait()
 }
 
-// Ready tells what was not read yet, and why as far as that is known; nil if nothing.
+// Ready returns an error that lists what has not synced yet, and why as far as that is known.
 func (r *Running) Ready() error {
 	err := r.controller.Ready()
 	if err == nil {
 		return nil
 	}
 	reasons := []error{err}
-	if err := r.discovery.Err(); err != nil {
+	if err := r.Discovery.Err(); err != nil {
 		reasons = append(reasons, err)
 	}
 	for _, state := range r.Objects.Resources() {
@@ -178,7 +179,7 @@ func (r *Running) Ready() error {
 	return errors.Join(reasons...)
 }
 
-// selectable tells whether objects of a resource may be workload.
+// selectable reports whether objects of a resource may be workload.
 func selectable(groups []string, gr schema.GroupResource) bool {
 	if match.NeverResource(gr) {
 		return false
@@ -186,37 +187,13 @@ func selectable(groups []string, gr schema.GroupResource) bool {
 	return len(groups) == 0 || gr.Group == "apiextensions.k8s.io" || slices.Contains(groups, gr.Group)
 }
 
-// ConnectITS returns an Inventory that waits for an ITS: to be reached, and to serve ManagedClusters.
-func ConnectITS(name string, options clusters.Options) Inventory {
-	return Inventory{Name: name, Connect: func(ctx context.Context) (*Connection, error) {
-		space, err := clusters.WaitConnected(ctx, name, options)
-		if err != nil {
-			return nil, err
-		}
-		if err := clusters.WaitForResources(ctx, space, ManagedClusters); err != nil {
-			return nil, err
-		}
-		return NewConnection(name, space.Config)
-	}}
-}
+// OnCollector enqueues the policies that name a StatusCollector, which came, went or changed.
+func (r *Running) OnCollector(name string) { r.controller.onCollector(name) }
 
-// handlers are told one after the other.
-type handlers []dynwatch.Handler
-
-func (h *handlers) OnChange(r dynwatch.Resource, before, after metav1.Object) {
-	for _, handler := range *h {
-		handler.OnChange(r, before, after)
-	}
-}
-
-func (h *handlers) OnSynced(r dynwatch.Resource) {
-	for _, handler := range *h {
-		handler.OnSynced(r)
-	}
-}
-
-func (h *handlers) OnStopped(r dynwatch.Resource) {
-	for _, handler := range *h {
-		handler.OnStopped(r)
+// SetStatusError stores what keeps the status of an object from coming back, "" if nothing does.
+// The policies that ask for the status report it.
+func (r *Running) SetStatusError(ref objref.Ref, text string) {
+	for _, policy := range r.controller.statusErrors.set(ref, text, r.Index.Asking(ref)) {
+		r.controller.queue.Add(policy)
 	}
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,29 +13,30 @@ import (
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
-// What is returned is put right when somebody else changes it. Somebody who in turn puts right what we write, a controller that runs in
-// the WDS, say, would have both write without end, as fast as an API server lets them. So who is put right again and again is put
-// right more and more seldom, and the user is told.
+// A returned status is restored when another client changes it. If that client restores its own
+// status in turn, as a controller that runs in the WDS does, both would write without end. So an
+// object that is restored again and again is restored less and less often, and the user is
+// notified.
 const (
-	// patient is how often an object is put right at once.
+	// patient is how often an object is restored at once.
 	patient = 5
-	// firstPause is how long is waited then; it doubles each time, up to lastPause.
+	// firstPause is the delay after that; it doubles each time, up to lastPause.
 	firstPause, lastPause = 250 * time.Millisecond, time.Minute
-	// peace is how long nothing must have been put right for a contest to be over.
+	// peace is how long nothing must have been restored for a contest to end.
 	peace = 5 * time.Minute
 
-	// fieldManager is the name under which the binding-controller writes.
+	// fieldManager is the field manager of the binding-controller.
 	fieldManager = "binding-controller"
 )
 
-// contest is an object that was put right.
+// contest is an object that was restored.
 type contest struct {
 	count  int
 	last   time.Time
 	writer string // the other one
 }
 
-// pause returns how long an object is left alone that somebody else writes as well. It is called with the mutex held.
+// pause returns how long an object in a contest is not written. The caller holds the mutex.
 func (c *Controller) pause(ref objref.Ref) time.Duration {
 	of, ok := c.contests[ref]
 	if !ok || of.count < patient {
@@ -43,9 +45,9 @@ func (c *Controller) pause(ref objref.Ref) time.Duration {
 	return min(firstPause<<min(of.count-patient, 16), lastPause) - c.config.Clock.Since(of.last)
 }
 
-// contested notes that the object was looked at, and whether it was put right: changed again by us to what it held before. It returns
-// what to tell the user, "" for nothing.
-func (c *Controller) contested(ref objref.Ref, writer string, putRight bool) string {
+// contested records a sync of the object, and whether it was restored: changed to what it held
+// after the sync before. It returns the text for the user, "" for none.
+func (c *Controller) contested(ref objref.Ref, writer string, restored bool) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.config.Clock.Now()
@@ -54,7 +56,7 @@ func (c *Controller) contested(ref objref.Ref, writer string, putRight bool) str
 		delete(c.contests, ref)
 		of = contest{}
 	}
-	if putRight {
+	if restored {
 		of.count++
 		of.last, of.writer = now, writer
 		c.contests[ref] = of
@@ -62,29 +64,27 @@ func (c *Controller) contested(ref objref.Ref, writer string, putRight bool) str
 	if of.count < patient {
 		return ""
 	}
-	c.queue.AddAfter(ref, of.last.Add(peace).Sub(now)) // to tell that it is over
-	return fmt.Sprintf("the status of %s is written by %q as well, and both overwrite each other: have one of them not do it; until then it is "+
-		"returned more and more seldom, at last once a minute", ref, of.writer)
+	c.queue.AddAfter(ref, of.last.Add(peace).Sub(now)) // to report that it has ended
+	return conflictText(ref, of.writer)
 }
 
-// both puts texts together.
-func both(texts ...string) string {
-	var some []string
-	for _, text := range texts {
-		if text != "" {
-			some = append(some, text)
-		}
-	}
-	return strings.Join(some, "; ")
+func conflictText(ref objref.Ref, writer string) string {
+	return fmt.Sprintf("the status of %s is also written by %q, and each overwrites the other: let only one of them write it; until then "+
+		"Starling returns the status less and less often, at least once a minute", ref, writer)
 }
 
-// same tells whether what the object holds is what it held before.
+// joined joins the texts that are not empty.
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
+}
+
+// same reports whether the object holds what it held before.
 func (h held) same(now held) bool {
 	_, changed := corestatus.MergePatch(h.Status, now.Status)
 	return !changed && maps.Equal(h.Labels, now.Labels)
 }
 
-// otherWriter returns who wrote the object last, as its API server has it, besides the binding-controller.
+// otherWriter returns the field manager that wrote the object last, besides the binding-controller.
 func otherWriter(obj *unstructured.Unstructured) string {
 	name, last := "somebody", time.Time{}
 	for _, entry := range obj.GetManagedFields() {

@@ -22,27 +22,28 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 
-	"github.com/starlinghq/starling/pkg/controller/reports"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
-	"github.com/starlinghq/starling/pkg/dynwatch"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/statusreports"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 var (
-	things = dynwatch.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}}
+	things = dynamicinformer.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}}
 	one    = objref.New(things.GroupResource(), "web", "one")
 )
 
-// world is a WDS with one object, whose status is asked for and reported, and somebody who writes it too.
+// world is a WDS with one object, whose status is asked for and reported, and somebody who writes
+// it too.
 type world struct {
-	mu      sync.Mutex
-	object  *unstructured.Unstructured
-	version int
-	status  map[string]any // what is reported
-	writes  int
-	trouble string
+	mu          sync.Mutex
+	object      *unstructured.Unstructured
+	version     int
+	status      map[string]any // what is reported
+	writes      int
+	statusError string
 	// meddle is called after each write of ours, with the mutex held.
 	meddle     func()
 	controller *Controller
@@ -58,22 +59,22 @@ func (w *world) Get(objref.Ref) (metav1.Object, bool) {
 	return w.object.DeepCopy(), true
 }
 
-func (w *world) Resource(schema.GroupResource) (dynwatch.Resource, bool) { return things, true }
-func (w *world) Synced(schema.GroupResource) bool                        { return true }
+func (w *world) Resource(schema.GroupResource) (dynamicinformer.Resource, bool) { return things, true }
+func (w *world) Synced(schema.GroupResource) bool                               { return true }
 
-func (w *world) SetStatusTrouble(_ objref.Ref, trouble string) {
+func (w *world) SetStatusError(_ objref.Ref, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.trouble = trouble
+	w.statusError = text
 }
 
-// said implements Reports.
-type said struct{ *world }
+// reportsOf implements Reports.
+type reportsOf struct{ *world }
 
-func (s said) Get(objref.Ref, string) (*reports.Report, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &reports.Report{Report: corestatus.Report{Status: s.status}}, true
+func (r reportsOf) Get(objref.Ref, string) (*statusreports.Report, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &statusreports.Report{Report: corestatus.Report{Status: r.status}}, true
 }
 
 func (w *world) patched(patch []byte) (*unstructured.Unstructured, error) {
@@ -118,7 +119,7 @@ func (w *world) set(status map[string]any, version int) {
 	w.store(changed, version, "kube-controller-manager")
 }
 
-func (w *world) Patch(_ context.Context, _ write.Target, _ types.PatchType, patch []byte, _ string) (*metav1.PartialObjectMetadata, error) {
+func (w *world) Patch(_ context.Context, _ writer.Target, _ types.PatchType, patch []byte, _ string) (*metav1.PartialObjectMetadata, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed, err := w.patched(patch)
@@ -163,7 +164,7 @@ func newWorld(t *testing.T) *world {
 		return true, changed, err
 	})
 	var err error
-	w.controller, err = New(Config{Reports: said{w}, Requests: w, Objects: w, Client: reads, Writer: w, Troubles: w, Clock: clock.RealClock{}})
+	w.controller, err = New(Config{Reports: reportsOf{w}, Requests: w, Objects: w, Client: reads, Writer: w, StatusErrors: w, Clock: clock.RealClock{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w.controller.OnRequests([]objref.Ref{one})
+	w.controller.OnChanges(match.Changes{Requests: []objref.Ref{one}})
 	synctest.Wait()
 	if got := w.number(); got != int64(1) {
 		t.Fatalf("at first there is %v", got)
@@ -184,7 +185,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// TestContest: somebody who puts right what we put right is put right more and more seldom, and the user is told as long as it lasts.
+// TestContest: an object that another client restores again and again is restored less and less
+// often, and the user is notified as long as it lasts.
 func TestContest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -205,8 +207,8 @@ func TestContest(t *testing.T) {
 		if writes := w.writes - before; writes < patient || writes > 40 {
 			t.Errorf("%d writes in ten minutes", writes)
 		}
-		if want := `written by "kube-controller-manager" as well`; !strings.Contains(w.trouble, want) {
-			t.Errorf("the user is told %q, want %q", w.trouble, want)
+		if want := `also written by "kube-controller-manager"`; !strings.Contains(w.statusError, want) {
+			t.Errorf("the status error is %q, want %q", w.statusError, want)
 		}
 		w.meddle = nil
 		w.mu.Unlock()
@@ -219,8 +221,8 @@ func TestContest(t *testing.T) {
 		time.Sleep(2 * peace)
 		synctest.Wait()
 		w.mu.Lock()
-		if w.trouble != "" {
-			t.Errorf("when it is over the user is told %q", w.trouble)
+		if w.statusError != "" {
+			t.Errorf("after the end the status error is %q", w.statusError)
 		}
 		w.set(map[string]any{"n": int64(9)}, w.version+1)
 		w.mu.Unlock()
@@ -231,7 +233,8 @@ func TestContest(t *testing.T) {
 	})
 }
 
-// TestRestoredWDS: a WDS that is restored from a backup holds an older status, under an older version than was ever seen.
+// TestRestoredWDS: a WDS that is restored from a backup holds an older status, under an older
+// version than was ever seen.
 func TestRestoredWDS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

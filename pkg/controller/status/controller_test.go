@@ -12,38 +12,38 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/utils/clock"
 
-	"github.com/starlinghq/starling/pkg/controller/reports"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
-	"github.com/starlinghq/starling/pkg/dynwatch"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/statusreports"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 // nothing is a WDS without objects, policies and reports, to which nothing can be written.
-type nothing struct{ told map[objref.Ref]string }
+type nothing struct{ errors map[objref.Ref]string }
 
 func (nothing) Requests(objref.Ref) match.Requests   { return match.Requests{Known: true} }
 func (nothing) Get(objref.Ref) (metav1.Object, bool) { return nil, false }
-func (nothing) Resource(schema.GroupResource) (dynwatch.Resource, bool) {
-	return dynwatch.Resource{}, false
+func (nothing) Resource(schema.GroupResource) (dynamicinformer.Resource, bool) {
+	return dynamicinformer.Resource{}, false
 }
-func (nothing) Synced(schema.GroupResource) bool                  { return false }
-func (n nothing) SetStatusTrouble(ref objref.Ref, trouble string) { n.told[ref] = trouble }
+func (nothing) Synced(schema.GroupResource) bool             { return false }
+func (n nothing) SetStatusError(ref objref.Ref, text string) { n.errors[ref] = text }
 
-func (nothing) Patch(context.Context, write.Target, types.PatchType, []byte, string) (*metav1.PartialObjectMetadata, error) {
+func (nothing) Patch(context.Context, writer.Target, types.PatchType, []byte, string) (*metav1.PartialObjectMetadata, error) {
 	panic("nothing is to be written")
 }
 
 type noReports struct{}
 
-func (noReports) Get(objref.Ref, string) (*reports.Report, bool) { return nil, true }
+func (noReports) Get(objref.Ref, string) (*statusreports.Report, bool) { return nil, true }
 
 func newController(t *testing.T) (*Controller, nothing) {
 	t.Helper()
-	n := nothing{told: map[objref.Ref]string{}}
+	n := nothing{errors: map[objref.Ref]string{}}
 	c, err := New(Config{
-		Reports: noReports{}, Requests: n, Objects: n, Client: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Writer: n, Troubles: n,
+		Reports: noReports{}, Requests: n, Objects: n, Client: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Writer: n, StatusErrors: n,
 		Clock: clock.RealClock{},
 	})
 	if err != nil {
@@ -53,27 +53,32 @@ func newController(t *testing.T) (*Controller, nothing) {
 	return c, n
 }
 
-// TestTroublesGoWithTheKind: when the WDS does not serve a kind any more, nobody is told of its objects.
-func TestTroublesGoWithTheKind(t *testing.T) {
+// TestStatusErrorsOfKindThatIsNoLongerServed: when the WDS no longer serves a kind, the errors of
+// its objects are withdrawn.
+func TestStatusErrorsOfKindThatIsNoLongerServed(t *testing.T) {
 	c, n := newController(t)
 	things := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
 	ref, other := objref.New(things.GroupResource(), "web", "one"), objref.New(schema.GroupResource{Resource: "services"}, "web", "one")
 	for _, of := range []objref.Ref{ref, other} {
-		c.troubled(t.Context(), of, "no right")
+		c.setStatusError(t.Context(), of, "no right")
 	}
-	c.OnStopped(dynwatch.Resource{GroupVersionResource: things})
+	c.OnStopped(dynamicinformer.Resource{GroupVersionResource: things})
 	for c.queue.Len() > 0 {
-		c.next(t.Context())
+		of, _ := c.queue.Get()
+		if _, err := c.sync(t.Context(), of); err != nil {
+			t.Error(err)
+		}
+		c.queue.Done(of)
 	}
-	if diff := cmp.Diff(map[objref.Ref]string{ref: "", other: "no right"}, n.told); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+	if diff := cmp.Diff(map[objref.Ref]string{ref: "", other: "no right"}, n.errors); diff != "" {
+		t.Errorf("errors reported (-want +got):\n%s", diff)
 	}
 }
 
-// TestOwnWritesAreNotLookedAt: only a change by somebody else puts an object into the queue.
-func TestOwnWritesAreNotLookedAt(t *testing.T) {
+// TestOwnWritesAreNotEnqueued: only a change by somebody else puts an object into the queue.
+func TestOwnWritesAreNotEnqueued(t *testing.T) {
 	c, _ := newController(t)
-	services := dynwatch.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}}
+	services := dynamicinformer.Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "services"}}
 	version := func(rv string, labels map[string]string) metav1.Object {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "s", UID: "u", ResourceVersion: rv, Labels: labels}}
 	}
@@ -98,5 +103,36 @@ func TestOwnWritesAreNotLookedAt(t *testing.T) {
 				c.queue.Done(ref)
 			}
 		})
+	}
+}
+
+// TestReportOnWhatIsNotDelivered: a report on an object that no policy delivers to the cluster is
+// not asked for, and leaves nothing behind.
+func TestReportOnWhatIsNotDelivered(t *testing.T) {
+	c, _ := newController(t) // whose writer panics
+	for _, name := range []string{"a", "b", "c"} {
+		c.OnReport(statusreports.Key{Ref: objref.New(schema.GroupResource{Resource: "services"}, "web", name), Cluster: "c1"})
+	}
+	for c.queue.Len() > 0 {
+		of, _ := c.queue.Get()
+		if _, err := c.sync(t.Context(), of); err != nil {
+			t.Error(err)
+		}
+		c.queue.Done(of)
+	}
+	if kept := len(c.since) + len(c.held) + len(c.waiting) + len(c.due) + len(c.contests); kept > 0 {
+		t.Errorf("%d entries are kept", kept)
+	}
+	decision := corestatus.Decide(schema.GroupResource{Resource: "services"}, corestatus.Evidence{
+		Requests: match.Requests{Known: true, Singleton: true, SingletonClusters: []string{"c1"}},
+		Report: func(cluster string) (*corestatus.Report, bool) {
+			if cluster != "c1" {
+				t.Errorf("the report of %s is asked for", cluster)
+			}
+			return &corestatus.Report{Status: map[string]any{"a": int64(1)}}, true
+		},
+	})
+	if decision.Action != corestatus.Copy {
+		t.Errorf("decision %+v", decision)
 	}
 }

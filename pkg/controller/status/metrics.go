@@ -4,13 +4,12 @@ import (
 	"time"
 
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 
-	"github.com/starlinghq/starling/pkg/gauge"
+	starlingmetrics "github.com/starlinghq/starling/pkg/metrics"
 )
 
-// finalization is the last stage of the way of a status: from the ITS into the object of the WDS. It bears the name that
-// dashboards made for KubeStellar know.
+// finalization is the last stage of a status on its way: from the ITS into the object of the WDS.
+// It has the name that KubeStellar's dashboards use.
 var finalization = metrics.NewHistogram(&metrics.HistogramOpts{ //nolint:promlinter // the name is KubeStellar's
 	Namespace:      "kubestellar",
 	Subsystem:      "statusPropagation",
@@ -20,12 +19,10 @@ var finalization = metrics.NewHistogram(&metrics.HistogramOpts{ //nolint:promlin
 	StabilityLevel: metrics.ALPHA,
 })
 
-var lag = gauge.New("starling_status_return_lag_seconds",
-	"How long a report of the cluster has been waiting to be returned to its object in the WDS; nothing for a cluster of which none is.")
+var lag = starlingmetrics.NewClusterGauge("starling_status_return_lag_seconds",
+	"How long the oldest report of the cluster has been waiting to be returned to its object in the WDS. There is no value while none is waiting.")
 
-func init() { legacyregistry.MustRegister(finalization) }
-
-// arrival is when a report came in that was not dealt with yet, and from where.
+// arrival is when a report arrived that was not processed yet, and from which cluster.
 type arrival struct {
 	at      time.Time
 	cluster string

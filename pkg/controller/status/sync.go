@@ -12,34 +12,47 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
 
-	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
-	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/logging"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
-// perCluster is how long the next aggregate waits for each cluster in it, so that a thousand clusters that report one after the other
-// do not cost a thousand times the reading of a thousand reports. To read one takes a hundredth of that.
+// perCluster is how long the next aggregate waits for each cluster in it. So a thousand clusters
+// that report one after the other do not cost a thousand times reading a thousand reports. Reading
+// one report takes a hundredth of that.
 const perCluster = time.Millisecond
 
-// held is what an object holds at a version. As long as no newer version is seen, it need not be read again.
+// held is the content of an object at a version. While no newer version is observed, it is not read
+// again.
 type held struct {
 	corestatus.View
-	// whole tells that the status is known too; otherwise just the labels are.
+	// whole reports whether the status is known too, not only the labels.
 	whole           bool
 	uid             types.UID
 	resourceVersion string // "" while a write is under way, or failed
-	// writer is who wrote the object last besides us, where it was read.
+	// writer is the field manager that wrote the object last besides us, if the object was read.
 	writer string
 }
 
-// sync makes the object hold what it should.
-func (c *Controller) sync(ctx context.Context, ref objref.Ref) error {
+// sync makes the object hold what it should. What the WDS refuses is reported and retried later.
+func (c *Controller) sync(ctx context.Context, ref objref.Ref) (worker.Result, error) {
+	err := c.reconcile(ctx, ref)
+	refusal := asRefusal(ref, err)
+	if refusal == nil {
+		return worker.Result{}, err
+	}
+	c.setStatusError(ctx, ref, refusal.text)
+	c.returned(ref, false)
+	return worker.Result{After: refusal.after}, nil
+}
+
+func (c *Controller) reconcile(ctx context.Context, ref objref.Ref) error {
 	resource, ok := c.config.Objects.Resource(ref.GroupResource())
 	if !ok {
-		c.troubled(ctx, ref, "")
+		c.setStatusError(ctx, ref, "")
 		c.returned(ref, false)
 		return nil
 	}
@@ -47,25 +60,27 @@ func (c *Controller) sync(ctx context.Context, ref objref.Ref) error {
 	if !ok {
 		if c.config.Objects.Synced(ref.GroupResource()) {
 			c.forget(ref)
-			c.troubled(ctx, ref, "")
+			c.setStatusError(ctx, ref, "")
 		}
 		c.returned(ref, false)
 		return nil
 	}
 	decision := c.decide(ref, corestatus.Source{UID: obj.GetUID(), Generation: obj.GetGeneration()})
-	klog.FromContext(ctx).V(4).Info("Decided", logging.Object, ref.String(), "action", decision.Action,
+	klog.FromContext(ctx).V(4).Info("Decided", "action", decision.Action,
 		logging.Cluster, decision.From(), logging.Reason, decision.Reason)
-	if !decision.Known || decision.Executing == "" && !labelled(obj) && !c.holds(ref) {
+	_, holds := c.heldOf(ref)
+	if !decision.Known || decision.Executing == "" && !labelled(obj) && !holds {
 		c.returned(ref, false)
 		if decision.Known {
-			c.troubled(ctx, ref, "")
+			c.setStatusError(ctx, ref, "")
 		}
 		return nil
 	}
 	return c.act(ctx, resource, ref, obj, decision)
 }
 
-// decide notes an object of which something is not known before it asks, so that what becomes known meanwhile wakes it.
+// decide marks an object as waiting before it reads, so that what becomes known meanwhile requeues
+// it.
 func (c *Controller) decide(ref objref.Ref, now corestatus.Source) corestatus.Decision {
 	c.mu.Lock()
 	c.waiting[ref] = struct{}{}
@@ -73,9 +88,8 @@ func (c *Controller) decide(ref objref.Ref, now corestatus.Source) corestatus.De
 	asked := c.config.Requests.Requests(ref)
 	known := asked.Known
 	decision := corestatus.Decide(ref.GroupResource(), corestatus.Evidence{
-		Request:      request(asked),
-		RequestKnown: asked.Known,
-		Now:          now,
+		Requests: asked,
+		Now:      now,
 		Report: func(cluster string) (*corestatus.Report, bool) {
 			report, reportKnown := c.config.Reports.Get(ref, cluster)
 			known = known && (reportKnown || report != nil)
@@ -93,13 +107,14 @@ func (c *Controller) decide(ref objref.Ref, now corestatus.Source) corestatus.De
 	return decision
 }
 
-// act carries the decision out, step by step. Each step is bound to the version of the object that the one before left, so a
-// write by somebody else in between is never missed: it ends in a conflict, and the object is read anew.
+// act carries the decision out, step by step. Each step is bound to the version of the object that
+// the step before left. So a write by another client in between is never missed: it causes a
+// conflict, and the object is read again.
 //
-// What the WDS refuses to hold of a status is left as it is there, field by field, and the rest is returned: so the status stays
-// valid, whatever rules the WDS has. The user is told.
-func (c *Controller) act(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, obj metav1.Object, decision corestatus.Decision) error {
-	before := c.heldOf(ref)
+// Fields of the status that the WDS refuses keep their values there, and the rest is returned. So
+// the status stays valid, whatever rules the WDS has. The user is notified.
+func (c *Controller) act(ctx context.Context, resource dynamicinformer.Resource, ref objref.Ref, obj metav1.Object, decision corestatus.Decision) error {
+	before, _ := c.heldOf(ref)
 	now, read, err := c.view(ctx, resource, ref, obj, decision.Action)
 	if apierrors.IsNotFound(err) {
 		c.forget(ref)
@@ -112,7 +127,7 @@ func (c *Controller) act(ctx context.Context, resource dynwatch.Resource, ref ob
 	for {
 		after, wrote, err := c.carry(ctx, resource, ref, now, read, decision, left)
 		if fields := left.add(err); fields {
-			read = true // by now the object may have the labels; and the rest may be there already
+			read = true // the object may have the labels now, and perhaps the other fields
 			now.Labels = after.Labels
 			now.resourceVersion = after.resourceVersion
 			continue
@@ -126,46 +141,47 @@ func (c *Controller) act(ctx context.Context, resource dynwatch.Resource, ref ob
 		}
 		c.remember(ref, after, decision)
 		contested := c.contested(ref, now.writer, wrote && read && before.whole && before.same(after))
-		c.troubled(ctx, ref, both(left.text(ref), contested))
+		c.setStatusError(ctx, ref, joined(left.message(ref), contested))
 		c.returned(ref, wrote)
 		return nil
 	}
 }
 
-// carry makes the steps that are to be made. It returns what the object holds afterwards, also if a step fails.
-func (c *Controller) carry(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, now held, read bool, decision corestatus.Decision, left refusals) (_ held, wrote bool, err error) {
+// carry makes the planned steps. It returns what the object holds afterwards, also if a step fails.
+func (c *Controller) carry(ctx context.Context, resource dynamicinformer.Resource, ref objref.Ref, now held, read bool, decision corestatus.Decision, left refusals) (_ held, wrote bool, err error) {
 	steps, after := corestatus.Plan(ref.GroupResource(), now.View, decision, left.fields)
 	returned := now.Returned() // not only since the step before
 	for _, step := range steps {
 		if step.Status && read && returned && decision.Action != corestatus.Clear {
-			settled, err := c.settled(ctx, resource, ref, now, step)
+			upToDate, err := c.upToDate(ctx, resource, ref, now, step)
 			if err != nil {
 				return now, wrote, err
 			}
-			if settled {
+			if upToDate {
 				continue
 			}
 		}
-		c.doubt(ref) // a step that fails leaves us not knowing
+		c.doubt(ref) // after a failed step the content is unknown
 		answer, err := c.write(ctx, resource, ref, step, now.resourceVersion)
 		if err != nil {
 			return now, wrote, err
 		}
 		wrote = true
-		klog.FromContext(ctx).V(2).Info("Wrote", logging.Object, ref.String(), "step", step.String(),
+		klog.FromContext(ctx).V(2).Info("Wrote", "step", step.String(),
 			logging.Cluster, decision.From(), logging.Reason, decision.Reason)
 		now.uid, now.resourceVersion = answer.UID, answer.ResourceVersion
 		if !step.Status {
 			now.Labels = after.Labels
 		}
 	}
-	// What is remembered as held is what was returned. The WDS's schema may have dropped some of it, but what is to be set
-	// to null when it vanishes is what was returned.
+	// What was returned is remembered as held, although the WDS's schema may have dropped some of
+	// it: a field that was returned is set to null when it is no longer reported.
 	now.View = after
 	return now, wrote, nil
 }
 
-// remember notes what the object holds, unless nothing is asked of it and nothing of ours is left.
+// remember records what the object holds, unless no status is requested and nothing of ours is
+// left.
 func (c *Controller) remember(ref objref.Ref, now held, decision corestatus.Decision) {
 	if decision.Executing == "" && len(now.Labels) == 0 {
 		c.forget(ref)
@@ -180,10 +196,10 @@ func (c *Controller) remember(ref objref.Ref, now held, decision corestatus.Deci
 	}
 }
 
-// view returns what the object holds: from memory if it has not changed since, otherwise it is read; of an object whose status is
-// left alone just the labels.
-func (c *Controller) view(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, obj metav1.Object, action corestatus.Action) (now held, read bool, err error) {
-	now = c.heldOf(ref)
+// view returns what the object holds: from memory if it has not changed since, otherwise from the
+// API server. If the status will not be changed, view returns only the labels.
+func (c *Controller) view(ctx context.Context, resource dynamicinformer.Resource, ref objref.Ref, obj metav1.Object, action corestatus.Action) (now held, read bool, err error) {
+	now, _ = c.heldOf(ref)
 	current := now.resourceVersion != "" && now.uid == obj.GetUID() && !newer(obj.GetResourceVersion(), now.resourceVersion)
 	labels := now.Labels
 	if !current {
@@ -209,9 +225,10 @@ func (c *Controller) view(ctx context.Context, resource dynwatch.Resource, ref o
 	}, true, nil
 }
 
-// settled tells whether the step would change nothing: the schema of the WDS may lack fields that the cluster reports, and
-// its API server may insist on fields that the cluster does not have. Only the API server can tell, by a dry run.
-func (c *Controller) settled(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, now held, step corestatus.Step) (bool, error) {
+// upToDate reports whether the step would change nothing: the schema of the WDS may lack fields
+// that the cluster reports, and its API server may add fields that the cluster does not have. Only
+// a dry run shows that.
+func (c *Controller) upToDate(ctx context.Context, resource dynamicinformer.Resource, ref objref.Ref, now held, step corestatus.Step) (bool, error) {
 	body, err := step.Encode(now.resourceVersion)
 	if err != nil {
 		return false, fmt.Errorf("encode patch of %s: %w", ref, err)
@@ -229,31 +246,33 @@ func (c *Controller) settled(ctx context.Context, resource dynwatch.Resource, re
 	return !changed, nil
 }
 
-func (c *Controller) write(ctx context.Context, resource dynwatch.Resource, ref objref.Ref, step corestatus.Step, version string) (*metav1.PartialObjectMetadata, error) {
+func (c *Controller) write(ctx context.Context, resource dynamicinformer.Resource, ref objref.Ref, step corestatus.Step, version string) (*metav1.PartialObjectMetadata, error) {
 	body, err := step.Encode(version)
 	if err != nil {
 		return nil, fmt.Errorf("encode patch of %s: %w", ref, err)
 	}
-	target := write.Target{Resource: resource.GroupVersionResource, Namespace: ref.Namespace, Name: ref.Name}
+	target := writer.Target{Resource: resource.GroupVersionResource, Namespace: ref.Namespace, Name: ref.Name}
 	if !step.Status {
 		return c.writeObject(ctx, target, body, step.Reason)
 	}
 	target.Subresource = "status"
 	answer, err := c.config.Writer.Patch(ctx, target, types.MergePatchType, body, step.Reason)
 	if noSubresource(err) {
-		// Remembered by nobody: "not found" may as well have meant the object, and a kind may get the subresource later.
+		// This is not cached: "not found" may have meant the object, and a kind may get the
+		// subresource later.
 		target.Subresource = ""
 		return c.writeObject(ctx, target, body, step.Reason)
 	}
 	return answer, err
 }
 
-// noSubresource tells whether the error may be what an API server says of a kind without status subresource.
+// noSubresource reports whether the error may mean that the kind has no status subresource.
 func noSubresource(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// newer tells whether a is a later version of an object than b; versions that cannot be compared are newer when they differ.
+// newer reports whether a is a later version of an object than b. Versions that cannot be compared
+// are newer if they differ.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	if err != nil {
@@ -262,28 +281,21 @@ func newer(a, b string) bool {
 	return order > 0
 }
 
-// statusOf returns the status of the object, nil if it has none or one that is no object.
+// statusOf returns the status of the object, nil if it has none, or one that is not an object.
 func statusOf(obj *unstructured.Unstructured) map[string]any {
 	status, _ := obj.Object["status"].(map[string]any)
 	return status
 }
 
-// holds tells whether what the object holds is remembered.
-func (c *Controller) holds(ref objref.Ref) bool {
+// heldOf returns the remembered content of the object, or the zero value.
+func (c *Controller) heldOf(ref objref.Ref) (now held, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, ok := c.held[ref]
-	return ok
+	now, ok = c.held[ref]
+	return now, ok
 }
 
-// heldOf returns what is remembered of the object, the zero value for nothing.
-func (c *Controller) heldOf(ref objref.Ref) held {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.held[ref]
-}
-
-// doubt notes that it is not known what the object holds. What was returned last stays known.
+// doubt marks the content of the object as unknown. What was returned last stays known.
 func (c *Controller) doubt(ref objref.Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,7 +305,7 @@ func (c *Controller) doubt(ref objref.Ref) {
 	}
 }
 
-// forget drops everything that is remembered of an object that has no returned status any more.
+// forget drops everything about an object that no longer has a returned status.
 func (c *Controller) forget(ref objref.Ref) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -304,7 +316,7 @@ func (c *Controller) forget(ref objref.Ref) {
 	delete(c.contests, ref)
 }
 
-// returned notes that all reports were dealt with, and by a write or not.
+// returned records that all reports have been processed, and whether that took a write.
 func (c *Controller) returned(ref objref.Ref, wrote bool) {
 	c.mu.Lock()
 	since, ok := c.since[ref]
@@ -312,12 +324,5 @@ func (c *Controller) returned(ref objref.Ref, wrote bool) {
 	c.mu.Unlock()
 	if ok && wrote {
 		finalization.Observe(c.config.Clock.Since(since.at).Seconds())
-	}
-}
-
-func request(asked match.Requests) corestatus.Request {
-	return corestatus.Request{
-		Singleton: corestatus.Want{Requested: asked.Singleton, Clusters: asked.SingletonClusters},
-		MultiWEC:  corestatus.Want{Requested: asked.MultiWEC, Clusters: asked.MultiWECClusters},
 	}
 }

@@ -23,9 +23,9 @@ var (
 	widgets     = match.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, Kind: "Widget"}
 )
 
-// space tells an Index of its objects, resource by resource, as a starting controller does.
+// space gives its objects to an Index, resource by resource, as a starting controller does.
 type space struct {
-	// clustersRead tells that the steps of tell have told of all clusters.
+	// clustersRead: all clusters are in the Index.
 	clustersRead bool
 	objects      map[match.Resource][]*metav1.ObjectMeta
 	clusters     map[string]map[string]string
@@ -65,8 +65,9 @@ func newSpace(t *testing.T) *space {
 	return s
 }
 
-// tell returns the steps that tell the Index of everything; steps of one resource stay in order, its end last.
-func (s *space) tell(index *match.Index, rnd *rand.Rand) []func() {
+// steps returns the steps that add everything to the Index; steps of one resource stay in order,
+// its end last.
+func (s *space) steps(index *match.Index, rnd *rand.Rand) []func() {
 	var queues [][]func()
 	for r, objects := range s.objects {
 		var steps []func()
@@ -100,21 +101,23 @@ func (s *space) tell(index *match.Index, rnd *rand.Rand) []func() {
 }
 
 func compute(index *match.Index, stored *controlv1alpha1.BindingSpec, clustersRead bool) controlv1alpha1.BindingSpec {
-	snapshot, _ := index.Snapshot("p")
-	return binding.Compute(binding.Input{
-		Selected:      snapshot,
-		Stored:        stored,
-		Unread:        func(gr schema.GroupResource) bool { return !index.Known(gr) },
-		UnreadCluster: func(string) bool { return !clustersRead },
-	})
+	unread := binding.Unread{Read: map[schema.GroupResource]bool{}, Clusters: map[string]bool{}}
+	for _, r := range []match.Resource{configMaps, namespaces, deployments, widgets} {
+		unread.Read[r.GroupResource()] = index.Known(r.GroupResource())
+	}
+	for _, cluster := range binding.ListedIn(stored).Clusters {
+		unread.Clusters[cluster] = !clustersRead
+	}
+	snapshot, _, _ := index.Snapshot("p", match.Listed{})
+	return binding.Compute(binding.Input{Selected: snapshot, Stored: stored, Unread: unread})
 }
 
 func TestAnyOrderGivesTheSameBytes(t *testing.T) {
 	s := newSpace(t)
 	var want string
 	for seed := range uint64(50) {
-		index := match.NewIndex()
-		for _, step := range s.tell(index, rand.New(rand.NewPCG(seed, 1))) {
+		index := match.NewIndex(match.Options{})
+		for _, step := range s.steps(index, rand.New(rand.NewPCG(seed, 1))) {
 			step()
 		}
 		spec := compute(index, nil, true)
@@ -156,12 +159,12 @@ func checkOrder(t *testing.T, spec controlv1alpha1.BindingSpec) {
 	}
 }
 
-// TestRestartChangesNothing: at every moment of a start, whatever was read so far, the Binding is what it was; also if
-// status was written while nobody looked.
+// TestRestartChangesNothing: at every moment of a start, whatever was read so far, the Binding is
+// what it was; also if status was written while nobody looked.
 func TestRestartChangesNothing(t *testing.T) {
 	s := newSpace(t)
-	index := match.NewIndex()
-	for _, step := range s.tell(index, rand.New(rand.NewPCG(0, 0))) {
+	index := match.NewIndex(match.Options{})
+	for _, step := range s.steps(index, rand.New(rand.NewPCG(0, 0))) {
 		step()
 	}
 	stored := compute(index, nil, true)
@@ -173,12 +176,12 @@ func TestRestartChangesNothing(t *testing.T) {
 		}
 	}
 	for seed := range uint64(50) {
-		index := match.NewIndex()
+		index := match.NewIndex(match.Options{})
 		s.clustersRead = false
-		for i, step := range s.tell(index, rand.New(rand.NewPCG(seed, 2))) {
+		for i, step := range s.steps(index, rand.New(rand.NewPCG(seed, 2))) {
 			step()
 			spec := compute(index, &stored, s.clustersRead)
-			if _, ok := index.Snapshot("p"); !ok {
+			if _, _, ok := index.Snapshot("p", match.Listed{}); !ok {
 				continue // without its policy nobody computes a Binding
 			}
 			if difference := binding.Diff(&stored, &spec); difference != binding.Equal {
@@ -190,20 +193,24 @@ func TestRestartChangesNothing(t *testing.T) {
 
 func TestUnreadIsCarriedOver(t *testing.T) {
 	s := newSpace(t)
-	index := match.NewIndex()
-	for _, step := range s.tell(index, rand.New(rand.NewPCG(0, 0))) {
+	index := match.NewIndex(match.Options{})
+	for _, step := range s.steps(index, rand.New(rand.NewPCG(0, 0))) {
 		step()
 	}
 	full := compute(index, nil, true)
-	snapshot, _ := index.Snapshot("p")
+	snapshot, _, _ := index.Snapshot("p", match.Listed{})
 	snapshot.Clusters = []string{"c9"}
 	snapshot.Matches = slices.DeleteFunc(snapshot.Matches, func(m match.Match) bool { return m.Ref.Name == "Widget0" || m.Ref.Name == "ConfigMap0" })
 
 	got := binding.Compute(binding.Input{
-		Selected:      snapshot,
-		Stored:        &full,
-		Unread:        func(gr schema.GroupResource) bool { return gr == widgets.GroupResource() },
-		UnreadCluster: func(name string) bool { return name == "c2" },
+		Selected: snapshot,
+		Stored:   &full,
+		Unread: binding.Unread{
+			Read: map[schema.GroupResource]bool{
+				namespaces.GroupResource(): true, configMaps.GroupResource(): true, deployments.GroupResource(): true,
+			},
+			Clusters: map[string]bool{"c2": true},
+		},
 	})
 	if want := []controlv1alpha1.Destination{{ClusterID: "c2"}, {ClusterID: "c9"}}; !slices.Equal(want, got.Destinations) {
 		t.Errorf("destinations %v, want %v: c2 could be in an inventory that was not read, c0 is in none", got.Destinations, want)
@@ -215,10 +222,7 @@ func TestUnreadIsCarriedOver(t *testing.T) {
 	if want := []string{"ConfigMap2", "Deployment0", "Deployment2", "Widget0", "Widget2"}; !slices.Equal(want, names) {
 		t.Errorf("objects %v, want %v: the Widget could not be read, the ConfigMap is gone", names, want)
 	}
-	none := binding.Compute(binding.Input{
-		Selected: snapshot,
-		Unread:   func(schema.GroupResource) bool { return true }, UnreadCluster: func(string) bool { return true },
-	})
+	none := binding.Compute(binding.Input{Selected: snapshot})
 	if len(none.Workload.ClusterScope)+len(none.Workload.NamespaceScope) != 0 {
 		t.Errorf("objects of an unread resource were added: %v", none)
 	}

@@ -2,9 +2,7 @@
 package binding
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -19,157 +17,125 @@ type Input struct {
 	Selected match.Snapshot
 	// Stored is the spec of the Binding as it is; nil if there is none.
 	Stored *controlv1alpha1.BindingSpec
-	// Unread tells of a resource that not all of its objects, or not all that decides about them, were read since the
-	// start.
-	Unread func(schema.GroupResource) bool
-	// UnreadCluster tells of a cluster that nothing is known of it because not every inventory was read since the start.
-	UnreadCluster func(name string) bool
-	// Awaits and AwaitsCluster tell whether an object, or a cluster, that is not selected any more stays until another policy has
-	// taken it over. Nil: none does.
-	Awaits        func(objref.Ref) bool
-	AwaitsCluster func(name string) bool
+	// Unread is what nothing may be concluded about.
+	Unread Unread
+	// Retained stays until other policies list it.
+	Retained Retained
 }
 
-// Compute returns the spec that the Binding shall have, in the contract's order: objects by group, version, resource,
-// namespace and name, clusters by name. The same input in any order gives the same bytes.
+// Unread is what was not read since the start. It must have been found out before the objects and
+// clusters were selected: what is read in between may not have been selected completely.
+type Unread struct {
+	// Read are the resources of which all objects, and all that decides about them, were read. All
+	// others are unread.
+	Read map[schema.GroupResource]bool
+	// Clusters are the stored destinations of which nothing is known, because not every ITS was
+	// read.
+	Clusters map[string]bool
+}
+
+// Compute returns the spec that the Binding shall have, in the contract's order: objects by group,
+// version, resource, namespace and name, clusters by name. The same input in any order gives the
+// same bytes.
 //
-// Objects of an unread resource, and unread clusters, stay as they are stored: none leaves, and none comes, since how it
-// is to be carried is not known either (invariants 1 and 3). The others follow the policy.
+// Objects of an unread resource, and unread clusters, stay as they are stored: none leaves, and
+// none comes, since how it is to be carried is not known either (invariants 1 and 3). The others
+// follow the policy.
 //
 // The result shares the lists of status collectors with the input; change neither.
 func Compute(in Input) controlv1alpha1.BindingSpec {
 	stored := index(in.Stored)
-	unread := map[schema.GroupResource]bool{}
-	isUnread := func(ref objref.Ref) bool {
-		gr := ref.GroupResource()
-		answer, asked := unread[gr]
-		if !asked {
-			answer = in.Unread(gr)
-			unread[gr] = answer
-		}
-		return answer
-	}
+	isUnread := func(ref objref.Ref) bool { return !in.Unread.Read[ref.GroupResource()] }
 
-	entries := make([]entry, 0, len(in.Selected.Matches))
-	for _, m := range in.Selected.Matches {
-		if isUnread(m.Ref) {
+	entries := make([]match.Match, 0, len(in.Selected.Matches))
+	for _, e := range in.Selected.Matches {
+		if isUnread(e.Ref) {
 			continue
 		}
-		e := entry{ref: m.Ref, version: m.Version, resourceVersion: m.ResourceVersion, modulation: *m.Modulation}
-		if before, ok := stored[m.Ref]; ok && !m.Exact && before.resourceVersion != "" {
-			// A later version that was found at the start may be of a status write. To follow it would write every Binding
-			// at every start; an edit that was made meanwhile is delivered all the same, and shows with the next one.
-			e.resourceVersion = before.resourceVersion
+		if before, ok := stored[e.Ref]; ok && !e.Exact && before.ResourceVersion != "" {
+			// A later version that was found at the start may be of a status write. To follow it
+			// would write every Binding at every start; an edit that was made meanwhile is
+			// delivered all the same, and shows with the next one.
+			e.ResourceVersion = before.ResourceVersion
 		}
 		entries = append(entries, e)
 	}
-	leaving := in.leaving(stored)
+	selected := map[objref.Ref]bool{}
+	if len(in.Retained.Objects) > 0 {
+		for i := range entries {
+			selected[entries[i].Ref] = true
+		}
+	}
 	for ref, e := range stored {
-		if isUnread(ref) || leaving(ref) && in.Awaits(ref) {
+		if _, retained := in.Retained.Objects[ref]; isUnread(ref) || retained && !selected[ref] {
 			entries = append(entries, e)
 		}
 	}
-	sortEntries(entries)
 
 	clusters := slices.Clone(in.Selected.Clusters)
-	if in.Stored != nil {
-		for _, destination := range in.Stored.Destinations {
-			_, selected := slices.BinarySearch(in.Selected.Clusters, destination.ClusterID)
-			if in.UnreadCluster(destination.ClusterID) || !selected && in.AwaitsCluster != nil && in.AwaitsCluster(destination.ClusterID) {
-				clusters = append(clusters, destination.ClusterID)
-			}
+	for _, cluster := range clustersOf(in.Stored) {
+		if in.Unread.Clusters[cluster] || in.Retained.Clusters[cluster] {
+			clusters = append(clusters, cluster)
 		}
 	}
-	slices.Sort(clusters)
-	return assemble(entries, slices.Compact(clusters))
+	return assemble(entries, clusters)
 }
 
-// leaving returns what tells whether a stored object is not selected any more; nothing is said to be if that does not matter.
-func (in *Input) leaving(stored map[objref.Ref]entry) func(objref.Ref) bool {
-	still := 0
-	for i := range in.Selected.Matches {
-		if _, ok := stored[in.Selected.Matches[i].Ref]; ok {
-			still++
-		}
-	}
-	if still == len(stored) || in.Awaits == nil {
-		return func(objref.Ref) bool { return false }
-	}
-	selected := make(map[objref.Ref]struct{}, len(in.Selected.Matches))
-	for i := range in.Selected.Matches {
-		selected[in.Selected.Matches[i].Ref] = struct{}{}
-	}
-	return func(ref objref.Ref) bool {
-		_, is := selected[ref]
-		return !is
-	}
-}
-
-// Refs returns the objects that a Binding lists; nil for no Binding.
+// Refs returns the objects that a Binding lists; nothing for no Binding.
 func Refs(spec *controlv1alpha1.BindingSpec) map[objref.Ref]struct{} {
-	stored := index(spec)
-	refs := make(map[objref.Ref]struct{}, len(stored))
-	for ref := range stored {
-		refs[ref] = struct{}{}
+	refs := map[objref.Ref]struct{}{}
+	for e := range match.Entries(spec) {
+		refs[e.Ref] = struct{}{}
 	}
 	return refs
 }
 
-// sortEntries sorts in the contract's order.
-func sortEntries(entries []entry) {
-	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(strings.Compare(a.ref.Group, b.ref.Group), strings.Compare(a.version, b.version), objref.Compare(a.ref, b.ref))
-	})
-}
-
-// entry is an object of a Binding, in whatever scope.
-type entry struct {
-	ref             objref.Ref
-	version         string
-	resourceVersion string
-	modulation      controlv1alpha1.DownsyncModulation
-}
-
-func index(spec *controlv1alpha1.BindingSpec) map[objref.Ref]entry {
+// clustersOf returns the destinations of a Binding; none for no Binding.
+func clustersOf(spec *controlv1alpha1.BindingSpec) []string {
 	if spec == nil {
 		return nil
 	}
-	entries := make(map[objref.Ref]entry, len(spec.Workload.ClusterScope)+len(spec.Workload.NamespaceScope))
-	for i := range spec.Workload.ClusterScope {
-		c := &spec.Workload.ClusterScope[i]
-		ref := clusterRef(c)
-		entries[ref] = entry{ref, c.Version, c.ResourceVersion, c.DownsyncModulation}
+	clusters := make([]string, len(spec.Destinations))
+	for i := range spec.Destinations {
+		clusters[i] = spec.Destinations[i].ClusterID
 	}
-	for i := range spec.Workload.NamespaceScope {
-		c := &spec.Workload.NamespaceScope[i]
-		ref := namespaceRef(c)
-		entries[ref] = entry{ref, c.Version, c.ResourceVersion, c.DownsyncModulation}
+	return clusters
+}
+
+func index(spec *controlv1alpha1.BindingSpec) map[objref.Ref]match.Match {
+	entries := map[objref.Ref]match.Match{}
+	for e := range match.Entries(spec) {
+		entries[e.Ref] = e
 	}
 	return entries
 }
 
-func assemble(entries []entry, clusters []string) controlv1alpha1.BindingSpec {
+// assemble returns the spec that lists the entries and clusters in the contract's order. It sorts
+// them.
+func assemble(entries []match.Match, clusters []string) controlv1alpha1.BindingSpec {
+	slices.SortFunc(entries, match.Compare)
 	var spec controlv1alpha1.BindingSpec
 	for _, e := range entries {
-		if e.ref.Namespace == "" {
+		if e.Ref.Namespace == "" {
 			spec.Workload.ClusterScope = append(spec.Workload.ClusterScope, controlv1alpha1.ClusterScopeDownsyncClause{
 				ClusterScopeDownsyncObject: controlv1alpha1.ClusterScopeDownsyncObject{
-					Group: e.ref.Group, Version: e.version, Resource: e.ref.Resource,
-					Name: e.ref.Name, ResourceVersion: e.resourceVersion,
+					Group: e.Ref.Group, Version: e.Version, Resource: e.Ref.Resource,
+					Name: e.Ref.Name, ResourceVersion: e.ResourceVersion,
 				},
-				DownsyncModulation: e.modulation,
+				DownsyncModulation: *e.Modulation,
 			})
 			continue
 		}
 		spec.Workload.NamespaceScope = append(spec.Workload.NamespaceScope, controlv1alpha1.NamespaceScopeDownsyncClause{
 			NamespaceScopeDownsyncObject: controlv1alpha1.NamespaceScopeDownsyncObject{
-				Group: e.ref.Group, Version: e.version, Resource: e.ref.Resource,
-				Namespace: e.ref.Namespace, Name: e.ref.Name, ResourceVersion: e.resourceVersion,
+				Group: e.Ref.Group, Version: e.Version, Resource: e.Ref.Resource,
+				Namespace: e.Ref.Namespace, Name: e.Ref.Name, ResourceVersion: e.ResourceVersion,
 			},
-			DownsyncModulation: e.modulation,
+			DownsyncModulation: *e.Modulation,
 		})
 	}
-	for _, name := range clusters {
+	slices.Sort(clusters)
+	for _, name := range slices.Compact(clusters) {
 		spec.Destinations = append(spec.Destinations, controlv1alpha1.Destination{ClusterID: name})
 	}
 	return spec

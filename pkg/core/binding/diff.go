@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/match"
 )
 
 // Difference is how far two specs are apart.
@@ -18,42 +19,21 @@ const (
 	Set
 )
 
-// Diff tells how far the specs are apart. Its cost is linear in their size.
+// Diff returns how far the specs are apart. Its cost is linear in their size.
 func Diff(a, b *controlv1alpha1.BindingSpec) Difference {
-	if !slices.Equal(a.Destinations, b.Destinations) ||
-		len(a.Workload.ClusterScope) != len(b.Workload.ClusterScope) ||
-		len(a.Workload.NamespaceScope) != len(b.Workload.NamespaceScope) {
+	if !slices.Equal(a.Destinations, b.Destinations) || CountObjects(a) != CountObjects(b) {
 		return Set
 	}
 	found := Equal
-	for i := range a.Workload.ClusterScope {
-		x, y := &a.Workload.ClusterScope[i], &b.Workload.ClusterScope[i]
-		xObject, yObject := x.ClusterScopeDownsyncObject, y.ClusterScopeDownsyncObject
-		if xObject.ResourceVersion != yObject.ResourceVersion {
-			found = Versions
-			xObject.ResourceVersion = yObject.ResourceVersion
-		}
-		if xObject != yObject || !equalModulation(&x.DownsyncModulation, &y.DownsyncModulation) {
+	others := slices.Collect(match.Entries(b))
+	for i, x := range slices.Collect(match.Entries(a)) {
+		y := &others[i]
+		if x.Ref != y.Ref || x.Version != y.Version || !match.EqualModulation(x.Modulation, y.Modulation) {
 			return Set
 		}
-	}
-	for i := range a.Workload.NamespaceScope {
-		x, y := &a.Workload.NamespaceScope[i], &b.Workload.NamespaceScope[i]
-		xObject, yObject := x.NamespaceScopeDownsyncObject, y.NamespaceScopeDownsyncObject
-		if xObject.ResourceVersion != yObject.ResourceVersion {
+		if x.ResourceVersion != y.ResourceVersion {
 			found = Versions
-			xObject.ResourceVersion = yObject.ResourceVersion
-		}
-		if xObject != yObject || !equalModulation(&x.DownsyncModulation, &y.DownsyncModulation) {
-			return Set
 		}
 	}
 	return found
-}
-
-func equalModulation(a, b *controlv1alpha1.DownsyncModulation) bool {
-	return a.CreateOnly == b.CreateOnly &&
-		a.WantSingletonReportedState == b.WantSingletonReportedState &&
-		a.WantMultiWECReportedState == b.WantMultiWECReportedState &&
-		slices.Equal(a.StatusCollectors, b.StatusCollectors)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/binding"
 )
 
-// homes tells which part lists each object.
+// homes returns the part that lists each object.
 func homes(t *testing.T, parts []*controlv1alpha1.BindingSpec) map[string]int {
 	t.Helper()
 	found := map[string]int{}
@@ -32,8 +32,9 @@ func homes(t *testing.T, parts []*controlv1alpha1.BindingSpec) map[string]int {
 	return found
 }
 
-// TestDivide: over random histories all objects are listed once, none moves while it stays, all parts go to all clusters, new parts
-// are not too large, and what was divided is divided the same way again.
+// TestDivide: over random histories all objects are listed once, none moves while it stays, all
+// parts go to all clusters, new parts are not too large, and what was divided is divided the same
+// way again.
 func TestDivide(t *testing.T) {
 	const maxSize = 3000
 	for seed := range uint64(200) {

@@ -3,6 +3,7 @@ package combine
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -42,8 +43,8 @@ func aggErr(column, text string) controlv1alpha1.AggregationError {
 
 var updatedAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// fleet answers questions about clusters, by their statuses: nil for one that has not reported, an empty map for one whose object
-// has no status.
+// fleet answers questions about clusters, by their statuses: nil for one that has not reported, an
+// empty map for one whose object has no status.
 type fleet map[string]map[string]any
 
 func (f fleet) question(t *testing.T, collectors map[string]spec) Question {
@@ -336,7 +337,7 @@ func TestCostIsBounded(t *testing.T) {
 		t.Errorf("one that is affordable suffers: %v", got.RowErrors)
 	}
 	endless := byName["endless"]
-	const limit = "the evaluation costs more than the limit of 1000: look at fewer elements, or nest fewer loops"
+	const limit = "the evaluation costs more than the limit of 1000: use fewer elements, or fewer nested loops"
 	if got := endless.Rows[0].Columns[1]; got.String == nil || *got.String != limit {
 		t.Errorf("the first row holds %v", got)
 	}
@@ -406,8 +407,8 @@ func TestOneReportCostsItsRows(t *testing.T) {
 	step(0, func() { delete(q.Collectors, "status") })
 }
 
-// TestValueThatIsMuchLargerThanItsCost: lists that hold one thing many times cost CEL little, and as JSON they would take all memory
-// there is.
+// TestValueThatIsMuchLargerThanItsCost: lists that hold one thing many times cost CEL little, and
+// as JSON they would take all memory there is.
 func TestValueThatIsMuchLargerThanItsCost(t *testing.T) {
 	const ten = "[0,1,2,3,4,5,6,7,8,9]"
 	times := func(power int, what string) controlv1alpha1.Expression {
@@ -421,7 +422,7 @@ func TestValueThatIsMuchLargerThanItsCost(t *testing.T) {
 	for range 22 { // 4 million items
 		doubled = "[" + doubled + "].map(x, x + x)[0]"
 	}
-	const tooLarge = "the value has more than 512 KiB: select less"
+	const tooLarge = "the value has more than 512 KiB; select a part of it"
 	f := fleet{"c01": {"text": strings.Repeat("a", 10_000)}}
 	for name, tc := range map[string]struct {
 		def  controlv1alpha1.Expression
@@ -447,8 +448,9 @@ func TestValueThatIsMuchLargerThanItsCost(t *testing.T) {
 	}
 }
 
-// TestRememberedValuesAreBounded: values are kept for all clusters, also for those that the limit leaves out.
-func TestRememberedValuesAreBounded(t *testing.T) {
+// TestCachedValuesAreBounded: values are kept for all clusters, also for those that the limit
+// leaves out.
+func TestCachedValuesAreBounded(t *testing.T) {
 	f := fleet{}
 	for i := range 60 {
 		f[fmt.Sprintf("c%02d", i)] = map[string]any{"text": strings.Repeat("a", 10_000)}
@@ -459,5 +461,53 @@ func TestRememberedValuesAreBounded(t *testing.T) {
 	errs := results[0].RowErrors
 	if len(errs) != 1 || !strings.HasPrefix(errs[0].Error, "not evaluated: ") {
 		t.Errorf("row errors %v, want one of clusters that are not evaluated", errs)
+	}
+}
+
+// TestRowsAreBoundedBySize: whatever is selected, a table keeps at most a few MiB, the same rows
+// whether it is made at once or bit by bit.
+func TestRowsAreBoundedBySize(t *testing.T) {
+	f := fleet{}
+	for i := range 20 {
+		f[fmt.Sprintf("c%02d", i)] = map[string]any{"text": strings.Repeat("a", 400<<10)}
+	}
+	columns := func(n int, def string) (list []named) {
+		for i := range n {
+			list = append(list, named{Name: fmt.Sprint(i), Def: controlv1alpha1.Expression(def)})
+		}
+		return list
+	}
+	for name, tc := range map[string]struct {
+		spec spec
+		want string
+	}{
+		"ManyColumns": {spec{Select: columns(64, "obj")}, overRow},
+		"Groups":      {spec{GroupBy: columns(2, "returned.status"), CombinedFields: []field{{Name: "n", Type: "COUNT"}}, Limit: 1}, overSize},
+		"Filtered":    {spec{Select: columns(2, "returned.status"), Limit: 100}, overSize},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var table Table
+			q := f.question(t, map[string]spec{"sc": tc.spec})
+			q.Object = map[string]any{"data": map[string]any{"text": strings.Repeat("a", 450<<10)}}
+			results, _ := table.Answer(q)
+			if size := table.Size(); size > maxTable+maxRow || size < 400<<10 {
+				t.Errorf("%d bytes are kept", size)
+			}
+			errs := fmt.Sprint(results[0].RowErrors)
+			if !strings.Contains(errs, tc.want) {
+				t.Errorf("row errors %.300s, want %q", errs, tc.want)
+			}
+			again, _ := table.Answer(q) // from the cache, as far as there is one
+			if !reflect.DeepEqual(again, results) {
+				t.Error("other results from the cache")
+			}
+			table.Forget()
+			if table.Size() != 0 {
+				t.Errorf("%d bytes are kept after all was forgotten", table.Size())
+			}
+			if again, _ := table.Answer(q); !reflect.DeepEqual(again, results) {
+				t.Error("other results without the cache")
+			}
+		})
 	}
 }

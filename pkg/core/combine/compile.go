@@ -9,44 +9,46 @@ import (
 	"github.com/starlinghq/starling/pkg/core/expression"
 )
 
-// DefaultLimit is how many rows a StatusCollector that does not say has at most.
+// DefaultLimit is the maximum number of rows for a StatusCollector without a limit.
 const DefaultLimit = 20
 
-// filterColumn is what errors of the filter are said to be of.
+// filterColumn is the column name of errors of the filter.
 const filterColumn = "filter"
 
-// Collector is a StatusCollector, understood. It does not change, and is safe for concurrent use.
+// Collector is a compiled StatusCollector. It is immutable, and safe for concurrent use.
 type Collector struct {
 	filter *expression.Expression
-	// columns are those of select, or of groupBy and then of the aggregates; names are all their names.
+	// columns are the columns of select, or of groupBy followed by combinedFields. names are their
+	// names.
 	names   []string
 	columns []column
-	// groups is how many of the columns are of groupBy; aggregates tells whether the rest aggregate.
+	// groups is the number of columns of groupBy. aggregates is true if the other columns
+	// aggregate.
 	groups     int
 	aggregates bool
 	limit      int
 	maxCost    uint64
-	// object and inventory tell whether an expression may look at them.
-	object, inventory bool
+	// usesObject and usesInventory are true if an expression may use obj or inventory.
+	usesObject, usesInventory bool
 }
 
 // column is one column of a table.
 type column struct {
 	name string
-	// kind is empty for a column of values.
+	// kind is empty for a column of select or groupBy.
 	kind controlv1alpha1.AggregatorType
-	// value is nil with COUNT.
+	// value is nil for COUNT.
 	value *expression.Expression
 }
 
-// UsesObject tells whether an expression looks at obj.
-func (c *Collector) UsesObject() bool { return c.object }
+// UsesObject reports whether an expression may use obj.
+func (c *Collector) UsesObject() bool { return c.usesObject }
 
-// UsesInventory tells whether an expression looks at inventory.
-func (c *Collector) UsesInventory() bool { return c.inventory }
+// UsesInventory reports whether an expression may use inventory.
+func (c *Collector) UsesInventory() bool { return c.usesInventory }
 
-// Compile understands the spec, or says all that is wrong with it. With an error there is no Collector. It costs about a
-// millisecond for each expression.
+// Compile compiles the spec. It returns either a Collector, or the texts of all errors in the spec.
+// It takes about a millisecond for each expression.
 func Compile(spec *controlv1alpha1.StatusCollectorSpec) (*Collector, []string) {
 	return compileWithin(spec, defaultLimits)
 }
@@ -56,6 +58,10 @@ func compileWithin(spec *controlv1alpha1.StatusCollectorSpec, cost limits) (*Col
 	if c.limit <= 0 {
 		c.limit = DefaultLimit
 	}
+	envs, err := environments()
+	if err != nil {
+		return nil, []string{err.Error()}
+	}
 	var errs []string
 	if len(spec.Select) > 0 && (len(spec.GroupBy) > 0 || len(spec.CombinedFields) > 0) {
 		errs = append(errs, "groupBy and combinedFields must be empty if select is not")
@@ -63,13 +69,13 @@ func compileWithin(spec *controlv1alpha1.StatusCollectorSpec, cost limits) (*Col
 	if len(spec.GroupBy) > 0 && len(spec.CombinedFields) == 0 {
 		errs = append(errs, "groupBy must be empty if combinedFields is")
 	}
-	understand := func(what string, text controlv1alpha1.Expression, must string, kinds ...types.Kind) *expression.Expression {
-		e, err := compile(string(text), cost.evaluation, must, kinds...)
+	compileOne := func(what string, text controlv1alpha1.Expression, must string, kinds ...types.Kind) *expression.Expression {
+		e, err := expression.Compile(envs, string(text), cost.evaluation, must, kinds...)
 		if err != nil {
 			errs = append(errs, what+" invalid: "+expression.OneLine(err.Error()))
 			return nil
 		}
-		c.object, c.inventory = c.object || e.Uses("obj"), c.inventory || e.Uses("inventory")
+		c.usesObject, c.usesInventory = c.usesObject || e.Uses("obj"), c.usesInventory || e.Uses("inventory")
 		return e
 	}
 	add := func(name string, kind controlv1alpha1.AggregatorType, value *expression.Expression) {
@@ -77,13 +83,13 @@ func compileWithin(spec *controlv1alpha1.StatusCollectorSpec, cost limits) (*Col
 		c.columns = append(c.columns, column{name, kind, value})
 	}
 	if spec.Filter != nil {
-		c.filter = understand("filter expression", *spec.Filter, "true, false or null", types.BoolKind)
+		c.filter = compileOne("filter expression", *spec.Filter, "true, false or null", types.BoolKind)
 	}
 	for _, s := range spec.Select {
-		add(s.Name, "", understand(fmt.Sprintf("select expression (%s)", s.Name), s.Def, ""))
+		add(s.Name, "", compileOne(fmt.Sprintf("select expression (%s)", s.Name), s.Def, ""))
 	}
 	for _, g := range spec.GroupBy {
-		add(g.Name, "", understand(fmt.Sprintf("groupBy expression (%s)", g.Name), g.Def, ""))
+		add(g.Name, "", compileOne(fmt.Sprintf("groupBy expression (%s)", g.Name), g.Def, ""))
 	}
 	for _, f := range spec.CombinedFields {
 		what := fmt.Sprintf("combinedField expression (%s)", f.Name)
@@ -98,7 +104,7 @@ func compileWithin(spec *controlv1alpha1.StatusCollectorSpec, cost limits) (*Col
 				errs = append(errs, what+" invalid: subject must be set")
 				break
 			}
-			subject = understand(what+" subject", *f.Subject, "a number", types.IntKind, types.UintKind, types.DoubleKind, types.StringKind)
+			subject = compileOne(what+" subject", *f.Subject, "a number", types.IntKind, types.UintKind, types.DoubleKind, types.StringKind)
 		default:
 			errs = append(errs, fmt.Sprintf("%s invalid: type must be one of COUNT, SUM, AVG, MIN, MAX, is %q", what, f.Type))
 		}

@@ -18,7 +18,7 @@ type (
 
 func expr(text string) *controlv1alpha1.Expression { return new(controlv1alpha1.Expression(text)) }
 
-func TestCompileSaysEveryMistake(t *testing.T) {
+func TestCompileReportsEveryMistake(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec spec
 		want []string
@@ -86,13 +86,13 @@ func TestCompileSaysEveryMistake(t *testing.T) {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
 			if (c == nil) != (len(tc.want) > 0) {
-				t.Errorf("a collector is there: %v", c != nil)
+				t.Errorf("returned a collector: %v", c != nil)
 			}
 		})
 	}
 }
 
-func TestCompileKnowsWhatIsUsed(t *testing.T) {
+func TestCompileFindsUsedVariables(t *testing.T) {
 	for text, want := range map[string][2]bool{
 		"objx.obj":                         {}, // does not compile
 		"returned.status.obj":              {false, false},

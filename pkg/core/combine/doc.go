@@ -1,10 +1,12 @@
-// Package combine makes tables of what clusters report of an object, as StatusCollectors ask.
+// Package combine makes tables of the statuses that clusters report for an object, as
+// StatusCollectors define them.
 //
-// Compile understands a StatusCollector, once. A Table holds what its expressions yielded for each cluster, so that one further
-// report costs the evaluation of its own rows only; what it returns is a function of the question alone, whatever was asked
-// before. The package is pure.
+// Compile compiles a StatusCollector once. A Table caches the results of its expressions for each
+// cluster, so that a new report costs only the evaluation of its own rows. The tables depend only
+// on the question, not on earlier questions. The package is pure.
 //
-// Expressions are those of Kubernetes (its CEL environment, all libraries), and of plain CEL where that allows more: lists and maps of
-// mixed types. What an evaluation may cost is bounded as in Kubernetes; what all evaluations of one StatusCollector for one object may
-// cost, likewise.
+// Expressions are evaluated in the CEL environment of Kubernetes, with all its libraries.
+// Expressions that only plain CEL allows, such as lists and maps of mixed types, are evaluated in
+// plain CEL. The cost of an evaluation is limited as in Kubernetes, and so is the cost of all
+// evaluations of one StatusCollector for one object.
 package combine

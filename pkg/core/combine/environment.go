@@ -5,34 +5,34 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types"
 
 	"github.com/starlinghq/starling/pkg/core/expression"
 )
 
-// limits bound what evaluations cost, in units of CEL.
+// limits limit the cost of evaluations, in units of CEL.
 type limits struct {
-	// evaluation is for one expression and cluster, table for all expressions of a StatusCollector and all clusters of an object.
-	evaluation, table uint64
+	// evaluation is the limit for one expression and cluster.
+	evaluation uint64
+	// table is the limit for all expressions of a StatusCollector and all clusters of an object.
+	table uint64
 }
 
-// defaultLimits are those of Kubernetes for an expression, and for an object and all expressions of a policy.
+// defaultLimits are the limits of package expression.
 var defaultLimits = limits{evaluation: expression.EvaluationLimit, table: expression.ObjectLimit}
 
-// environments are those that an expression may be written for, in order of preference. Each is made once; that takes some
-// milliseconds.
+// environments returns the CEL environments in which an expression may be compiled, in order of
+// preference. They are created once, which takes some milliseconds.
 var environments = sync.OnceValues(func() ([]*cel.Env, error) {
-	variables := []cel.EnvOption{
-		cel.Variable("obj", cel.MapType(cel.StringType, cel.DynType)),
-		cel.Variable("returned", cel.MapType(cel.StringType, cel.DynType)),
-		cel.Variable("inventory", cel.MapType(cel.StringType, cel.DynType)),
-		cel.Variable("propagation", cel.MapType(cel.StringType, cel.DynType)),
+	var variables []cel.EnvOption
+	for _, name := range []string{"obj", "returned", "inventory", "propagation"} {
+		variables = append(variables, cel.Variable(name, cel.MapType(cel.StringType, cel.DynType)))
 	}
 	base, err := expression.Environment(variables...)
 	if err != nil {
 		return nil, err
 	}
-	// Kubernetes refuses lists and maps of mixed types; KubeStellar, which has plain CEL, does not.
+	// Kubernetes refuses lists and maps of mixed types. KubeStellar uses plain CEL, which allows
+	// them.
 	plain, err := cel.NewEnv(append(variables, cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true))...)
 	if err != nil {
 		return nil, fmt.Errorf("build CEL environment: %w", err)
@@ -42,12 +42,3 @@ var environments = sync.OnceValues(func() ([]*cel.Env, error) {
 	}
 	return []*cel.Env{base, plain}, nil
 })
-
-// compile understands an expression whose values must be of one of some kinds, if any are given.
-func compile(text string, limit uint64, must string, kinds ...types.Kind) (*expression.Expression, error) {
-	envs, err := environments()
-	if err != nil {
-		return nil, err
-	}
-	return expression.Compile(envs, text, limit, must, kinds...)
-}

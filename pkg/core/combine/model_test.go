@@ -15,8 +15,8 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
-// The oracle knows CEL from these few expressions only, and says in Go what each yields. It makes tables of what it is told in its
-// own way: no incremental state, values as text, sums as fractions.
+// The oracle knows only these few CEL expressions, and computes in Go what each yields. It makes
+// tables without incremental state, with values as strings and sums as fractions.
 
 // member is the state of one cluster in the model.
 type member struct {
@@ -36,7 +36,7 @@ type atom struct {
 	text string
 	// yields returns the value, or an error.
 	yields func(w *world, name string) (any, error)
-	// object and labels tell whether it looks at the object in the WDS, and at the cluster's inventory object.
+	// object and labels are true if it uses the object in the WDS, and the labels of the cluster.
 	object, labels bool
 }
 
@@ -429,9 +429,9 @@ func (m *member) report() Report {
 	return Report{Reported: true, Version: fmt.Sprint(m.version), Status: m.status, Updated: updatedAt}
 }
 
-// TestAgainstTheOracle: random StatusCollectors over random histories of a fleet yield what the oracle says, and evaluate no row
-// for which nothing changed.
-func TestAgainstTheOracle(t *testing.T) {
+// TestAnswerIsThatOfTheModel: random StatusCollectors over random histories of a fleet yield what
+// the oracle says, and evaluate no row for which nothing changed.
+func TestAnswerIsThatOfTheModel(t *testing.T) {
 	seeds, steps := 60, 25
 	if testing.Short() {
 		seeds = 10
@@ -443,7 +443,8 @@ func TestAgainstTheOracle(t *testing.T) {
 		q := Question{Collectors: map[string]*Collector{}}
 		var table Table
 		for step := range steps {
-			// What the oracle expects to be evaluated: rows of the world before that are not so any more.
+			// What the oracle expects to be evaluated: rows of the world before that are not so any
+			// more.
 			before := map[string]string{}
 			state := func(name string, c string) string {
 				object, labels := queries[name].uses()

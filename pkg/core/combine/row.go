@@ -11,19 +11,19 @@ import (
 	"github.com/starlinghq/starling/pkg/core/expression"
 )
 
-// Report is what a cluster says of an object.
+// Report is what a cluster reports about an object.
 type Report struct {
-	// Reported tells whether it says anything: that it does says that the object is there.
+	// Reported is true if there is a report. The object exists in the cluster then.
 	Reported bool
-	// Version changes with what is below. It is empty if nothing is reported.
+	// Version changes whenever Status or Updated changes. It is empty if there is no report.
 	Version string
-	// Status is the object's status in the cluster, nil if it has none. It is not changed.
+	// Status is the object's status in the cluster, nil if it has none. It is read only.
 	Status map[string]any
-	// Updated is when the status last changed, zero if that is not known.
+	// Updated is the time of the last change of the status, zero if it is unknown.
 	Updated time.Time
 }
 
-// input is all that the expressions see.
+// input holds the variables of the expressions.
 type input struct {
 	object  map[string]any
 	cluster *Cluster
@@ -50,28 +50,42 @@ func (in *input) variables() map[string]any {
 	}
 }
 
-// row is what the expressions of a Collector yielded for one cluster. It does not change.
+// row holds the results of the expressions of a Collector for one cluster. It is immutable.
 type row struct {
 	cost uint64
-	// out: the filter leaves the cluster out. filterErr: it could not say.
-	out       bool
+	// bytes is about what the row takes in memory.
+	bytes int
+	// excluded is true if the filter excludes the cluster. filterErr is the error of the filter.
+	excluded  bool
 	filterErr string
 	cells     []cell
 }
 
-// cell is what the expression of one column yielded.
+// cell is the result of the expression of one column.
 type cell struct {
-	// err says why there is no value.
+	// err is the reason why there is no value.
 	err string
-	// value is that of select or groupBy.
+	// value is the value of select or groupBy.
 	value controlv1alpha1.Value
-	// subject is that of an aggregate; skip tells that it is null, and notNumber why it is none.
+	// subject is the subject of an aggregate. skip is true if it is null or not a number; notNumber
+	// is the reason why it is not a number.
 	subject   number
 	skip      bool
 	notNumber string
 }
 
-// bytesPerCost is how many bytes of a value cost one unit.
+// Bounds of what rows take in memory, in bytes.
+const (
+	// maxRow is for the values of one row: a CombinedStatus cannot hold a larger one.
+	maxRow = MaxSize
+	// maxTable is for the rows of one Collector and object. It is more than a CombinedStatus can
+	// hold, because rows are aggregated.
+	maxTable = 8 << 20
+	// perCell is what a cell takes without its value.
+	perCell = 128
+)
+
+// bytesPerCost is the number of bytes of a value that cost one unit.
 const bytesPerCost = 10
 
 // evaluate evaluates the expressions for one cluster.
@@ -88,7 +102,7 @@ func (c *Collector) evaluate(in input) *row {
 		case err != nil:
 			r.filterErr = err.Error()
 		case v == types.False || v.Type() == types.NullType:
-			r.out = true
+			r.excluded = true
 			return r
 		case v != types.True:
 			r.filterErr = fmt.Sprintf("the filter must evaluate to true, false or null, evaluates to %s", v.Type().TypeName())
@@ -98,22 +112,33 @@ func (c *Collector) evaluate(in input) *row {
 		}
 	}
 	r.cells = make([]cell, len(c.columns))
+	r.bytes = perCell * len(c.columns)
+	full := false
 	for i := range c.columns {
-		of := &c.columns[i]
-		if of.value == nil { // COUNT
+		col := &c.columns[i]
+		if col.value == nil { // COUNT
 			continue
 		}
-		v, err := value(of.value)
+		if full {
+			r.cells[i].err = overRow
+			continue
+		}
+		v, err := value(col.value)
 		switch {
 		case err != nil:
 			r.cells[i].err = err.Error()
-		case of.kind == "":
+		case col.kind == "":
 			var size int
 			if r.cells[i].value, size, err = valueOf(v); err != nil {
 				r.cells[i].err = expression.OneLine(err.Error())
 			}
-			// It is remembered: counted as CEL counts a walk through a text.
+			// The value is cached, so its size counts as well, as CEL counts reading a string.
 			r.cost += uint64(size / bytesPerCost)
+			if r.bytes += sizeOfValue(&r.cells[i].value); r.bytes > maxRow {
+				r.bytes -= sizeOfValue(&r.cells[i].value)
+				r.cells[i] = cell{err: overRow}
+				full = true
+			}
 		default:
 			r.cells[i] = subjectOf(v)
 		}
@@ -121,9 +146,15 @@ func (c *Collector) evaluate(in input) *row {
 	return r
 }
 
-// unaffordable is the row of a cluster for which nothing is evaluated, since the others cost too much.
-func (c *Collector) unaffordable() *row {
-	const err = "not evaluated: the evaluations for the clusters before this one cost more than the limit for one StatusCollector and object"
+// Reasons why an expression, or nothing of a cluster, is not evaluated.
+const (
+	overRow  = "the values of one row have more than 1 MiB; select fewer or smaller ones"
+	overCost = "not evaluated: the clusters before this one used up the cost limit for one StatusCollector and object; make the expressions cheaper"
+	overSize = "not evaluated: the values of the clusters before this one have more than 8 MiB for one StatusCollector and object; select smaller ones"
+)
+
+// skipped returns the row of a cluster for which nothing is evaluated.
+func (c *Collector) skipped(err string) *row {
 	r := &row{cells: make([]cell, len(c.columns))}
 	if c.aggregates {
 		r.filterErr = err
@@ -135,7 +166,7 @@ func (c *Collector) unaffordable() *row {
 	return r
 }
 
-// subjectOf reads what is to be aggregated.
+// subjectOf returns the cell of an aggregate.
 func subjectOf(v ref.Val) cell {
 	switch v := v.(type) {
 	case types.Null:
@@ -156,5 +187,5 @@ func subjectOf(v ref.Val) cell {
 		}
 		return cell{subject: n}
 	}
-	return cell{skip: true, notNumber: fmt.Sprintf("it is of type %s", v.Type().TypeName())}
+	return cell{skip: true, notNumber: "the value has type " + v.Type().TypeName()}
 }

@@ -8,21 +8,22 @@ import (
 	"strings"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/text"
 )
 
-// evaluated is a row and the cluster that it is of.
+// evaluated is a row with the name of its cluster.
 type evaluated struct {
 	cluster string
 	*row
 }
 
-// combine makes a table of what was evaluated, which comes sorted by cluster.
+// combine returns the table of the rows, which are sorted by cluster.
 func (c *Collector) combine(name string, rows []evaluated) controlv1alpha1.NamedStatusCombination {
 	table := controlv1alpha1.NamedStatusCombination{Name: name, ColumnNames: slices.Clone(c.names)}
 	if table.ColumnNames == nil {
 		table.ColumnNames = []string{}
 	}
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r evaluated) bool { return r.out })
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r evaluated) bool { return r.excluded })
 	table.RowErrors = c.rowErrors(rows)
 	if c.aggregates {
 		c.aggregate(&table, rows)
@@ -35,10 +36,11 @@ func (c *Collector) combine(name string, rows []evaluated) controlv1alpha1.Named
 	return table
 }
 
-// rowErrors names for each column the first cluster with an error, and how many more there are.
+// rowErrors returns, for each column with errors, the first cluster with an error and the number of
+// further ones.
 func (c *Collector) rowErrors(rows []evaluated) []controlv1alpha1.RowError {
 	var errs []controlv1alpha1.RowError
-	note := func(column string, errOf func(*row) string) {
+	add := func(column string, errOf func(*row) string) {
 		first, more := -1, 0
 		for i := range rows {
 			switch {
@@ -53,13 +55,13 @@ func (c *Collector) rowErrors(rows []evaluated) []controlv1alpha1.RowError {
 			errs = append(errs, controlv1alpha1.RowError{
 				WEC:        controlv1alpha1.Destination{ClusterID: rows[first].cluster},
 				ColumnName: column,
-				Error:      andMore(errOf(rows[first].row), more),
+				Error:      withMore(errOf(rows[first].row), more),
 			})
 		}
 	}
-	note(filterColumn, func(r *row) string { return r.filterErr })
+	add(filterColumn, func(r *row) string { return r.filterErr })
 	for i, name := range c.names {
-		note(name, func(r *row) string {
+		add(name, func(r *row) string {
 			if r.cells == nil {
 				return ""
 			}
@@ -69,17 +71,15 @@ func (c *Collector) rowErrors(rows []evaluated) []controlv1alpha1.RowError {
 	return errs
 }
 
-func andMore(text string, clusters int) string {
-	switch clusters {
-	case 0:
-		return text
-	case 1:
-		return text + " (and 1 more cluster)"
+// withMore appends the number of further clusters with the same error.
+func withMore(message string, clusters int) string {
+	if clusters == 0 {
+		return message
 	}
-	return fmt.Sprintf("%s (and %d more clusters)", text, clusters)
+	return message + " (and " + text.Count(clusters, "more cluster") + ")"
 }
 
-// selectFrom makes a row of each cluster.
+// selectFrom adds a row for each cluster.
 func (c *Collector) selectFrom(table *controlv1alpha1.NamedStatusCombination, rows []evaluated) {
 	for _, r := range rows {
 		columns := make([]controlv1alpha1.Value, len(r.cells))
@@ -93,17 +93,17 @@ func (c *Collector) selectFrom(table *controlv1alpha1.NamedStatusCombination, ro
 	}
 }
 
-// group are the clusters that are aggregated into one row.
+// group holds the clusters that are aggregated into one row.
 type group struct {
 	values []controlv1alpha1.Value
 	rows   []evaluated
 }
 
-// aggregate makes a row of each group. Clusters with errors are in none.
+// aggregate adds a row for each group. Clusters with errors are excluded.
 func (c *Collector) aggregate(table *controlv1alpha1.NamedStatusCombination, rows []evaluated) {
 	groups := map[string]*group{}
 	if c.groups == 0 {
-		groups[""] = &group{} // one row, whatever there is
+		groups[""] = &group{} // one row, even without clusters
 	}
 	for _, r := range rows {
 		if r.filterErr != "" || slices.ContainsFunc(r.cells, func(cell cell) bool { return cell.err != "" }) {
@@ -114,7 +114,7 @@ func (c *Collector) aggregate(table *controlv1alpha1.NamedStatusCombination, row
 		for i := range values {
 			values[i] = r.cells[i].value
 			part := keyOf(&values[i])
-			fmt.Fprintf(&key, "%d:%s", len(part), part) // so no two lists of parts run into the same text
+			fmt.Fprintf(&key, "%d:%s", len(part), part) // with lengths, so that different lists have different keys
 		}
 		g := groups[key.String()]
 		if g == nil {
@@ -141,38 +141,38 @@ func (c *Collector) aggregate(table *controlv1alpha1.NamedStatusCombination, row
 	table.AggregationErrors = c.aggregationErrors(sorted)
 }
 
-// aggregationErrors names for each column the first cluster whose subject is no number, and whether there are averages of
-// nothing.
+// aggregationErrors returns, for each column, the first cluster whose subject is not a number with
+// the number of further ones, and averages of groups without clusters.
 func (c *Collector) aggregationErrors(groups []*group) []controlv1alpha1.AggregationError {
 	var errs []controlv1alpha1.AggregationError
 	for i := c.groups; i < len(c.columns); i++ {
-		of := &c.columns[i]
-		var strange []evaluated
+		col := &c.columns[i]
+		var notNumbers []evaluated
 		for _, g := range groups {
 			for _, r := range g.rows {
 				if r.cells[i].notNumber != "" {
-					strange = append(strange, r)
+					notNumbers = append(notNumbers, r)
 				}
 			}
-			if of.kind == controlv1alpha1.AggregatorAvg && len(g.rows) == 0 {
-				errs = append(errs, controlv1alpha1.AggregationError{ColumnName: of.name, Error: "no values to average"})
+			if col.kind == controlv1alpha1.AggregatorAvg && len(g.rows) == 0 {
+				errs = append(errs, controlv1alpha1.AggregationError{ColumnName: col.name, Error: "no values to average"})
 			}
 		}
-		if len(strange) > 0 {
-			first := slices.MinFunc(strange, func(a, b evaluated) int { return cmp.Compare(a.cluster, b.cluster) })
+		if len(notNumbers) > 0 {
+			first := slices.MinFunc(notNumbers, func(a, b evaluated) int { return cmp.Compare(a.cluster, b.cluster) })
 			errs = append(errs, controlv1alpha1.AggregationError{
-				ColumnName: of.name,
-				Error: andMore(fmt.Sprintf("for WEC %s, failed to parse combinedField subject as a float: %s",
-					first.cluster, first.cells[i].notNumber), len(strange)-1),
+				ColumnName: col.name,
+				Error: withMore(fmt.Sprintf("for WEC %s, failed to parse combinedField subject as a float: %s",
+					first.cluster, first.cells[i].notNumber), len(notNumbers)-1),
 			})
 		}
 	}
 	return errs
 }
 
-// aggregate returns the value of the i-th column, which this is, over the rows.
-func (of *column) aggregate(rows []evaluated, i int) controlv1alpha1.Value {
-	if of.kind == controlv1alpha1.AggregatorCount {
+// aggregate returns the aggregate of the rows for the column, whose index is i.
+func (col *column) aggregate(rows []evaluated, i int) controlv1alpha1.Value {
+	if col.kind == controlv1alpha1.AggregatorCount {
 		return numberValue(number{whole: true, i: int64(len(rows))})
 	}
 	sum := number{whole: true}
@@ -190,7 +190,7 @@ func (of *column) aggregate(rows []evaluated, i int) controlv1alpha1.Value {
 			most = n
 		}
 	}
-	switch of.kind {
+	switch col.kind {
 	case controlv1alpha1.AggregatorMin:
 		if least == nil {
 			return numberValueOf("+Inf")

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,13 +21,14 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
-// maxValue bounds how large one value is, in bytes of JSON: more than the longest status that an agent reports, and less than what
-// a CombinedStatus takes.
+// maxValue limits the size of one value, in bytes of JSON: more than the largest status that an
+// agent reports, and less than a CombinedStatus can hold.
 //
-// What an evaluation costs does not bound it: in CEL a list of a thousand times the object holds it once, as JSON a thousand times.
+// The cost limit of an evaluation does not limit the size: a CEL list that contains the object a
+// thousand times stores it once, but its JSON contains the object a thousand times.
 const maxValue = 512 << 10
 
-// valueOf returns the value as a CombinedStatus holds it, and about how many bytes it has.
+// valueOf returns the value as a CombinedStatus stores it, and its approximate size in bytes.
 func valueOf(v ref.Val) (value controlv1alpha1.Value, size int, err error) {
 	w := writer{left: maxValue}
 	native, err := w.jsonOf(v, 0)
@@ -35,6 +37,21 @@ func valueOf(v ref.Val) (value controlv1alpha1.Value, size int, err error) {
 	}
 	value, err = valueOfNative(native)
 	return value, maxValue - w.left, err
+}
+
+// sizeOfValue returns the number of bytes that a value refers to.
+func sizeOfValue(v *controlv1alpha1.Value) int {
+	switch {
+	case v.String != nil:
+		return len(*v.String)
+	case v.Number != nil:
+		return len(*v.Number)
+	case v.Array != nil:
+		return len(v.Array.Raw)
+	case v.Object != nil:
+		return len(v.Object.Raw)
+	}
+	return 0
 }
 
 func valueOfNative(native any) (controlv1alpha1.Value, error) {
@@ -70,26 +87,27 @@ func numberValueOf(text string) controlv1alpha1.Value {
 	return controlv1alpha1.Value{Type: controlv1alpha1.ValueNumber, Number: &text}
 }
 
-// maxDepth bounds how deep lists and maps nest: as much as a JSON decoder of Kubernetes takes, and then some.
+// maxDepth limits the nesting of lists and maps, to about what the JSON decoders of Kubernetes
+// accept.
 const maxDepth = 1000
 
-// writer makes JSON of values, as long as there is room.
+// writer converts values to JSON, up to a number of bytes.
 type writer struct{ left int }
 
-// take takes room for so many bytes.
-func (w *writer) take(bytes int) error {
+// reserve subtracts bytes from what is left, and returns an error if too few are left.
+func (w *writer) reserve(bytes int) error {
 	if w.left -= bytes; w.left < 0 {
-		return fmt.Errorf("the value has more than %d KiB: select less", maxValue>>10)
+		return fmt.Errorf("the value has more than %d KiB; select a part of it", maxValue>>10)
 	}
 	return nil
 }
 
-// jsonOf returns the value in the types of JSON, with int64 and uint64 beside float64.
+// jsonOf returns the value in Go types of JSON. Numbers are int64, uint64 or float64.
 func (w *writer) jsonOf(v ref.Val, depth int) (any, error) {
 	if depth > maxDepth {
-		return nil, errors.New("the value nests too deep")
+		return nil, errors.New("the value is nested too deeply; select a part of it")
 	}
-	if err := w.take(1); err != nil {
+	if err := w.reserve(1); err != nil {
 		return nil, err
 	}
 	switch v := v.(type) {
@@ -102,12 +120,15 @@ func (w *writer) jsonOf(v ref.Val, depth int) (any, error) {
 	case types.Uint:
 		return uint64(v), nil
 	case types.Double:
+		if f := float64(v); depth > 0 && (math.IsNaN(f) || math.IsInf(f, 0)) {
+			return formatFloat(f), nil // JSON has no such numbers
+		}
 		return float64(v), nil
 	case types.String:
-		// What is no text cannot be written as JSON.
-		return strings.ToValidUTF8(string(v), "\uFFFD"), w.take(len(v))
+		// JSON cannot contain invalid UTF-8.
+		return strings.ToValidUTF8(string(v), "\uFFFD"), w.reserve(len(v))
 	case types.Bytes:
-		if err := w.take(base64.StdEncoding.EncodedLen(len(v))); err != nil {
+		if err := w.reserve(base64.StdEncoding.EncodedLen(len(v))); err != nil {
 			return nil, err
 		}
 		return base64.StdEncoding.EncodeToString(v), nil
@@ -123,9 +144,10 @@ func (w *writer) jsonOf(v ref.Val, depth int) (any, error) {
 		}
 		return w.jsonOf(v.GetValue(), depth+1)
 	case traits.Lister:
-		// Asked first: each item takes room, and to walk through a list of lists may take long.
+		// The size is checked first: each item needs at least one byte, and iterating over a list
+		// of lists may take long.
 		if size, ok := v.Size().(types.Int); ok && int64(size) > int64(w.left) {
-			return nil, w.take(w.left + 1)
+			return nil, w.reserve(w.left + 1)
 		}
 		list := []any{}
 		for it := v.Iterator(); it.HasNext() == types.True; {
@@ -148,7 +170,7 @@ func (w *writer) jsonOf(v ref.Val, depth int) (any, error) {
 			if !ok {
 				return nil, fmt.Errorf("%s cannot be a key", key.Type().TypeName())
 			}
-			if err := w.take(len(text)); err != nil {
+			if err := w.reserve(len(text)); err != nil {
 				return nil, err
 			}
 			object[strings.ToValidUTF8(string(text), "\uFFFD")] = item
@@ -162,37 +184,18 @@ func (w *writer) jsonOf(v ref.Val, depth int) (any, error) {
 	return fmt.Sprint(v.Value()), nil
 }
 
-// encode writes JSON in one way: keys sorted, no number that JSON does not have.
+// encode returns canonical JSON: keys are sorted.
 func encode(native any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(finite(native)); err != nil {
+	if err := encoder.Encode(native); err != nil {
 		return nil, err
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// finite makes strings of the numbers that JSON does not have. It changes what it is given.
-func finite(native any) any {
-	switch native := native.(type) {
-	case float64:
-		if math.IsNaN(native) || math.IsInf(native, 0) {
-			return formatFloat(native)
-		}
-	case []any:
-		for i := range native {
-			native[i] = finite(native[i])
-		}
-	case map[string]any:
-		for key := range native {
-			native[key] = finite(native[key])
-		}
-	}
-	return native
-}
-
-// number is what aggregates calculate with. It is exact as long as only whole numbers come in and fit.
+// number is a number of an aggregate. Sums of whole numbers are exact unless they overflow.
 type number struct {
 	whole bool
 	i     int64
@@ -226,7 +229,7 @@ func (n number) plus(m number) number {
 	return number{f: n.float() + m.float()}
 }
 
-// compareNumbers orders numbers; what is no number (NaN) comes first.
+// compareNumbers orders numbers; NaN is first.
 func compareNumbers(n, m number) int {
 	if n.whole && m.whole {
 		return cmp.Compare(n.i, m.i)
@@ -234,7 +237,7 @@ func compareNumbers(n, m number) int {
 	return cmp.Compare(n.float(), m.float())
 }
 
-// parseNumber reads the number that a string holds.
+// parseNumber parses the number in a string.
 func parseNumber(text string) (number, error) {
 	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return number{whole: true, i: i}, nil
@@ -248,55 +251,24 @@ func parseNumber(text string) (number, error) {
 
 // compareValues orders values: null, booleans, numbers, strings, lists, maps.
 func compareValues(a, b *controlv1alpha1.Value) int {
-	if order := cmp.Compare(rank(a.Type), rank(b.Type)); order != 0 {
-		return order
-	}
-	switch a.Type {
-	case controlv1alpha1.ValueNull:
-		return 0
-	case controlv1alpha1.ValueBool:
-		return cmp.Compare(boolRank(*a.Bool), boolRank(*b.Bool))
-	case controlv1alpha1.ValueNumber:
+	if a.Type == controlv1alpha1.ValueNumber && b.Type == a.Type {
 		n, errN := parseNumber(*a.Number)
 		m, errM := parseNumber(*b.Number)
-		if errN != nil || errM != nil {
-			return cmp.Compare(*a.Number, *b.Number) // cannot be: we wrote them
+		if order := compareNumbers(n, m); order != 0 && errN == nil && errM == nil {
+			return order
 		}
-		return cmp.Or(compareNumbers(n, m), cmp.Compare(*a.Number, *b.Number))
-	case controlv1alpha1.ValueString:
-		return cmp.Compare(*a.String, *b.String)
-	case controlv1alpha1.ValueArray:
-		return bytes.Compare(a.Array.Raw, b.Array.Raw)
-	default:
-		return bytes.Compare(a.Object.Raw, b.Object.Raw)
 	}
+	return cmp.Or(cmp.Compare(rank(a.Type), rank(b.Type)), cmp.Compare(keyOf(a), keyOf(b)))
 }
 
 func rank(t controlv1alpha1.ValueType) int {
-	switch t {
-	case controlv1alpha1.ValueNull:
-		return 0
-	case controlv1alpha1.ValueBool:
-		return 1
-	case controlv1alpha1.ValueNumber:
-		return 2
-	case controlv1alpha1.ValueString:
-		return 3
-	case controlv1alpha1.ValueArray:
-		return 4
-	default:
-		return 5
-	}
+	return slices.Index([]controlv1alpha1.ValueType{
+		controlv1alpha1.ValueNull, controlv1alpha1.ValueBool, controlv1alpha1.ValueNumber, controlv1alpha1.ValueString,
+		controlv1alpha1.ValueArray, controlv1alpha1.ValueObject,
+	}, t)
 }
 
-func boolRank(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// keyOf returns a text that is the same for equal values: 1 and 1.0 are equal, 1 and "1" are not.
+// keyOf returns a string that is the same for equal values: 1 and 1.0 are equal, 1 and "1" are not.
 func keyOf(v *controlv1alpha1.Value) string {
 	switch v.Type {
 	case controlv1alpha1.ValueBool:

@@ -60,19 +60,19 @@ func TestExpand(t *testing.T) {
 		"OddKey":          {content: `"data":{"a-b":"{{.x}}"}`, wantErr: `.data["a-b"] cannot be expanded: configmaps.data["a-b"]:1:2: executing "configmaps.data[\"a-b\"]" at <.x>: map has no entry for key "x"`},
 		"SecretIsQuiet":   {ref: password, content: `"stringData":{"a":"hunter2{{.x}}hunter2"}`, wantErr: `.stringData.a cannot be expanded (text withheld: the object is a Secret)`},
 		"SecretSyntax":    {ref: password, content: `"stringData":{"a":"{{hunter2}}"}`, wantErr: `.stringData.a cannot be parsed as a template (text withheld: the object is a Secret)`},
-		"Loop":            {content: `"data":{"a":"{{range 1000000000}}{{end}}"}`, wantErr: `.data.a ranges over 1000000000: a template can range over the properties alone`},
-		"LoopOfAVariable": {content: `"data":{"a":"{{$n := 1000000000}}{{range $n}}{{end}}"}`, wantErr: `.data.a ranges over $n: a template can range over the properties alone`},
-		"LoopOfALength":   {content: `"data":{"a":"{{range len .site}}{{end}}"}`, wantErr: `.data.a ranges over len .site: a template can range over the properties alone`},
-		"LoopOfADot":      {content: `"data":{"a":"{{with 1000000000000}}{{range .}}{{end}}{{end}}"}`, wantErr: `.data.a ranges over .: a template can range over the properties alone`},
-		"LoopInALoop":     {content: `"data":{"a":"{{range .}}{{range .}}{{end}}{{end}}"}`, wantErr: `.data.a ranges over .: a template can range over the properties alone`},
-		"LoopOfANewRoot":  {content: `"data":{"a":"{{$ := 1000000000000}}{{range $}}{{end}}"}`, wantErr: `.data.a gives $ another meaning`},
-		"LoopOfASetRoot":  {content: `"data":{"a":"{{$ = 1000000000000}}{{range $}}{{end}}"}`, wantErr: `.data.a gives $ another meaning`},
-		"LoopOfACall":     {content: `"data":{"a":"{{define \"x\"}}{{range .}}{{end}}{{end}}{{template \"x\" .}}{{template \"x\" 1000000000000}}"}`, wantErr: `.data.a ranges over .: a template can range over the properties alone`},
-		"LoopOfItsRoot":   {content: `"data":{"a":"{{define \"x\"}}{{range $}}{{end}}{{end}}{{template \"x\" 1000000000000}}"}`, wantErr: `.data.a ranges over $: a template can range over the properties alone`},
+		"Loop":            {content: `"data":{"a":"{{range 1000000000}}{{end}}"}`, wantErr: `.data.a ranges over 1000000000: a template can only range over the properties`},
+		"LoopOfAVariable": {content: `"data":{"a":"{{$n := 1000000000}}{{range $n}}{{end}}"}`, wantErr: `.data.a ranges over $n: a template can only range over the properties`},
+		"LoopOfALength":   {content: `"data":{"a":"{{range len .site}}{{end}}"}`, wantErr: `.data.a ranges over len .site: a template can only range over the properties`},
+		"LoopOfADot":      {content: `"data":{"a":"{{with 1000000000000}}{{range .}}{{end}}{{end}}"}`, wantErr: `.data.a ranges over .: a template can only range over the properties`},
+		"LoopInALoop":     {content: `"data":{"a":"{{range .}}{{range .}}{{end}}{{end}}"}`, wantErr: `.data.a ranges over .: a template can only range over the properties`},
+		"LoopOfANewRoot":  {content: `"data":{"a":"{{$ := 1000000000000}}{{range $}}{{end}}"}`, wantErr: `.data.a assigns a value to $, which a template must not do`},
+		"LoopOfASetRoot":  {content: `"data":{"a":"{{$ = 1000000000000}}{{range $}}{{end}}"}`, wantErr: `.data.a assigns a value to $, which a template must not do`},
+		"LoopOfACall":     {content: `"data":{"a":"{{define \"x\"}}{{range .}}{{end}}{{end}}{{template \"x\" .}}{{template \"x\" 1000000000000}}"}`, wantErr: `.data.a ranges over .: a template can only range over the properties`},
+		"LoopOfItsRoot":   {content: `"data":{"a":"{{define \"x\"}}{{range $}}{{end}}{{end}}{{template \"x\" 1000000000000}}"}`, wantErr: `.data.a ranges over $: a template can only range over the properties`},
 		"LoopOfAll":       {content: `"data":{"a":"{{define \"x\"}}{{with $}}{{range $k, $v := .}}{{$k}} {{end}}{{end}}{{end}}{{with .}}{{template \"x\" .}}{{end}}"}`, want: `{"a":"clusterName site size "}`},
-		"DeepLoops":       {content: `"data":{"a":"{{range .}}{{range $}}{{range $}}{{range $}}{{end}}{{end}}{{end}}{{end}}"}`, wantErr: `.data.a has loops that stand more than 3 deep in each other`},
+		"DeepLoops":       {content: `"data":{"a":"{{range .}}{{range $}}{{range $}}{{range $}}{{end}}{{end}}{{end}}{{end}}"}`, wantErr: `.data.a has loops nested more than 3 deep`},
 		"Recursion":       {content: `"data":{"a":"{{define \"x\"}}{{template \"x\"}}{{end}}{{template \"x\"}}"}`, wantErr: `.data.a has a template that calls itself`},
-		"NoSuchTemplate":  {content: `"data":{"a":"{{template \"x\"}}"}`, wantErr: `.data.a calls a template "x" that is not there`},
+		"NoSuchTemplate":  {content: `"data":{"a":"{{template \"x\"}}"}`, wantErr: `.data.a calls template "x", which does not exist`},
 		"TooLong":         {content: `"data":{"a":"` + strings.Repeat(`{{printf \"%50000d\" 1}}`, 22) + `"}`, wantErr: `.data.a becomes longer than 1048576 bytes`},
 		"SeveralErrors": {
 			content: `"data":{"a":"{{.x}}","b":"{{.site}}","c":"{{.y}}"}`,
@@ -181,7 +181,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = template.Expand(edge); err == nil || !strings.HasSuffix(err.Error(), "; … and 4 more") {
+	if _, err = template.Expand(edge); err == nil || !strings.HasSuffix(err.Error(), " … and 4 more") {
 		t.Errorf("error %v, want five and the number of the others", err)
 	}
 }
@@ -195,7 +195,7 @@ func TestIdentityIsNoTemplate(t *testing.T) {
 	} {
 		raw := "{" + content + `,"annotations":{"control.kubestellar.io/expand-templates":"true"}}}`
 		_, err := customize.Compile(transform.Object{Ref: settings, JSON: []byte(raw)})
-		want := field + " is part of the object's identity, which must be the same in all clusters: it can be no template"
+		want := field + " cannot be a template, because it identifies the object and must be the same in all clusters"
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: error %v, want %s", field, err, want)
 		}
@@ -265,8 +265,8 @@ func TestKeyTellsWhatMatters(t *testing.T) {
 	}
 }
 
-// FuzzExpand: no text makes the expansion panic or run away, equal inputs give equal results, equal keys too, and what no template
-// is stays as it is.
+// FuzzExpand: no text makes the expansion panic or run away, equal inputs give equal results, equal
+// keys too, and what no template is stays as it is.
 func FuzzExpand(f *testing.F) {
 	for _, text := range []string{
 		"{{.site}}", "{{range .}}{{range $}}x{{end}}{{else}}y{{end}}", `{{define "a"}}{{.}}{{end}}{{template "a" .}}`, "{{with .site}}{{.}}{{end}}",

@@ -1,10 +1,13 @@
-// Package customize fits objects to the cluster they go to: strings in them are templates that are expanded with the
-// properties of the cluster. It is pure.
+// Package customize expands the templates in objects with the properties of the cluster that they
+// are delivered to. It is pure.
 //
-// An object asks for it by the annotation control.kubestellar.io/expand-templates: "true". Then every string in it, but not the
-// keys of maps, that contains "{{" is a template of Go's text/template, with the properties as data. An object is compiled once
-// and expanded for each cluster. What cannot be expanded is an error that names the field; the caller keeps what was there.
+// The annotation control.kubestellar.io/expand-templates: "true" on an object requests this. Then
+// every string in the object that contains "{{", except keys of maps, is a template of Go's
+// text/template, with the properties as data. An object is compiled once and expanded for each
+// cluster. An error names the field that cannot be expanded; the caller keeps the current content
+// then.
 //
-// Templates come from users and run in a controller, so they are bounded: by the size of what they write, and by how often they
-// can loop. Both show before anything grows.
+// Users write templates and a controller runs them, so two things are limited: the size of the
+// output, and how often a template can loop. Both limits are checked before memory or time is
+// spent.
 package customize

@@ -6,13 +6,13 @@ import (
 	"text/template"
 )
 
-// maxText bounds what a function takes and what it makes. The output of a template is bounded as well, but what is never written
-// could double with every call.
+// maxText limits the input and the output of a function, in bytes. The output of a template is
+// limited as well, but text that a template never writes could double with every call.
 const maxText = 64 << 10
 
 var errTooMuch = fmt.Errorf("makes more than %d bytes of text", maxText)
 
-// functions are those of text/template that make text, bounded.
+// functions are the functions of text/template that produce text, with limits.
 var functions = template.FuncMap{
 	"print":    bounded(fmt.Sprint),
 	"println":  bounded(fmt.Sprintln),
@@ -22,20 +22,22 @@ var functions = template.FuncMap{
 	"printf":   printf,
 }
 
-// bounded returns a function that makes a few times what it is given at most.
-func bounded(text func(...any) string) func(...any) (string, error) {
+// bounded returns the function with limits. Its output is at most a few times as large as its
+// input.
+func bounded(textOf func(...any) string) func(...any) (string, error) {
 	return func(args ...any) (string, error) {
 		if all, _ := sizes(args); all > maxText {
 			return "", errTooMuch
 		}
-		return within(text(args...))
+		return within(textOf(args...))
 	}
 }
 
-// printf is fmt.Sprintf, unless that could make far more than it may: it pads, quotes, and takes arguments more than once.
+// printf is fmt.Sprintf with limits. Sprintf pads, quotes, and can use an argument several times,
+// so its output can be far larger than its input.
 func printf(format string, args ...any) (string, error) {
 	const (
-		longest = len(`\U0010ffff`) // what a byte may become, a little less than
+		longest = len(`\U0010ffff`) // an upper bound of the bytes that one byte becomes
 		most    = 16 * maxText
 	)
 	text, largest := sizes(args)
@@ -56,7 +58,7 @@ func within(text string) (string, error) {
 	return text, nil
 }
 
-// sizes returns about how much text all arguments are, and the largest of them.
+// sizes returns the approximate size in bytes of all arguments together, and of the largest one.
 func sizes(args []any) (all, largest int) {
 	for _, arg := range args {
 		size := 32 // of a number
@@ -74,11 +76,12 @@ func sizes(args []any) (all, largest int) {
 	return all, largest
 }
 
-// measure returns how many verbs a format has at most, how wide their results are made, and whether they name arguments by
-// their position, so that one may be taken again.
+// measure returns upper bounds for a format: the number of its verbs, and the total width that they
+// pad to. It also returns whether the format uses positions of arguments, which allow it to use an
+// argument several times.
 func measure(format string, args []any) (verbs, width int, again bool) {
-	const widest = 1_000_000 // more is an error to fmt
-	argument := 0            // the widest that an argument asks for
+	const widest = 1_000_000 // fmt refuses more
+	argument := 0            // the largest width in an argument
 	for _, arg := range args {
 		if n, ok := arg.(int); ok {
 			argument = max(argument, min(max(n, -n), widest))
@@ -106,6 +109,6 @@ func measure(format string, args []any) (verbs, width int, again bool) {
 			}
 			return strings.ContainsRune("+-# .*[]", r)
 		})
-		width += number // the format ends in it
+		width += number // a number at the end of the format
 	}
 }

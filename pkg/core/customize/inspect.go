@@ -7,23 +7,24 @@ import (
 	"text/template/parse"
 )
 
-// maxCost bounds what the expansion of one string may cost, in steps, and maxTotal that of all strings of an object. A call of a
-// function that makes text counts as many.
+// maxCost limits the steps of the expansion of one string, and maxTotal the steps of all strings of
+// an object. A call of a function counts as textCost steps.
 const (
 	maxCost  = 100_000
 	maxTotal = 2 * maxCost
 	textCost = 100
 )
 
-// cost is what an expansion costs at most: a polynomial in the number of properties, by its coefficients.
+// cost is an upper bound of the steps of an expansion: the coefficients of a polynomial in the
+// number of properties.
 type cost [maxDepth + 1]int
 
-// maxDepth bounds how deep loops may stand in each other.
+// maxDepth limits the nesting of loops.
 const maxDepth = 3
 
 func constant(n int) cost { return cost{n} }
 
-// plus adds costs up. No coefficient becomes more than a little above the bound, so nothing overflows.
+// plus returns the sum of costs. Each coefficient is limited to 2*maxCost, so nothing overflows.
 func (c cost) plus(others ...cost) cost {
 	for _, other := range others {
 		for degree := range c {
@@ -33,7 +34,7 @@ func (c cost) plus(others ...cost) cost {
 	return c
 }
 
-// of returns the cost for that many properties, or something above the bound.
+// of returns the cost for that number of properties, or a number above maxCost.
 func (c cost) of(properties int) int {
 	total, power := 0, 1
 	for _, coefficient := range c {
@@ -45,17 +46,17 @@ func (c cost) of(properties int) int {
 	return total
 }
 
-// inspected is what is known of a template before it is run.
+// inspected is what is known about a template before it is executed.
 type inspected struct {
-	// mentions are the properties that it names; all tells that it may use any.
+	// mentions are the properties that the template names. all is true if it may use any property.
 	mentions []string
 	all      bool
 	cost     cost
 }
 
-// inspect finds out which properties a template uses and what it may cost. Nothing in a template is a loop but range and
-// templates that call themselves. What range may go over is the properties, whose number is known; anything else could be a
-// number, over which a template can range too.
+// inspect returns which properties a template uses, and its maximum cost. Only range and recursive
+// calls make loops. A template may range only over the properties, whose number is known: anything
+// else could be a number, and range would loop as many times. Recursive calls are errors.
 func inspect(t *template.Template) (inspected, error) {
 	i := inspector{root: t, called: map[callee]cost{}, running: map[string]bool{}}
 	c := i.tree(t.Tree, scope{dot: true, root: true})
@@ -66,11 +67,11 @@ func inspect(t *template.Template) (inspected, error) {
 	return i.found, nil
 }
 
-// scope tells of "." and "$" whether they surely are the properties.
+// scope records whether "." and "$" are certainly the properties.
 type scope struct{ dot, root bool }
 
-// are tells whether a pipeline surely gives the properties.
-func (s scope) are(p *parse.PipeNode) bool {
+// yieldsProperties reports whether a pipeline certainly yields the properties.
+func (s scope) yieldsProperties(p *parse.PipeNode) bool {
 	if p == nil || len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
 		return false
 	}
@@ -83,7 +84,7 @@ func (s scope) are(p *parse.PipeNode) bool {
 	return false
 }
 
-// callee is a template that is called, with the properties or with something else.
+// callee is a template that is called, with the properties or with other data.
 type callee struct {
 	name       string
 	properties bool
@@ -91,7 +92,8 @@ type callee struct {
 
 type inspector struct {
 	root *template.Template
-	// called are the templates that were inspected, and running those that are being.
+	// called are the templates that were inspected. running are the templates that are being
+	// inspected.
 	called  map[callee]cost
 	running map[string]bool
 	found   inspected
@@ -129,7 +131,7 @@ func (i *inspector) node(node parse.Node, at scope) cost {
 	case *parse.IfNode:
 		return i.pipe(n.Pipe).plus(i.list(n.List, at), i.list(n.ElseList, at))
 	case *parse.WithNode:
-		return i.pipe(n.Pipe).plus(i.list(n.List, scope{dot: at.are(n.Pipe), root: at.root}), i.list(n.ElseList, at))
+		return i.pipe(n.Pipe).plus(i.list(n.List, scope{dot: at.yieldsProperties(n.Pipe), root: at.root}), i.list(n.ElseList, at))
 	case *parse.RangeNode:
 		return i.loop(n, at)
 	case *parse.TemplateNode:
@@ -139,12 +141,12 @@ func (i *inspector) node(node parse.Node, at scope) cost {
 }
 
 func (i *inspector) loop(n *parse.RangeNode, at scope) cost {
-	if !at.are(n.Pipe) {
-		i.fail(fmt.Errorf("ranges over %s: a template can range over the properties alone", n.Pipe))
+	if !at.yieldsProperties(n.Pipe) {
+		i.fail(fmt.Errorf("ranges over %s: a template can only range over the properties", n.Pipe))
 	}
 	once := constant(1).plus(i.pipe(n.Pipe), i.list(n.List, scope{root: at.root}))
 	if once[maxDepth] > 0 {
-		i.fail(fmt.Errorf("has loops that stand more than %d deep in each other", maxDepth))
+		i.fail(fmt.Errorf("has loops nested more than %d deep", maxDepth))
 	}
 	var all cost
 	copy(all[1:], once[:maxDepth]) // times the number of properties
@@ -159,10 +161,10 @@ func (i *inspector) call(n *parse.TemplateNode, at scope) cost {
 	}
 	template := i.root.Lookup(n.Name)
 	if template == nil || template.Tree == nil {
-		i.fail(fmt.Errorf("calls a template %q that is not there", n.Name))
+		i.fail(fmt.Errorf("calls template %q, which does not exist", n.Name))
 		return total
 	}
-	with := callee{n.Name, at.are(n.Pipe)}
+	with := callee{n.Name, at.yieldsProperties(n.Pipe)}
 	known, ok := i.called[with]
 	if !ok {
 		i.running[n.Name] = true
@@ -179,7 +181,7 @@ func (i *inspector) pipe(p *parse.PipeNode) cost {
 	}
 	for _, variable := range p.Decl {
 		if variable.Ident[0] == "$" {
-			i.fail(errors.New("gives $ another meaning"))
+			i.fail(errors.New("assigns a value to $, which a template must not do"))
 		}
 	}
 	var total cost

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// path leads to a field: strings are keys of maps, ints positions in lists.
+// path is the path of a field: strings are keys of maps, ints are indexes of lists.
 type path []any
 
-// String writes the path as .spec.containers[0]["odd key"].
+// String returns the path as .spec.containers[0]["odd key"].
 func (p path) String() string {
 	var b strings.Builder
 	for _, step := range p {
@@ -29,7 +29,7 @@ func (p path) String() string {
 	return b.String()
 }
 
-// identifies tells whether the field is part of an object's identity.
+// identifies reports whether the field identifies the object.
 func (p path) identifies() bool {
 	switch p.String() {
 	case ".apiVersion", ".kind", ".metadata.name", ".metadata.namespace":
@@ -38,7 +38,7 @@ func (p path) identifies() bool {
 	return false
 }
 
-// set puts a value where the path leads.
+// set sets the field to a value.
 func (p path) set(object map[string]any, value any) {
 	var at any = object
 	for i, step := range p {
@@ -66,7 +66,7 @@ func (p path) set(object map[string]any, value any) {
 	}
 }
 
-// walk visits every string in the value that is no key, in order. The path is only lent.
+// walk visits every string in the value, except keys, in order. Visit must not keep the path.
 func walk(at path, value any, visit func(at path, text string)) {
 	switch v := value.(type) {
 	case string:

@@ -9,16 +9,17 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// ClusterName is the property that every cluster has: its name.
+// ClusterName is the property that holds the name of the cluster. Every cluster has it.
 const ClusterName = "clusterName"
 
-// Properties are what templates know of one cluster. They are immutable and safe for concurrent use.
+// Properties are the data of templates for one cluster. They are immutable and safe for concurrent
+// use.
 type Properties struct {
 	values map[string]string
 }
 
-// NewProperties returns the properties of a cluster. Of sources that have a key in common, the later one counts. A key that is no
-// Go identifier is no property: a template could not name it.
+// NewProperties returns the properties of a cluster. If several sources have the same key, the last
+// one is used. A key that is not a Go identifier is ignored: a template could not name it.
 func NewProperties(cluster string, sources ...map[string]string) *Properties {
 	p := &Properties{values: map[string]string{ClusterName: cluster}}
 	for _, source := range sources {
@@ -31,7 +32,7 @@ func NewProperties(cluster string, sources ...map[string]string) *Properties {
 	return p
 }
 
-// Equal tells whether the two say the same. Either may be nil: not known.
+// Equal reports whether both have the same properties. Either may be nil, which means unknown.
 func (p *Properties) Equal(other *Properties) bool {
 	if p == nil || other == nil {
 		return p == other
@@ -39,7 +40,7 @@ func (p *Properties) Equal(other *Properties) bool {
 	return maps.Equal(p.values, other.values)
 }
 
-// digest tells apart the values of some properties; of all if keys is nil.
+// digest returns a hash of the values of some properties, or of all if keys is nil.
 func (p *Properties) digest(keys []string) transform.Hash {
 	if keys == nil {
 		keys = slices.Sorted(maps.Keys(p.values))

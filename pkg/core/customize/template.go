@@ -12,13 +12,14 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
 const (
-	// maxOutput bounds what one string may become: more than fits into an API object makes no sense.
+	// maxOutput limits the bytes of one expanded string: an API object cannot hold more.
 	maxOutput = 1 << 20
-	// maxErrors bounds the errors that are told of one object.
+	// maxErrors limits the errors that are reported for one object.
 	maxErrors = 5
 )
 
@@ -30,22 +31,22 @@ type Template struct {
 	mentions []string
 }
 
-// leaf is a string that is a template.
+// leaf is a string with a template.
 type leaf struct {
 	path     path
 	template *template.Template
 	cost     cost
 }
 
-// Asks tells whether an object could ask for expansion; it costs next to nothing.
-func Asks(source transform.Object) bool {
+// MayHave reports whether an object may have templates. It is much cheaper than Compile.
+func MayHave(source transform.Object) bool {
 	return bytes.Contains(source.JSON, []byte("{{")) && bytes.Contains(source.JSON, []byte(controlv1alpha1.AnnotationExpandTemplates))
 }
 
-// Compile returns the templates of an object, nil if it does not ask for expansion or has none. An error means that some of them
-// cannot be understood; it names each, and no content of Secrets.
+// Compile returns the templates of an object, nil if the object has none or does not request their
+// expansion. The error names each invalid template, and contains no content of Secrets.
 func Compile(source transform.Object) (*Template, error) {
-	if !Asks(source) {
+	if !MayHave(source) {
 		return nil, nil
 	}
 	object, err := decode(source)
@@ -59,15 +60,15 @@ func Compile(source transform.Object) (*Template, error) {
 	}
 	t := &Template{source: source, mentions: []string{}}
 	var failures failures
-	walk(nil, object, func(at path, text string) {
-		if !strings.Contains(text, "{{") {
+	walk(nil, object, func(at path, value string) {
+		if !strings.Contains(value, "{{") {
 			return
 		}
 		if at.identifies() {
-			failures.add(source.Ref, at, errors.New("is part of the object's identity, which must be the same in all clusters: it can be no template"), nil)
+			failures.add(source.Ref, at, errors.New("cannot be a template, because it identifies the object and must be the same in all clusters"), nil)
 			return
 		}
-		parsed, err := template.New(name(source.Ref, at)).Option("missingkey=error").Funcs(functions).Parse(text)
+		parsed, err := template.New(name(source.Ref, at)).Option("missingkey=error").Funcs(functions).Parse(value)
 		if err != nil {
 			failures.add(source.Ref, at, errors.New("cannot be parsed as a template"), err)
 			return
@@ -97,14 +98,14 @@ func Compile(source transform.Object) (*Template, error) {
 	return t, nil
 }
 
-// Key identifies what an expansion depends on: equal keys have equal results.
+// Key identifies the input of an expansion: equal keys have equal results.
 type Key struct{ source, values transform.Hash }
 
-// Key returns that of the expansion for a cluster.
+// Key returns the key of the expansion with these properties.
 func (t *Template) Key(p *Properties) Key { return Key{t.source.Hash, p.digest(t.mentions)} }
 
-// Expand returns the object as it goes to a cluster with these properties. An error names each field that cannot be expanded, and
-// no content of Secrets.
+// Expand returns the object for a cluster with these properties. The error names each field that
+// cannot be expanded, and contains no content of Secrets.
 func (t *Template) Expand(p *Properties) (transform.Object, error) {
 	object, err := decode(t.source)
 	if err != nil {
@@ -142,19 +143,19 @@ func (t *Template) Expand(p *Properties) (transform.Object, error) {
 func decode(source transform.Object) (map[string]any, error) {
 	var object map[string]any
 	if err := kjson.Unmarshal(source.JSON, &object); err != nil {
-		return nil, errors.New("cannot be decoded") // it was encoded by us; the error could quote it
+		return nil, errors.New("cannot be decoded") // our own JSON; the cause could quote a Secret
 	}
 	return object, nil
 }
 
 var errTooManyLoops = errors.New("the templates of the object loop too often for the number of properties of the cluster")
 
-// name is what a template is called in error texts.
+// name returns the name of a template in errors.
 func name(ref objref.Ref, at path) string { return ref.GroupResource().String() + at.String() }
 
 var errTooLong = fmt.Errorf("becomes longer than %d bytes", maxOutput)
 
-// limited is a buffer that takes only so much.
+// limited is a buffer of at most maxOutput bytes.
 type limited struct{ strings.Builder }
 
 // Write implements io.Writer.
@@ -165,36 +166,25 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Builder.Write(p)
 }
 
-// failures are what is wrong with the fields of an object.
-type failures struct {
-	errs []error
-	more int
-}
+// failures are the errors of the fields of an object.
+type failures []string
 
-// add notes a failure. Details may quote the object.
+// add adds an error. Details may quote the object, so they are omitted for Secrets.
 func (f *failures) add(ref objref.Ref, at path, what, details error) {
+	message := at.String() + " " + what.Error()
 	switch {
-	case len(f.errs) == maxErrors:
-		f.more++
 	case details == nil:
-		f.errs = append(f.errs, fmt.Errorf("%s %w", at, what))
 	case ref.Group == "" && ref.Resource == "secrets":
-		f.errs = append(f.errs, fmt.Errorf("%s %w (text withheld: the object is a Secret)", at, what))
+		message += " (text withheld: the object is a Secret)"
 	default:
-		f.errs = append(f.errs, fmt.Errorf("%s %w: %s", at, what, strings.TrimPrefix(details.Error(), "template: ")))
+		message += ": " + strings.TrimPrefix(details.Error(), "template: ")
 	}
+	*f = append(*f, message)
 }
 
-func (f *failures) err() error {
-	if len(f.errs) == 0 {
+func (f failures) err() error {
+	if len(f) == 0 {
 		return nil
 	}
-	texts := make([]string, 0, len(f.errs)+1)
-	for _, err := range f.errs {
-		texts = append(texts, err.Error())
-	}
-	if f.more > 0 {
-		texts = append(texts, fmt.Sprintf("… and %d more", f.more))
-	}
-	return errors.New(strings.Join(texts, "; "))
+	return errors.New(text.Join(f, "; ", maxErrors))
 }

@@ -10,36 +10,41 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/jsonpath"
+	"github.com/starlinghq/starling/pkg/core/nested"
 )
 
-// Collection is a cache of what CustomTransforms ask for, of those GroupResources that Bindings use. In terms of relations:
+// Collection is a cache of the instructions of CustomTransforms, for the GroupResources that
+// Bindings use. It consists of these relations:
 //
 //	USES         (binding, GroupResource)           a Binding lists objects of the GroupResource
-//	INSTRUCTIONS (GroupResource) -> removes         what to do with them
+//	INSTRUCTIONS (GroupResource) -> removes         the fields that are removed from its objects
 //	SPECS        (name) -> GroupResource, removes   the spec of a CustomTransform, as it was used
-//	VALID        (name) -> GroupResource, removes   the last spec of a CustomTransform that had no errors
+//	VALID        (name) -> GroupResource, removes   the last valid spec of a CustomTransform
 //
 // Between any two calls these hold:
 //
 //  1. INSTRUCTIONS has a row for a GroupResource if and only if USES has one or more.
-//  2. SPECS has a row for a CustomTransform if and only if that CustomTransform contributed to a row that is in INSTRUCTIONS.
-//  3. VALID has rows for CustomTransforms only that exist, as far as Note was told.
+//  2. SPECS has a row for a CustomTransform if and only if that CustomTransform contributed to a
+//     row that is in INSTRUCTIONS.
+//  3. VALID has rows only for CustomTransforms that exist, according to the calls of Note.
 //
-// A row of INSTRUCTIONS in which there is no confidence any more is removed, and the rows of USES and SPECS that belong to it
-// with it. The Bindings that lose a row of USES that way are returned: they have to ask again, and derive the row anew.
+// A row of INSTRUCTIONS that may be outdated is removed, together with its rows of USES and SPECS.
+// The Bindings that lose a row of USES in this way are returned: their next call of Changes derives
+// the row again.
 //
-// Each call costs what it touches: the CustomTransforms of one or two GroupResources, and the Bindings that use those.
-// It is safe for concurrent use.
+// The cost of a call is proportional to what it touches: the CustomTransforms of one or two
+// GroupResources, and the Bindings that use those. A Collection is safe for concurrent use.
 type Collection struct {
-	of func(schema.GroupResource) []*controlv1alpha1.CustomTransform
+	list func(schema.GroupResource) []*controlv1alpha1.CustomTransform
 
 	mu sync.Mutex
-	// USES, by Binding; and by GroupResource in row.bindings.
-	uses map[string]map[schema.GroupResource]struct{}
+	// USES, by Binding. row.bindings has it by GroupResource.
+	uses nested.Map[string, schema.GroupResource, struct{}]
 	// INSTRUCTIONS.
 	rows map[schema.GroupResource]*row
-	// SPECS, by name; and by GroupResource in row.transforms.
+	// SPECS, by name. row.transforms has the names by GroupResource.
 	specs map[string]spec
+	// VALID, by name.
 	valid map[string]spec
 }
 
@@ -49,7 +54,8 @@ type row struct {
 	transforms   map[string]struct{}
 }
 
-// spec is a spec of a CustomTransform. The UID tells whether it is one of this CustomTransform or of another of its name.
+// spec is a spec of a CustomTransform. The UID distinguishes it from another CustomTransform of the
+// same name.
 type spec struct {
 	uid     types.UID
 	about   schema.GroupResource
@@ -64,23 +70,24 @@ func (s spec) equal(other spec) bool {
 	return s.uid == other.uid && s.about == other.about && slices.Equal(s.removes, other.removes)
 }
 
-// NewCollection returns an empty Collection. The function returns the CustomTransforms that there are at the moment for a
-// GroupResource; it is called with the Collection locked, and what it returns is not changed.
-func NewCollection(of func(schema.GroupResource) []*controlv1alpha1.CustomTransform) *Collection {
+// NewCollection returns an empty Collection. List returns the current CustomTransforms for a
+// GroupResource. It is called while the Collection is locked, and its result is read only.
+func NewCollection(list func(schema.GroupResource) []*controlv1alpha1.CustomTransform) *Collection {
 	return &Collection{
-		of:    of,
-		uses:  map[string]map[schema.GroupResource]struct{}{},
+		list:  list,
 		rows:  map[schema.GroupResource]*row{},
 		specs: map[string]spec{},
 		valid: map[string]spec{},
 	}
 }
 
-// Changes returns what to do with objects of a GroupResource that a Binding lists, and notes that the Binding uses it:
-// "getCustomTransformChanges" in KubeStellar's description. In passing it may find that a CustomTransform is about another
-// GroupResource than it was; the Bindings that this concerns are returned to be processed again.
+// Changes returns the instructions for objects of a GroupResource that a Binding lists, and records
+// that the Binding uses it. KubeStellar calls this "getCustomTransformChanges". If it finds that
+// the GroupResource of a CustomTransform has changed, it returns the affected Bindings, which must
+// be processed again.
 //
-// Unlike there, it leaves the status of CustomTransforms alone: that does not depend on whether they are used.
+// Unlike KubeStellar's, it does not change the status of CustomTransforms, which does not depend on
+// their use.
 func (c *Collection) Changes(binding string, about schema.GroupResource) (instructions *Instructions, again []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,20 +96,19 @@ func (c *Collection) Changes(binding string, about schema.GroupResource) (instru
 		r, again = c.derive(about)
 	}
 	r.bindings[binding] = struct{}{}
-	if c.uses[binding] == nil {
-		c.uses[binding] = map[schema.GroupResource]struct{}{}
-	}
-	c.uses[binding][about] = struct{}{}
+	c.uses.Set(binding, about, struct{}{})
 	return r.instructions, again
 }
 
-// derive adds a row to INSTRUCTIONS, and the rows to SPECS that contribute. The caller adds one to USES.
+// derive adds a row to INSTRUCTIONS, and the rows of SPECS that contribute to it. The caller adds a
+// row to USES.
 func (c *Collection) derive(about schema.GroupResource) (r *row, again []string) {
 	r = &row{bindings: map[string]struct{}{}, transforms: map[string]struct{}{}}
 	removes := map[string]jsonpath.Path{}
 	var unknown []string
-	for _, ct := range c.of(about) {
-		// Whoever is told of this change later will not know the former GroupResource any more: SPECS has one row for each name.
+	for _, ct := range c.list(about) {
+		// SPECS has one row for each name. A later Note of this change will not find the former
+		// GroupResource there any more, so its row is dropped here.
 		if old, ok := c.specs[ct.Name]; ok {
 			again = append(again, c.drop(old.about)...)
 		}
@@ -119,8 +125,8 @@ func (c *Collection) derive(about schema.GroupResource) (r *row, again []string)
 	return r, again
 }
 
-// Note takes notice of a CustomTransform that was created or changed, or with nil deleted: "noteCustomTransform" in
-// KubeStellar's description. It returns the Bindings that have to be processed again.
+// Note records that a CustomTransform was created or changed, or deleted if ct is nil. KubeStellar
+// calls this "noteCustomTransform". It returns the Bindings that must be processed again.
 func (c *Collection) Note(name string, ct *controlv1alpha1.CustomTransform) (again []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +148,9 @@ func (c *Collection) Note(name string, ct *controlv1alpha1.CustomTransform) (aga
 	return again
 }
 
-// SetBindingGroupResources takes notice of all the GroupResources that a Binding uses, and forgets what it used before:
-// "setBindingGroupResources" in KubeStellar's description. It adds nothing; Changes does.
+// SetBindingGroupResources records all the GroupResources that a Binding uses, and removes those
+// that it used before. KubeStellar calls this "setBindingGroupResources". It adds no rows; Changes
+// does.
 func (c *Collection) SetBindingGroupResources(binding string, used []schema.GroupResource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,27 +158,25 @@ func (c *Collection) SetBindingGroupResources(binding string, used []schema.Grou
 		if slices.Contains(used, about) {
 			continue
 		}
-		delete(c.uses[binding], about)
+		c.uses.Delete(binding, about)
 		r := c.rows[about]
 		delete(r.bindings, binding)
 		if len(r.bindings) == 0 {
 			c.drop(about)
 		}
 	}
-	if len(c.uses[binding]) == 0 {
-		delete(c.uses, binding)
-	}
 }
 
-// InForce returns the spec that is carried out instead of that of a CustomTransform with errors; nil if there is none.
+// InForce returns the spec that is applied instead of the spec of a CustomTransform with errors,
+// nil if there is none.
 func (c *Collection) InForce(ct *controlv1alpha1.CustomTransform) *controlv1alpha1.CustomTransformSpec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.inForce(ct)
 }
 
-// drop removes the row of INSTRUCTIONS for a GroupResource if there is one, and all of USES and SPECS that belongs to it. It
-// returns the Bindings that used it, sorted.
+// drop removes the row of INSTRUCTIONS for a GroupResource, if it exists, with its rows of USES and
+// SPECS. It returns the Bindings that used it, sorted.
 func (c *Collection) drop(about schema.GroupResource) []string {
 	r := c.rows[about]
 	if r == nil {
@@ -182,17 +187,15 @@ func (c *Collection) drop(about schema.GroupResource) []string {
 		delete(c.specs, name)
 	}
 	for binding := range r.bindings {
-		delete(c.uses[binding], about)
-		if len(c.uses[binding]) == 0 {
-			delete(c.uses, binding)
-		}
+		c.uses.Delete(binding, about)
 	}
 	return slices.Sorted(maps.Keys(r.bindings))
 }
 
-// effective returns what a CustomTransform removes; ok is false if that is not known. A spec without errors is remembered.
+// effective returns what a CustomTransform removes; ok is false if that is unknown. It stores a
+// valid spec in VALID.
 func (c *Collection) effective(ct *controlv1alpha1.CustomTransform) (removes map[string]jsonpath.Path, ok bool) {
-	removes, errs := read(&ct.Spec)
+	removes, errs := parse(&ct.Spec)
 	if len(errs) == 0 {
 		c.valid[ct.Name] = specOf(ct)
 		return removes, true
@@ -201,12 +204,13 @@ func (c *Collection) effective(ct *controlv1alpha1.CustomTransform) (removes map
 	if inForce == nil {
 		return nil, false
 	}
-	removes, _ = read(inForce)
+	removes, _ = parse(inForce)
 	return removes, true
 }
 
-// inForce returns the last valid spec of a CustomTransform: as it was seen here or, after a restart, as its status tells. It
-// must be about the same GroupResource: that is readable in spite of the errors, so the former one is not meant any more.
+// inForce returns the last valid spec of a CustomTransform: from VALID or, after a restart, from
+// its status. The spec must have the current GroupResource, which is valid in spite of the errors:
+// if the GroupResource has changed, the user no longer intends the former one.
 func (c *Collection) inForce(ct *controlv1alpha1.CustomTransform) *controlv1alpha1.CustomTransformSpec {
 	if last, ok := c.valid[ct.Name]; ok && last.uid == ct.UID {
 		if last.about != GroupResource(&ct.Spec) {
@@ -214,12 +218,12 @@ func (c *Collection) inForce(ct *controlv1alpha1.CustomTransform) *controlv1alph
 		}
 		return &controlv1alpha1.CustomTransformSpec{APIGroup: last.about.Group, Resource: last.about.Resource, Remove: last.removes}
 	}
-	told := ct.Status.InForce
-	if told == nil || GroupResource(told) != GroupResource(&ct.Spec) {
+	stored := ct.Status.InForce
+	if stored == nil || GroupResource(stored) != GroupResource(&ct.Spec) {
 		return nil
 	}
-	if _, errs := read(told); len(errs) > 0 {
+	if _, errs := parse(stored); len(errs) > 0 {
 		return nil
 	}
-	return told
+	return stored
 }

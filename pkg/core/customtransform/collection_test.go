@@ -109,7 +109,7 @@ func TestWhatIsAskedFor(t *testing.T) {
 	ask("which never was valid", "one", servers, "", "b")
 }
 
-// TestRestart starts with an empty memory, and what the status tells.
+// TestRestart starts with an empty Collection, and with inForce in the status.
 func TestRestart(t *testing.T) {
 	invalid := func(change func(*controlv1alpha1.CustomTransformSpec)) *controlv1alpha1.CustomTransform {
 		ct := custom("a", settings, `$`)
@@ -122,10 +122,10 @@ func TestRestart(t *testing.T) {
 		wantDigest  string
 		wantUnknown []string
 	}{
-		"Told":               {invalid(func(*controlv1alpha1.CustomTransformSpec) {}), "$.data.a", nil},
-		"NotTold":            {custom("a", settings, `$`), "", []string{"a"}},
+		"Stored":             {invalid(func(*controlv1alpha1.CustomTransformSpec) {}), "$.data.a", nil},
+		"NotStored":          {custom("a", settings, `$`), "", []string{"a"}},
 		"AboutSomethingElse": {invalid(func(s *controlv1alpha1.CustomTransformSpec) { s.Resource = "secrets" }), "", []string{"a"}},
-		"ToldNonsense":       {invalid(func(s *controlv1alpha1.CustomTransformSpec) { s.Remove = []string{"x"} }), "", []string{"a"}},
+		"StoredInvalid":      {invalid(func(s *controlv1alpha1.CustomTransformSpec) { s.Remove = []string{"x"} }), "", []string{"a"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -161,8 +161,10 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestRandomHistories attacks the invariants: CustomTransforms come, change and go, and are told of later and out of order, while
-// Bindings ask, use and forget. In the end every Binding has the answer that it would get now.
+// TestRandomHistories attacks the invariants: CustomTransforms are created, changed and deleted,
+// and their events arrive later and out of order, while Bindings call Changes and
+// SetBindingGroupResources. In the end every Binding has the answer that it would get from an empty
+// Collection.
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(500) {
 		h := newHistory(t, seed)
@@ -184,17 +186,17 @@ type history struct {
 	r       *rand.Rand
 	world   world
 	c       *Collection
-	untold  map[string]bool                                   // names of CustomTransforms whose event is under way
+	pending map[string]bool                                   // names of CustomTransforms whose event has not arrived yet
 	wanted  map[string][]schema.GroupResource                 // what Bindings list
 	dirty   map[string]bool                                   // Bindings that are to be processed
-	answers map[string]map[schema.GroupResource]*Instructions // what Bindings were told
+	answers map[string]map[schema.GroupResource]*Instructions // the last answer of each Binding
 	births  int
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
 	t.Helper()
 	h := &history{
-		t: t, r: rand.New(rand.NewPCG(seed, 7)), world: world{}, untold: map[string]bool{}, wanted: map[string][]schema.GroupResource{},
+		t: t, r: rand.New(rand.NewPCG(seed, 7)), world: world{}, pending: map[string]bool{}, wanted: map[string][]schema.GroupResource{},
 		dirty: map[string]bool{}, answers: map[string]map[schema.GroupResource]*Instructions{},
 	}
 	h.c = NewCollection(h.world.of)
@@ -206,7 +208,7 @@ func (h *history) step() {
 	case 0, 1:
 		h.edit()
 	case 2:
-		h.tell()
+		h.deliver()
 	case 3:
 		binding := fmt.Sprintf("binding%d", h.r.IntN(3))
 		h.wanted[binding] = nil
@@ -221,10 +223,11 @@ func (h *history) step() {
 	}
 }
 
-// edit changes a CustomTransform: some have mistakes, some are about something else than before, some are deleted.
+// edit changes a CustomTransform: some have mistakes, some are about something else than before,
+// some are deleted.
 func (h *history) edit() {
 	name := fmt.Sprintf("ct%d", h.r.IntN(4))
-	h.untold[name] = true
+	h.pending[name] = true
 	if h.r.IntN(4) == 0 {
 		delete(h.world, name)
 		return
@@ -241,9 +244,9 @@ func (h *history) edit() {
 	h.world[name] = ct
 }
 
-func (h *history) tell() {
-	for name := range h.untold { // any
-		delete(h.untold, name)
+func (h *history) deliver() {
+	for name := range h.pending { // any
+		delete(h.pending, name)
 		h.again(h.c.Note(name, h.world[name]))
 		return
 	}
@@ -267,7 +270,7 @@ func (h *history) process(disturbed bool) {
 			answers[about] = instructions
 			if disturbed && h.r.IntN(3) == 0 {
 				h.edit()
-				h.tell()
+				h.deliver()
 			}
 			h.check()
 		}
@@ -278,8 +281,8 @@ func (h *history) process(disturbed bool) {
 }
 
 func (h *history) drain() {
-	for len(h.untold) > 0 {
-		h.tell()
+	for len(h.pending) > 0 {
+		h.deliver()
 	}
 	for rounds := 0; len(h.dirty) > 0; rounds++ {
 		if rounds > 100 {
@@ -289,7 +292,7 @@ func (h *history) drain() {
 	}
 }
 
-// checkAnswers compares what each Binding was told last with what an empty Collection derives.
+// checkAnswers compares the last answer of each Binding with what an empty Collection derives.
 func (h *history) checkAnswers() {
 	h.t.Helper()
 	fresh := NewCollection(h.world.of)
@@ -298,7 +301,7 @@ func (h *history) checkAnswers() {
 		for about, got := range answers {
 			want, _ := fresh.Changes("x", about)
 			if got.Digest != want.Digest || !slices.Equal(got.Unknown, want.Unknown) {
-				h.t.Errorf("%s, %s: was told %q and unknown %q, now it is %q and %q", binding, about, got.Digest, got.Unknown, want.Digest, want.Unknown)
+				h.t.Errorf("%s, %s: the answer was %q and unknown %q, want %q and %q", binding, about, got.Digest, got.Unknown, want.Digest, want.Unknown)
 			}
 			if h.c.rows[about] == nil {
 				h.t.Errorf("%s uses %s, which has no instructions", binding, about)

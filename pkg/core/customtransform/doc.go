@@ -1,3 +1,3 @@
-// Package customtransform knows what CustomTransforms ask for: what is to be removed from the objects of each GroupResource, and
-// what is to be said to the users who wrote them.
+// Package customtransform evaluates CustomTransforms: which fields they remove from the objects of
+// each GroupResource, and which errors and warnings belong into their statuses.
 package customtransform

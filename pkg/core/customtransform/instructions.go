@@ -9,18 +9,20 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// Instructions say what is removed from each object of one GroupResource. They are immutable.
+// Instructions list the fields that are removed from each object of one GroupResource. They are
+// immutable.
 type Instructions struct {
-	// Digest is equal for Instructions that remove the same, and empty if they remove nothing.
+	// Digest is equal for Instructions that remove the same fields, and empty if they remove
+	// nothing.
 	Digest string
-	// Unknown are the names of the CustomTransforms of which it is not known what they ask for: they have errors, and no valid
-	// spec before. Sorted. If there are any, objects of the GroupResource must not be delivered.
+	// Unknown are the names, sorted, of the CustomTransforms with errors that never had a valid
+	// spec. If there are any, objects of the GroupResource must not be delivered.
 	Unknown []string
 
 	removes []jsonpath.Path
 }
 
-// newInstructions returns Instructions that remove these. It takes unknown over.
+// newInstructions returns Instructions that remove these fields. It takes ownership of unknown.
 func newInstructions(removes map[string]jsonpath.Path, unknown []string) *Instructions {
 	i := &Instructions{Unknown: unknown}
 	slices.Sort(unknown)
@@ -28,17 +30,18 @@ func newInstructions(removes map[string]jsonpath.Path, unknown []string) *Instru
 	for _, text := range texts {
 		i.removes = append(i.removes, removes[text])
 	}
-	i.Digest = strings.Join(texts, "\n") // no path as it is printed holds a line break
+	i.Digest = strings.Join(texts, "\n") // the text of a path has no line breaks
 	return i
 }
 
-// Apply removes from the object, in place, what is to be removed. It is a step of package transform.
+// Apply removes the fields from the object, in place. It is a step of package transform.
 func (i *Instructions) Apply(_ objref.Ref, obj map[string]any) error {
 	if len(i.removes) == 0 {
 		return nil
 	}
 	jsonpath.Remove(obj, i.removes...)
-	// The API server that holds the mailboxes drops empty maps of metadata; the hash must be that of what it stores.
+	// The API server of the ITS drops empty maps of metadata. The hash must be that of the stored
+	// content.
 	metadata, _ := obj["metadata"].(map[string]any)
 	for _, field := range []string{"labels", "annotations"} {
 		if values, ok := metadata[field].(map[string]any); ok && len(values) == 0 {

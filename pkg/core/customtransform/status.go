@@ -9,6 +9,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/jsonpath"
+	"github.com/starlinghq/starling/pkg/core/text"
 )
 
 const (
@@ -16,20 +17,19 @@ const (
 	maxNames  = 16
 )
 
-// kept are the members that no path may select: an object without them is none that a cluster could be given.
-var kept = [][]string{{"apiVersion"}, {"kind"}, {"metadata"}, {"metadata", "name"}, {"metadata", "namespace"}}
+// required are the fields that no path may select, because every object needs them.
+var required = [][]string{{"apiVersion"}, {"kind"}, {"metadata"}, {"metadata", "name"}, {"metadata", "namespace"}}
 
-// GroupResource returns what a CustomTransform is about.
+// GroupResource returns the GroupResource of a CustomTransform.
 func GroupResource(spec *controlv1alpha1.CustomTransformSpec) schema.GroupResource {
 	return schema.GroupResource{Group: spec.APIGroup, Resource: spec.Resource}
 }
 
-// read returns the paths of spec.remove by their text, in the form that all ways to write a path have in common, or what is
-// wrong with them.
-func read(spec *controlv1alpha1.CustomTransformSpec) (removes map[string]jsonpath.Path, errs []string) {
+// parse returns the paths of spec.remove by their normalized text, or their errors.
+func parse(spec *controlv1alpha1.CustomTransformSpec) (removes map[string]jsonpath.Path, errs []string) {
 	removes = make(map[string]jsonpath.Path, len(spec.Remove))
-	for i, text := range spec.Remove {
-		path, err := jsonpath.Parse(text)
+	for i, remove := range spec.Remove {
+		path, err := jsonpath.Parse(remove)
 		if err != nil {
 			errs = append(errs, fmt.Sprintf("Error in spec.remove[%d]: %s", i, err))
 			continue
@@ -38,9 +38,9 @@ func read(spec *controlv1alpha1.CustomTransformSpec) (removes map[string]jsonpat
 			errs = append(errs, fmt.Sprintf("Invalid spec.remove[%d]: it identifies the whole object", i))
 			continue
 		}
-		if at := slices.IndexFunc(kept, func(names []string) bool { return path.MaySelect(names...) }); at >= 0 {
+		if at := slices.IndexFunc(required, func(names []string) bool { return path.MaySelect(names...) }); at >= 0 {
 			errs = append(errs, fmt.Sprintf("Error in spec.remove[%d]: it may select %s, without which no object can be delivered", i,
-				strings.Join(kept[at], ".")))
+				strings.Join(required[at], ".")))
 			continue
 		}
 		removes[path.String()] = path
@@ -48,24 +48,18 @@ func read(spec *controlv1alpha1.CustomTransformSpec) (removes map[string]jsonpat
 	return removes, errs
 }
 
-// Status returns what is to be said of a CustomTransform. Rivals are the names of all that are about the same GroupResource,
-// itself among them, in any order; inForce is what is carried out if this one has errors, nil for nothing.
-func Status(ct *controlv1alpha1.CustomTransform, rivals []string, inForce *controlv1alpha1.CustomTransformSpec) controlv1alpha1.CustomTransformStatus {
-	status := controlv1alpha1.CustomTransformStatus{ObservedGeneration: ct.Generation}
-	_, status.Errors = read(&ct.Spec)
-	if more := len(status.Errors) - maxErrors; more > 0 {
-		status.Errors = append(status.Errors[:maxErrors], fmt.Sprintf("… and %d more", more))
-	}
-	if len(status.Errors) > 0 {
+// Status returns the status of a CustomTransform. Names are the names of all CustomTransforms with
+// the same GroupResource, including this one, in any order. InForce is the spec that is applied if
+// this one has errors, nil for none.
+func Status(ct *controlv1alpha1.CustomTransform, names []string, inForce *controlv1alpha1.CustomTransformSpec) controlv1alpha1.CustomTransformStatus {
+	_, errs := parse(&ct.Spec)
+	status := controlv1alpha1.CustomTransformStatus{ObservedGeneration: ct.Generation, Errors: text.Bound(errs, maxErrors)}
+	if len(errs) > 0 {
 		status.InForce = inForce
 	}
-	if len(rivals) > 1 {
-		names := slices.Sorted(slices.Values(rivals))
-		listed := strings.Join(names[:min(len(names), maxNames)], ", ")
-		if more := len(names) - maxNames; more > 0 {
-			listed += fmt.Sprintf(" … and %d more", more)
-		}
-		status.Warnings = []string{"multiple CustomTransform objects specify the same GroupResource; their names are " + listed}
+	if len(names) > 1 {
+		names = slices.Sorted(slices.Values(names))
+		status.Warnings = []string{"multiple CustomTransform objects specify the same GroupResource; their names are " + text.List(names, maxNames)}
 	}
 	return status
 }

@@ -15,9 +15,9 @@ func TestStatus(t *testing.T) {
 	for i := range many {
 		many[i] = "x"
 	}
-	var rivals []string
+	var names []string
 	for i := range 18 {
-		rivals = append(rivals, fmt.Sprintf("r%02d", 17-i))
+		names = append(names, fmt.Sprintf("r%02d", 17-i))
 	}
 	manyErrors := make([]string, 33)
 	for i := range manyErrors {
@@ -27,7 +27,7 @@ func TestStatus(t *testing.T) {
 	const lost = ", without which no object can be delivered"
 	cases := map[string]struct {
 		removes []string
-		rivals  []string
+		names   []string
 		want    controlv1alpha1.CustomTransformStatus
 	}{
 		"Fine":    {[]string{"$.data.a"}, []string{"x"}, controlv1alpha1.CustomTransformStatus{}},
@@ -37,7 +37,7 @@ func TestStatus(t *testing.T) {
 			[]string{"x"},
 			controlv1alpha1.CustomTransformStatus{InForce: inForce, Errors: []string{
 				"Invalid spec.remove[1]: it identifies the whole object",
-				`Error in spec.remove[2]: at character 3: expected a name or *, found the end; a name with other characters than letters, digits and _ is written ["name"] without a dot`,
+				`Error in spec.remove[2]: at character 3: expected a name or *, found the end; a name with characters other than letters, digits and _ must be written as ["name"], without a dot`,
 			}},
 		},
 		"WhatEveryObjectNeeds": {
@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 				"Error in spec.remove[6]: it may select metadata.name" + lost,
 			}},
 		},
-		"Rivals": {
+		"SameResource": {
 			nil,
 			[]string{"x", "a"},
 			controlv1alpha1.CustomTransformStatus{Warnings: []string{
@@ -61,7 +61,7 @@ func TestStatus(t *testing.T) {
 			}},
 		},
 		"Bounded": {
-			many, rivals,
+			many, names,
 			controlv1alpha1.CustomTransformStatus{InForce: inForce, Errors: manyErrors, Warnings: []string{
 				"multiple CustomTransform objects specify the same GroupResource; their names are " +
 					"r00, r01, r02, r03, r04, r05, r06, r07, r08, r09, r10, r11, r12, r13, r14, r15 … and 2 more",
@@ -73,7 +73,7 @@ func TestStatus(t *testing.T) {
 			ct := custom("x", settings, tc.removes...)
 			ct.Generation = 3
 			tc.want.ObservedGeneration = 3
-			if diff := cmp.Diff(tc.want, Status(ct, tc.rivals, inForce)); diff != "" {
+			if diff := cmp.Diff(tc.want, Status(ct, tc.names, inForce)); diff != "" {
 				t.Errorf("Status() (-want +got):\n%s", diff)
 			}
 		})

@@ -1,3 +1,3 @@
-// Package expression compiles and evaluates CEL expressions that users write, in the environment that they know from Kubernetes, within
-// a cost limit, and so that the same input always yields the same. It is pure.
+// Package expression compiles and evaluates CEL expressions of users. They have the environment of
+// Kubernetes and a cost limit, and are deterministic. It is pure.
 package expression

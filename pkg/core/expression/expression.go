@@ -13,26 +13,29 @@ import (
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/cel/environment"
+
+	"github.com/starlinghq/starling/pkg/core/text"
 )
 
-// Limits, in units of CEL: for one evaluation, and, as in Kubernetes, for all expressions of one object or policy.
+// Cost limits, in units of CEL: for one evaluation, and, as in Kubernetes, for all expressions of
+// one object or policy.
 //
-// Kubernetes lets an evaluation cost a million. What CEL takes to count grows with the square of the rounds of a loop over given elements, so
-// that can be minutes; this is at most about half a second, and some thousand elements.
+// Kubernetes allows a cost of a million for one evaluation. The time that CEL takes to count the
+// cost is quadratic in the rounds of a loop over the input, so that such an evaluation can take
+// minutes. With this limit it takes at most about half a second, for some thousand elements.
 const (
 	EvaluationLimit uint64 = 50_000
 	ObjectLimit     uint64 = 10_000_000
 )
 
-// interruptEvery is after how many iterations it is looked whether the cost is spent.
+// interruptEvery is the number of iterations between two checks of the cost limit.
 const interruptEvery = 100
 
-// kubernetes is the version whose expressions are understood: that of the libraries that this is built with.
-var kubernetes = version.MajorMinor(1, 35)
+// base returns the environment of the Kubernetes version of the libraries.
+var base = sync.OnceValue(func() *environment.EnvSet { return environment.MustBaseEnvSet(version.MajorMinor(1, 35)) })
 
-var base = sync.OnceValue(func() *environment.EnvSet { return environment.MustBaseEnvSet(kubernetes) })
-
-// Environment returns the environment of Kubernetes with some variables. Making one takes some milliseconds.
+// Environment returns the environment of Kubernetes with additional variables. It takes some
+// milliseconds.
 func Environment(variables ...cel.EnvOption) (*cel.Env, error) {
 	set, err := base().Extend(environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: variables})
 	if err != nil {
@@ -41,7 +44,7 @@ func Environment(variables ...cel.EnvOption) (*cel.Env, error) {
 	return Ordered(set.NewExpressionsEnv())
 }
 
-// Ordered returns an environment whose maps are walked through in the order of their keys.
+// Ordered returns an environment in which maps are iterated in the order of their keys.
 func Ordered(env *cel.Env) (*cel.Env, error) {
 	env, err := env.Extend(cel.CustomTypeAdapter(ordered{env.CELTypeAdapter()}))
 	if err != nil {
@@ -50,22 +53,23 @@ func Ordered(env *cel.Env) (*cel.Env, error) {
 	return env, nil
 }
 
-// Expression is a compiled one. It is safe for concurrent use.
+// Expression is a compiled expression. It is safe for concurrent use.
 type Expression struct {
 	program   cel.Program
 	limit     uint64
 	variables map[string]bool
 }
 
-// Uses tells whether the expression may look at a variable.
+// Uses reports whether the expression refers to a variable.
 func (e *Expression) Uses(variable string) bool { return e.variables[variable] }
 
-// Compile understands an expression for the first of some environments in which it can be. Its values must be of one of some kinds, if
-// any are given, which an error calls must; what is not known before it is evaluated may be anything. It costs about a millisecond.
-func Compile(envs []*cel.Env, text string, limit uint64, must string, kinds ...types.Kind) (*Expression, error) {
+// Compile compiles an expression in the first environment in which it is valid. If kinds are given,
+// the type of the expression must be one of them, or not known before the evaluation. Errors name
+// the kinds by must. It takes about a millisecond.
+func Compile(envs []*cel.Env, source string, limit uint64, must string, kinds ...types.Kind) (*Expression, error) {
 	var first error
 	for _, env := range envs {
-		ast, issues := env.Compile(text)
+		ast, issues := env.Compile(source)
 		if issues.Err() != nil {
 			if first == nil {
 				first = summary(issues)
@@ -75,7 +79,8 @@ func Compile(envs []*cel.Env, text string, limit uint64, must string, kinds ...t
 		if kind := ast.OutputType().Kind(); len(kinds) > 0 && !slices.Contains(append(kinds, anyKinds...), kind) {
 			return nil, fmt.Errorf("must evaluate to %s, evaluates to %s", must, cel.FormatCELType(ast.OutputType()))
 		}
-		program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostLimit(limit), cel.InterruptCheckFrequency(interruptEvery))
+		program, err := env.Program(ast, append(programOptions(ast),
+			cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostLimit(limit), cel.InterruptCheckFrequency(interruptEvery))...)
 		if err != nil {
 			return nil, err
 		}
@@ -90,27 +95,26 @@ func Compile(envs []*cel.Env, text string, limit uint64, must string, kinds ...t
 	return nil, first
 }
 
-// anyKinds are those of expressions whose values may be of any kind: optional values are opaque.
+// anyKinds are the kinds of expressions whose values may be of any kind. Optional values are
+// opaque.
 var anyKinds = []types.Kind{types.DynKind, types.AnyKind, types.NullTypeKind, types.OpaqueKind, types.TypeParamKind}
 
-// summary says on one line what is wrong with an expression: what CEL says takes three for each mistake.
+// summary returns the errors in an expression on one line. CEL prints three lines for each.
 func summary(issues *cel.Issues) error {
-	const many = 3
-	var texts []string
+	var messages []string
 	for _, e := range issues.Errors() {
-		message := strings.TrimSuffix(e.Message, " (in container '')") // of names; there are no containers here
-		text := fmt.Sprintf("%d:%d: %s", e.Location.Line(), max(1, e.Location.Column()+1), message)
-		if !slices.Contains(texts, text) {
-			texts = append(texts, text)
+		reason := strings.TrimSuffix(e.Message, " (in container '')") // CEL appends it to errors about names; there are no containers here
+		message := fmt.Sprintf("%d:%d: %s", e.Location.Line(), max(1, e.Location.Column()+1), reason)
+		if !slices.Contains(messages, message) {
+			messages = append(messages, message)
 		}
 	}
-	if more := len(texts) - many; more > 0 {
-		texts = append(texts[:many], fmt.Sprintf("… and %d more", more))
-	}
-	return errors.New(strings.Join(texts, "; "))
+	const shown = 3
+	return errors.New(strings.Join(text.Bound(messages, shown), "; "))
 }
 
-// Evaluate returns what the expression yields, and what that cost. The value is null where an optional one is absent.
+// Evaluate returns the value of the expression and the cost of the evaluation. An absent optional
+// value is null.
 func (e *Expression) Evaluate(variables map[string]any) (value ref.Val, cost uint64, err error) {
 	value, details, err := e.program.Eval(variables)
 	if details != nil && details.ActualCost() != nil {
@@ -118,7 +122,7 @@ func (e *Expression) Evaluate(variables map[string]any) (value ref.Val, cost uin
 	}
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
-		return nil, e.limit, fmt.Errorf("the evaluation costs more than the limit of %d: look at fewer elements, or nest fewer loops", e.limit)
+		return nil, e.limit, fmt.Errorf("the evaluation costs more than the limit of %d: use fewer elements, or fewer nested loops", e.limit)
 	}
 	if err != nil {
 		return nil, cost, errors.New(OneLine(err.Error()))
@@ -139,14 +143,8 @@ func (e *Expression) Evaluate(variables map[string]any) (value ref.Val, cost uin
 	return value, cost, nil
 }
 
-// maxText bounds the text of one error: it may quote what a cluster reported.
-const maxText = 512
+// maxError bounds the message of one error, which may quote a reported value.
+const maxError = 512
 
-// OneLine returns a text on one line, and not longer than an error may be.
-func OneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
-}
+// OneLine returns the message of an error on one line, truncated.
+func OneLine(message string) string { return text.Clip(text.OneLine(message), maxError) }

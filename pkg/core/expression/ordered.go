@@ -10,8 +10,9 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// ordered makes values of CEL whose maps are walked through in the order of their keys. Those of CEL are walked through in an order
-// that is another each time, so that expressions such as obj.metadata.labels.map(k, k) would not yield the same twice.
+// ordered adapts native values such that maps are iterated in the order of their keys. CEL's own
+// maps are iterated in random order, so that expressions such as obj.metadata.labels.map(k, k)
+// would not be deterministic.
 type ordered struct{ types.Adapter }
 
 // NativeToValue implements types.Adapter.

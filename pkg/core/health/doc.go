@@ -1,6 +1,8 @@
-// Package health judges from the status of an object in a cluster whether the object does there what it is for. It is pure.
+// Package health evaluates from the status of an object in a cluster whether the object works
+// there. It is pure.
 //
-// Common kinds have a row in a table. All others are judged by the conditions that have become custom: Ready, Available and the
-// like. A kind without any of them is well as soon as it is there. What is judged is the status alone, which is all that is
-// reported: so numbers are compared with those that the status itself tells, not with the spec.
+// Common kinds have rules of their own. All other kinds are evaluated by common conditions, such as
+// Ready and Available. An object of a kind without such conditions is healthy as soon as it exists.
+// Only the status is evaluated, since only the status is reported: numbers are compared with
+// numbers in the status, not in the spec.
 package health

@@ -1,21 +1,22 @@
 package health
 
 import (
-	"strings"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/starlinghq/starling/pkg/core/text"
 )
 
-// State is how an object does.
+// State is the health of an object.
 type State int8
 
 // States.
 const (
-	// Healthy: it does what it is for.
+	// Healthy means that the object works.
 	Healthy State = iota
-	// Progressing: it is on its way there, as far as it says.
+	// Progressing means that the object has not reached its desired state yet, and reports no
+	// problem.
 	Progressing
-	// Unhealthy: it says that something is wrong.
+	// Unhealthy means that the object reports a problem.
 	Unhealthy
 )
 
@@ -24,49 +25,42 @@ func (s State) String() string {
 	return [...]string{"Healthy", "Progressing", "Unhealthy"}[s]
 }
 
-// Verdict says how an object does, and why as far as it is not Healthy. It is comparable.
+// Verdict is the health of an object, and the reason if it is not Healthy. It is comparable.
 type Verdict struct {
 	State State
-	// Message is in the words of the object's status; bounded, one line.
+	// Message is the reason, in the words of the object's status. It has one line and at most 200
+	// bytes.
 	Message string
 }
 
-// maxMessage bounds the text of a Verdict.
+// maxMessage limits the bytes of Verdict.Message.
 const maxMessage = 200
 
-// Judge judges an object of that kind by its status, nil if it has none. Generation is that of the object in the cluster, 0 if it
-// is not known: a status that has not observed it speaks of the past.
-func Judge(kind schema.GroupKind, status map[string]any, generation int64) Verdict {
+// Evaluate returns the health of an object of that kind with that status, which is nil if the
+// object has none. Generation is the generation of the object in the cluster, 0 if it is unknown. A
+// status that has not observed that generation is outdated, so the object is Progressing.
+func Evaluate(kind schema.GroupKind, status map[string]any, generation int64) Verdict {
 	s := fields(status)
 	if observed, ok := s.number("observedGeneration"); ok && observed < generation {
-		return progressing("has not taken notice of the last change")
+		return progressing("its controller has not observed the last change yet")
 	}
-	judge, ok := rules[kind]
+	rule, ok := rules[kind]
 	if !ok {
-		judge = general
+		rule = general
 	}
-	v := judge(s)
-	v.Message = bounded(v.Message)
+	v := rule(s)
+	v.Message = text.Clip(text.OneLine(v.Message), maxMessage)
 	return v
 }
 
-func bounded(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= maxMessage {
-		return text
-	}
-	const mark = "…"
-	return strings.ToValidUTF8(text[:maxMessage-len(mark)], "") + mark
-}
+func healthy() Verdict                   { return Verdict{} }
+func progressing(message string) Verdict { return Verdict{Progressing, message} }
+func unhealthy(message string) Verdict   { return Verdict{Unhealthy, message} }
 
-func healthy() Verdict                { return Verdict{} }
-func progressing(text string) Verdict { return Verdict{Progressing, text} }
-func unhealthy(text string) Verdict   { return Verdict{Unhealthy, text} }
-
-// fields is a status, read without trust in its form.
+// fields is a status. Its methods accept fields of unexpected types and treat them as absent.
 type fields map[string]any
 
-// number returns a whole number; false if it is not there.
+// number returns a whole number, and whether the field exists.
 func (f fields) number(name string) (int64, bool) {
 	switch n := f[name].(type) {
 	case int64:
@@ -77,15 +71,15 @@ func (f fields) number(name string) (int64, bool) {
 	return 0, false
 }
 
-// count returns a whole number, 0 if it is not there: API servers leave out zeroes.
+// count returns a whole number, 0 if the field is absent: API servers omit zeroes.
 func (f fields) count(name string) int64 {
 	n, _ := f.number(name)
 	return n
 }
 
 func (f fields) text(name string) string {
-	text, _ := f[name].(string)
-	return text
+	value, _ := f[name].(string)
+	return value
 }
 
 func (f fields) list(name string) []fields {
@@ -99,7 +93,7 @@ func (f fields) list(name string) []fields {
 	return list
 }
 
-// condition returns a condition, nil if it is not there.
+// condition returns the condition of that type, nil if it is absent.
 func (f fields) condition(kind string) fields {
 	for _, c := range f.list("conditions") {
 		if c.text("type") == kind {
@@ -114,7 +108,7 @@ func (f fields) is(kind, status string) bool {
 	return c != nil && c.text("status") == status
 }
 
-// why returns what a condition says.
+// why returns the reason and the message of a condition.
 func (f fields) why(kind string) string {
 	c := f.condition(kind)
 	reason, message := c.text("reason"), c.text("message")

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// rules judge the kinds whose statuses have a language of their own. What they mean is documented with the API of Kubernetes.
+// rules evaluate the kinds that have status fields of their own. The API reference of Kubernetes
+// documents these fields.
 var rules = map[schema.GroupKind]func(fields) Verdict{
 	{Group: "apps", Kind: "Deployment"}:  deployment,
 	{Group: "apps", Kind: "StatefulSet"}: statefulSet,
@@ -22,15 +23,15 @@ var rules = map[schema.GroupKind]func(fields) Verdict{
 	{Kind: "Namespace"}:                  phases("Active", ""),
 
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: definition,
-	// What these say is about load or policy, not about themselves.
+	// The conditions of these kinds describe load or policy, not the health of the object.
 	{Group: "policy", Kind: "PodDisruptionBudget"}:          always,
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: autoscaler,
 }
 
 func always(fields) Verdict { return healthy() }
 
-// general judges by the conditions that are custom. Those that say that something is wrong come first: a kind may be Ready with
-// what it had before.
+// general evaluates common conditions. Conditions that report a problem come first: an object may
+// still be Ready with its previous content.
 func general(s fields) Verdict {
 	for _, kind := range []string{"Stalled", "Failed", "Degraded"} {
 		if s.is(kind, "True") {
@@ -64,9 +65,9 @@ func deployment(s fields) Verdict {
 	case len(s) == 0:
 		return progressing("has no status yet")
 	case updated < replicas:
-		return progressing(fmt.Sprintf("%d of %d replicas are updated", updated, replicas))
+		return progressing(fmt.Sprintf("%d of %d replicas updated", updated, replicas))
 	case s.count("unavailableReplicas") > 0 || available < replicas:
-		return progressing(fmt.Sprintf("%d of %d replicas are available", available, max(replicas, available+s.count("unavailableReplicas"))))
+		return progressing(fmt.Sprintf("%d of %d replicas available", available, max(replicas, available+s.count("unavailableReplicas"))))
 	case s.condition("Available") != nil && !s.is("Available", "True"):
 		return progressing(s.why("Available"))
 	}
@@ -79,10 +80,10 @@ func statefulSet(s fields) Verdict {
 		return progressing("has no status yet")
 	}
 	if ready < replicas {
-		return progressing(fmt.Sprintf("%d of %d replicas are ready", ready, replicas))
+		return progressing(fmt.Sprintf("%d of %d replicas ready", ready, replicas))
 	}
 	if current, update := s.text("currentRevision"), s.text("updateRevision"); current != update && s.count("updatedReplicas") < replicas {
-		return progressing(fmt.Sprintf("%d of %d replicas are updated", s.count("updatedReplicas"), replicas))
+		return progressing(fmt.Sprintf("%d of %d replicas updated", s.count("updatedReplicas"), replicas))
 	}
 	return healthy()
 }
@@ -93,7 +94,7 @@ func daemonSet(s fields) Verdict {
 	case len(s) == 0:
 		return progressing("has no status yet")
 	case s.count("updatedNumberScheduled") < desired:
-		return progressing(fmt.Sprintf("%d of %d nodes are updated", s.count("updatedNumberScheduled"), desired))
+		return progressing(fmt.Sprintf("updated on %d of %d nodes", s.count("updatedNumberScheduled"), desired))
 	case s.count("numberAvailable") < desired:
 		return progressing(fmt.Sprintf("available on %d of %d nodes", s.count("numberAvailable"), desired))
 	}
@@ -105,7 +106,7 @@ func replicaSet(s fields) Verdict {
 		return unhealthy(s.why("ReplicaFailure"))
 	}
 	if replicas, available := s.count("replicas"), s.count("availableReplicas"); available < replicas {
-		return progressing(fmt.Sprintf("%d of %d replicas are available", available, replicas))
+		return progressing(fmt.Sprintf("%d of %d replicas available", available, replicas))
 	}
 	return healthy()
 }
@@ -119,10 +120,10 @@ func job(s fields) Verdict {
 	case s.is("Complete", "True"), s.is("Suspended", "True"):
 		return healthy()
 	}
-	return progressing(fmt.Sprintf("runs: %d active, %d succeeded, %d failed", s.count("active"), s.count("succeeded"), s.count("failed")))
+	return progressing(fmt.Sprintf("running: %d active, %d succeeded, %d failed", s.count("active"), s.count("succeeded"), s.count("failed")))
 }
 
-// stuck are the reasons of a waiting container that do not pass by waiting.
+// stuck are the reasons of a waiting container that usually need a change by a user.
 var stuck = map[string]bool{
 	"CrashLoopBackOff": true, "ImagePullBackOff": true, "ErrImagePull": true, "InvalidImageName": true,
 	"CreateContainerConfigError": true, "CreateContainerError": true, "RunContainerError": true,
@@ -142,7 +143,7 @@ func pod(s fields) Verdict {
 	case "Succeeded":
 		return healthy()
 	case "Failed":
-		return unhealthy(fmt.Sprintf("has failed: %s %s", s.text("reason"), s.text("message")))
+		return unhealthy(strings.TrimRight(fmt.Sprintf("phase is Failed: %s %s", s.text("reason"), s.text("message")), ": "))
 	case "Running":
 		if c := s.condition("Ready"); c == nil || s.is("Ready", "True") {
 			return healthy()
@@ -154,7 +155,7 @@ func pod(s fields) Verdict {
 		if s.is("PodScheduled", "False") {
 			return progressing(s.why("PodScheduled"))
 		}
-		return progressing("is " + phase)
+		return progressing("phase is " + phase)
 	}
 }
 
@@ -177,18 +178,19 @@ func autoscaler(s fields) Verdict {
 	return healthy()
 }
 
-// phases judges by status.phase: one of the good ones, the bad one, or on the way.
+// phases returns a rule for status.phase: Healthy for the good phases, separated by spaces;
+// Unhealthy for the bad phase; Progressing for all others.
 func phases(good, bad string) func(fields) Verdict {
 	return func(s fields) Verdict {
 		switch phase := s.text("phase"); {
 		case phase == "":
 			return progressing("has no status yet")
 		case phase == bad:
-			return unhealthy("is " + phase)
+			return unhealthy("phase is " + phase)
 		case slices.Contains(strings.Fields(good), phase):
 			return healthy()
 		default:
-			return progressing("is " + phase)
+			return progressing("phase is " + phase)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/inventory"
 )
 
-func TestBearer(t *testing.T) {
+func TestChoose(t *testing.T) {
 	early, late := time.Unix(1, 0), time.Unix(2, 0)
 	cases := map[string]struct {
 		candidates map[string]inventory.Candidate
@@ -32,9 +32,13 @@ func TestBearer(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, ok := inventory.Bearer(tc.candidates, !tc.unknown)
-			if got != tc.want || ok == tc.wantNone {
-				t.Errorf("Bearer() = %q, %t, want %q, %t", got, ok, tc.want, !tc.wantNone)
+			members := map[string]inventory.Member{}
+			for its, c := range tc.candidates {
+				members[its] = inventory.Member{Candidate: c, Accepted: true}
+			}
+			got, state := inventory.Choose(members, !tc.unknown)
+			if got != tc.want || (state == inventory.Accepted) == tc.wantNone {
+				t.Errorf("Choose() = %q, %d, want %q, accepted: %t", got, state, tc.want, !tc.wantNone)
 			}
 		})
 	}

@@ -18,7 +18,8 @@ var seeds = []string{
 	`$[?@.a[*]]`, `$.l[?@.a[?@ == 1.5]]['a', "b", 0, *]`, `$["\u0061\x62\u{63}\uD83D\uDE00"]`, `$..a`, `$.a[1:2]`, `$.a[?@.b || @.c]`,
 }
 
-// FuzzParse: whatever the text, Parse answers; what it reads it prints such that it reads the same again.
+// FuzzParse: whatever the text, Parse answers; what it reads it prints such that it reads the same
+// again.
 func FuzzParse(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add(seed)
@@ -27,7 +28,7 @@ func FuzzParse(f *testing.F) {
 		path, err := Parse(text)
 		if err != nil {
 			if err.Error() == "" {
-				t.Error("an error without a word")
+				t.Error("an error without a message")
 			}
 			return
 		}
@@ -42,8 +43,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzRemove: whatever the path and the object, nothing goes that the path does not select, everything goes that it does, and
-// there is nothing left to be removed afterwards. What the path selects is found by another, slower way.
+// FuzzRemove: whatever the path and the object, nothing goes that the path does not select,
+// everything goes that it does, and there is nothing left to be removed afterwards. What the path
+// selects is found by another, slower way.
 func FuzzRemove(f *testing.F) {
 	objects := []string{
 		`{"a": {"a": 1, "b": [1, 1.5, "x", null]}, "b": {"a": "x"}, "l": [{"a": 1}, {"a": "x", "b": null}, {"a": [1.5]}, [[]], 7]}`,
@@ -111,7 +113,7 @@ func checkRemove(t *testing.T, text, object string) (removed bool) {
 	return len(gone) > 0
 }
 
-// hasIndex tells whether the path holds an index, also in a filter.
+// hasIndex reports whether the path has an index, also in a filter.
 func hasIndex(path Path) bool {
 	return slices.ContainsFunc(path.segments, func(s segment) bool {
 		return slices.ContainsFunc(s, func(c selector) bool {
@@ -120,8 +122,8 @@ func hasIndex(path Path) bool {
 	})
 }
 
-// locate notes where the values are that the segments select below value, as the RFC words it: selector by selector, from
-// the list of all children.
+// locate notes where the values are that the segments select below value, as the RFC words it:
+// selector by selector, from the list of all children.
 func locate(value any, segments []segment, at string, found map[string]bool) {
 	if len(segments) == 0 {
 		found[at] = true
@@ -202,7 +204,7 @@ func asNumber(value any) (*big.Float, bool) {
 	return nil, false
 }
 
-// without makes a copy of the value without what is gone.
+// without returns a copy of the value without the removed parts.
 func without(value any, at string, gone map[string]bool) any {
 	switch v := value.(type) {
 	case map[string]any:

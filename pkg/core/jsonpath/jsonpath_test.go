@@ -52,41 +52,41 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"Empty":         {``, `at character 1: expected $, found the end`},
 		"NoRoot":        {`spec.a`, `at character 1: expected $, found 's'`},
-		"BlankAtEnd":    {`$.a `, `at character 4: expected ., [ or the end, found ' '; a name with other characters than letters, digits and _ is written ["name"] without a dot`},
-		"Dash":          {`$.größe-b`, `at character 8: expected ., [ or the end, found '-'; a name with other characters than letters, digits and _ is written ["name"] without a dot`},
-		"DotAtEnd":      {`$.a.`, `at character 5: expected a name or *, found the end; a name with other characters than letters, digits and _ is written ["name"] without a dot`},
-		"DotBracket":    {`$.["a"]`, `at character 3: expected a name or *, found '['; a name with other characters than letters, digits and _ is written ["name"] without a dot`},
+		"BlankAtEnd":    {`$.a `, `at character 4: expected ., [ or the end, found ' '; a name with characters other than letters, digits and _ must be written as ["name"], without a dot`},
+		"Dash":          {`$.größe-b`, `at character 8: expected ., [ or the end, found '-'; a name with characters other than letters, digits and _ must be written as ["name"], without a dot`},
+		"DotAtEnd":      {`$.a.`, `at character 5: expected a name or *, found the end; a name with characters other than letters, digits and _ must be written as ["name"], without a dot`},
+		"DotBracket":    {`$.["a"]`, `at character 3: expected a name or *, found '['; a name with characters other than letters, digits and _ must be written as ["name"], without a dot`},
 		"Descendants":   {`$..a`, `at character 3: .. (descendants) is not supported`},
 		"Slice":         {`$.a[1:2]`, `at character 6: slices are not supported`},
 		"SliceFromHead": {`$.a[:2]`, `at character 5: slices are not supported`},
 		"BareName":      {`$.a[b]`, `at character 5: expected "name" or 'name' or * or an index or ?, found 'b'`},
 		"Unclosed":      {`$.a["b"`, `at character 8: expected , or ], found the end`},
-		"OpenString":    {`$.a["b]`, `at character 5: this string does not end`},
-		"LeadingZero":   {`$.a[01]`, `at character 5: a number has no leading zeros`},
-		"MinusZero":     {`$.a[-0]`, `at character 5: -0 is no index`},
-		"HugeIndex":     {`$.a[9007199254740992]`, `at character 5: 9007199254740992 is no index`},
-		"Or":            {`$.a[?@.b || @.c]`, `at character 10: || is not supported, only &&; give each alternative a path of its own`},
+		"OpenString":    {`$.a["b]`, `at character 5: the string is not terminated`},
+		"LeadingZero":   {`$.a[01]`, `at character 5: a number must not have leading zeros`},
+		"MinusZero":     {`$.a[-0]`, `at character 5: -0 is not a valid index`},
+		"HugeIndex":     {`$.a[9007199254740992]`, `at character 5: 9007199254740992 is not a valid index`},
+		"Or":            {`$.a[?@.b || @.c]`, `at character 10: || is not supported, only &&; use one path for each alternative`},
 		"Not":           {`$.a[?!@.b]`, `at character 6: ! is not supported`},
 		"Less":          {`$.a[?@.b < 1]`, `at character 10: expected == or !=, found '<'; other comparisons are not supported`},
 		"SingleEquals":  {`$.a[?@.b = 1]`, `at character 10: expected == or !=, found '='; other comparisons are not supported`},
 		"Match":         {`$.a[?@.b =~ 'x']`, `at character 10: expected == or !=, found '='; other comparisons are not supported`},
 		"Function":      {`$.a[?length(@.b) == 1]`, `at character 6: expected @ or a literal (string, number, true, false, null), found 'l'`},
 		"RootInFilter":  {`$.a[?$.b == 1]`, `at character 6: $ is not supported in a filter, only @`},
-		"TwoPaths":      {`$.a[?@.b == @.c]`, `at character 13: expected a literal, found '@'; a path is compared with a literal only`},
-		"TwoLiterals":   {`$.a[?1 == 1]`, `at character 11: expected a path, found '1'; a literal is compared with a path only`},
+		"TwoPaths":      {`$.a[?@.b == @.c]`, `at character 13: expected a literal, found '@'; a path can be compared only with a literal`},
+		"TwoLiterals":   {`$.a[?1 == 1]`, `at character 11: expected a path, found '1'; a literal can be compared only with a path`},
 		"LiteralAlone":  {`$.a[?true]`, `at character 10: expected == or !=, found ']'`},
-		"Plural":        {`$.a[?@.*==1]`, `at character 6: only a path of single names and indices can be compared`},
+		"Plural":        {`$.a[?@.*==1]`, `at character 6: only a path of names and indices can be compared`},
 		"Parenthesis":   {`$.a[?(@.b]`, `at character 10: expected && or ), found ']'`},
 		"TwoFilters":    {`$.a[?@.b @.c]`, `at character 10: expected && or , or ], found '@'`},
 		"Number":        {`$.a[?@ == 1.]`, `at character 13: expected a digit, found ']'`},
 		"HugeNumber":    {`$.a[?@ == 1e999]`, `at character 11: 1e999 is out of range`},
-		"Surrogate":     {`$["\uD83D"]`, `at character 6: this is no character of Unicode`},
-		"BadPair":       {`$["\uD83D\u0041"]`, `at character 6: this is no character of Unicode`},
+		"Surrogate":     {`$["\uD83D"]`, `at character 6: not a Unicode character`},
+		"BadPair":       {`$["\uD83D\u0041"]`, `at character 6: not a Unicode character`},
 		"Hex":           {`$["\u00g0"]`, `at character 8: expected a hexadecimal digit, found 'g'`},
 		"Octal":         {`$["\012"]`, `at character 5: octal escapes are not supported`},
-		"Control":       {"$['a\nb']", `at character 5: a control character in a string is written as \u and four hexadecimal digits`},
-		"NoUTF8":        {"$.é\xff", `at character 4: this is no UTF-8`},
-		"Deep":          {`$[?` + strings.Repeat("(", 20) + `@`, `at character 20: this is nested too deep`},
+		"Control":       {"$['a\nb']", `at character 5: a control character in a string must be written as \u and four hexadecimal digits`},
+		"NoUTF8":        {"$.é\xff", `at character 4: invalid UTF-8`},
+		"Deep":          {`$[?` + strings.Repeat("(", 20) + `@`, `at character 20: nested too deeply`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +222,8 @@ func encode(t *testing.T, value any) string {
 	return string(raw)
 }
 
-// BenchmarkRemove removes one variable from each container, and one container. The cost is that of what the paths lead through.
+// BenchmarkRemove removes one variable from each container, and one container. The cost is that of
+// what the paths lead through.
 func BenchmarkRemove(b *testing.B) {
 	var paths []jsonpath.Path
 	for _, text := range []string{`$.spec.containers[*].env[?@.name == "DEBUG"]`, `$.spec.containers[?@.name == "profiler"]`, "$.spec.replicas"} {

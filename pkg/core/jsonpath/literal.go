@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxExact bounds the whole numbers that JSON carries without loss wherever it is read; indices are among them.
+// maxExact bounds the integers that all JSON parsers read exactly. It bounds indices.
 const maxExact = 1<<53 - 1
 
 func isDigit(r rune) bool { return '0' <= r && r <= '9' }
 
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
-// inShorthand tells whether a name may have the character without being quoted.
+// inShorthand reports whether an unquoted name may have the character.
 func inShorthand(r rune, first bool) bool {
 	return r == '_' || isLetter(r) || r >= utf8.RuneSelf || !first && isDigit(r)
 }
@@ -30,7 +30,7 @@ func isShorthand(name string) bool {
 	return name != ""
 }
 
-// digits takes the digits that come next, and tells how many.
+// digits parses digits, and returns their number.
 func (p *parser) digits() int {
 	start := p.at
 	for isDigit(p.peek()) {
@@ -39,69 +39,64 @@ func (p *parser) digits() int {
 	return p.at - start
 }
 
-// whole takes a whole number without leading zeros.
-func (p *parser) wholeNumber() error {
-	p.take("-")
+// wholeNumber parses an integer without leading zeros.
+func (p *parser) wholeNumber() {
+	p.accept("-")
 	start := p.at
 	switch n := p.digits(); {
 	case n == 0:
-		return p.expected("a digit")
+		panic(p.expected("a digit"))
 	case n > 1 && p.text[start] == '0':
 		p.at = start
-		return p.problem("a number has no leading zeros")
+		panic(p.problem("a number must not have leading zeros"))
 	}
-	return nil
 }
 
-func (p *parser) index() (int, error) {
+func (p *parser) index() int {
 	start := p.at
-	if err := p.wholeNumber(); err != nil {
-		return 0, err
-	}
+	p.wholeNumber()
 	text := p.text[start:p.at]
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n > maxExact || n < -maxExact || text == "-0" {
 		p.at = start
-		return 0, p.problem(text + " is no index")
+		panic(p.problem(text + " is not a valid index"))
 	}
-	return int(n), nil
+	return int(n)
 }
 
-func (p *parser) number() (any, error) {
+func (p *parser) number() any {
 	start := p.at
-	if err := p.wholeNumber(); err != nil {
-		return nil, err
+	p.wholeNumber()
+	if p.accept(".") && p.digits() == 0 {
+		panic(p.expected("a digit"))
 	}
-	if p.take(".") && p.digits() == 0 {
-		return nil, p.expected("a digit")
-	}
-	if p.take("e") || p.take("E") {
-		if !p.take("+") {
-			p.take("-")
+	if p.accept("e") || p.accept("E") {
+		if !p.accept("+") {
+			p.accept("-")
 		}
 		if p.digits() == 0 {
-			return nil, p.expected("a digit")
+			panic(p.expected("a digit"))
 		}
 	}
 	text := p.text[start:p.at]
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return n, nil
+		return n
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		p.at = start
-		return nil, p.problem(text + " is out of range")
+		panic(p.problem(text + " is out of range"))
 	}
 	if f == math.Trunc(f) && math.Abs(f) <= maxExact {
-		return int64(f), nil
+		return int64(f)
 	}
-	return f, nil
+	return f
 }
 
-// str reads a string with its quotes: those and the escapes of RFC 9535, and the other escapes of JavaScript.
-func (p *parser) str() (string, error) {
+// str parses a quoted string, with the escapes of RFC 9535 and of JavaScript.
+func (p *parser) str() string {
 	start := p.at
-	mark := p.peek()
+	quote := p.peek()
 	p.at++
 	var b strings.Builder
 	for {
@@ -109,92 +104,68 @@ func (p *parser) str() (string, error) {
 		switch {
 		case r == end:
 			p.at = start
-			return "", p.problem("this string does not end")
+			panic(p.problem("the string is not terminated"))
 		case r < ' ':
-			return "", p.problem("a control character in a string is written as \\u and four hexadecimal digits")
+			panic(p.problem("a control character in a string must be written as \\u and four hexadecimal digits"))
 		}
 		p.at += utf8.RuneLen(r)
 		switch r {
-		case mark:
-			return b.String(), nil
+		case quote:
+			return b.String()
 		case '\\':
-			if err := p.escape(&b); err != nil {
-				return "", err
-			}
+			p.escape(&b)
 		default:
 			b.WriteRune(r)
 		}
 	}
 }
 
-// escape reads what follows a backslash.
-func (p *parser) escape(b *strings.Builder) error {
+// escape parses the rest of an escape after the backslash.
+func (p *parser) escape(b *strings.Builder) {
 	r := p.peek()
 	if r == end {
-		return p.expected("an escape")
+		panic(p.expected("an escape"))
 	}
 	p.at += utf8.RuneLen(r)
+	if i := strings.IndexRune("bfnrtv", r); i >= 0 {
+		b.WriteByte("\b\f\n\r\t\v"[i])
+		return
+	}
 	switch r {
-	case 'b':
-		b.WriteByte('\b')
-	case 'f':
-		b.WriteByte('\f')
-	case 'n':
-		b.WriteByte('\n')
-	case 'r':
-		b.WriteByte('\r')
-	case 't':
-		b.WriteByte('\t')
-	case 'v':
-		b.WriteByte('\v')
-	case '\n', '\u2028', '\u2029': // a line that goes on
+	case '\n', '\u2028', '\u2029': // a continued line
 	case '\r':
-		p.take("\n")
+		p.accept("\n")
 	case 'x':
-		c, err := p.hex(2)
-		if err != nil {
-			return err
-		}
-		b.WriteRune(c)
+		b.WriteRune(p.hex(2))
 	case 'u':
-		return p.unicode(b)
+		b.WriteRune(p.unicode())
 	default:
 		if isDigit(r) {
 			if r != '0' || isDigit(p.peek()) {
 				p.at--
-				return p.problem("octal escapes are not supported")
+				panic(p.problem("octal escapes are not supported"))
 			}
 			r = 0
 		}
 		b.WriteRune(r)
 	}
-	return nil
 }
 
-// unicode reads what follows \u: four digits, twice that for a surrogate pair, or any number of them in braces.
-func (p *parser) unicode(b *strings.Builder) error {
+// unicode parses the rest of an escape after \u: four digits, a surrogate pair, or one to six
+// digits in braces.
+func (p *parser) unicode() (r rune) {
 	start := p.at
-	r := rune(0)
-	var err error
-	if p.take("{") {
+	if p.accept("{") {
 		n := strings.IndexByte(p.text[p.at:], '}')
 		if n < 1 || n > len("10FFFF") {
-			return p.expected("1 to 6 hexadecimal digits and }")
+			panic(p.expected("1 to 6 hexadecimal digits and }"))
 		}
-		if r, err = p.hex(n); err != nil {
-			return err
-		}
+		r = p.hex(n)
 		p.at++
 	} else {
-		if r, err = p.hex(4); err != nil {
-			return err
-		}
-		if utf16.IsSurrogate(r) && p.take(`\u`) {
-			second, err := p.hex(4)
-			if err != nil {
-				return err
-			}
-			r = utf16.DecodeRune(r, second) // which is RuneError if they are no pair
+		r = p.hex(4)
+		if utf16.IsSurrogate(r) && p.accept(`\u`) {
+			r = utf16.DecodeRune(r, p.hex(4)) // RuneError if they are not a pair
 			if r == utf8.RuneError {
 				r = -1
 			}
@@ -202,28 +173,26 @@ func (p *parser) unicode(b *strings.Builder) error {
 	}
 	if !utf8.ValidRune(r) {
 		p.at = start
-		return p.problem("this is no character of Unicode")
+		panic(p.problem("not a Unicode character"))
 	}
-	b.WriteRune(r)
-	return nil
+	return r
 }
 
-// hex reads n hexadecimal digits.
-func (p *parser) hex(n int) (rune, error) {
-	value := rune(0)
+// hex parses n hexadecimal digits.
+func (p *parser) hex(n int) (value rune) {
 	for range n {
 		r := p.peek()
 		digit := strings.IndexRune("0123456789abcdef", r|0x20)
 		if digit < 0 || !isDigit(r) && !isLetter(r) {
-			return 0, p.expected("a hexadecimal digit")
+			panic(p.expected("a hexadecimal digit"))
 		}
 		value = value<<4 | rune(digit)
 		p.at++
 	}
-	return value, nil
+	return value
 }
 
-// quote returns the string in double quotes, as str reads it.
+// quote returns the string in double quotes, for str.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep filters and parentheses may be nested.
+// maxDepth bounds the nesting of filters and parentheses.
 const maxDepth = 16
 
-// SyntaxError tells where a text is no path that this package reads.
+// SyntaxError is the error for a path that is invalid or not supported.
 type SyntaxError struct {
-	// Position is where, in characters; the first is 1.
+	// Position of the error, in characters; the first is 1.
 	Position int
-	// Problem is what is wrong there.
+	// Problem describes the error.
 	Problem string
 }
 
@@ -24,79 +24,75 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("at character %d: %s", e.Position, e.Problem)
 }
 
-// Parse reads a path. Its errors are SyntaxErrors.
-func Parse(text string) (Path, error) {
+// Parse parses a path. Its errors are SyntaxErrors.
+func Parse(text string) (path Path, err error) {
+	defer func() {
+		switch failure := recover().(type) {
+		case nil:
+		case *SyntaxError:
+			err = failure
+		default:
+			panic(failure)
+		}
+	}()
 	p := parser{text: text}
-	path, err := p.whole()
-	if err != nil {
-		return Path{}, err
-	}
-	return path, nil
+	return p.whole(), nil
 }
 
+// parser parses a text. Its methods panic with a SyntaxError.
 type parser struct {
 	text  string
-	at    int // offset of what is read next
+	at    int // offset of the next character
 	depth int
 }
 
-func (p *parser) whole() (Path, error) {
+func (p *parser) whole() Path {
 	if i := invalidUTF8(p.text); i >= 0 {
 		p.at = i
-		return Path{}, p.problem("this is no UTF-8")
+		panic(p.problem("invalid UTF-8"))
 	}
-	if !p.take("$") {
-		return Path{}, p.expected("$")
+	if !p.accept("$") {
+		panic(p.expected("$"))
 	}
-	path, err := p.segments()
-	if err != nil {
-		return Path{}, err
-	}
+	path := p.segments()
 	if p.at < len(p.text) {
-		return Path{}, p.expected("., [ or the end", needsQuotes)
+		panic(p.expected("., [ or the end", needsQuotes))
 	}
-	return path, nil
+	return path
 }
 
-// segments reads as many segments as there are.
-func (p *parser) segments() (Path, error) {
-	var path Path
+// segments parses all following segments.
+func (p *parser) segments() (path Path) {
 	for {
 		before := p.at
 		p.blank()
-		var next segment
-		var err error
 		switch {
-		case p.take("."):
-			next, err = p.afterDot()
-		case p.take("["):
-			next, err = p.afterBracket()
+		case p.accept("."):
+			path.segments = append(path.segments, p.afterDot())
+		case p.accept("["):
+			path.segments = append(path.segments, p.afterBracket())
 		default:
 			p.at = before
-			return path, nil
+			return path
 		}
-		if err != nil {
-			return Path{}, err
-		}
-		path.segments = append(path.segments, next)
 	}
 }
 
-func (p *parser) afterDot() (segment, error) {
+func (p *parser) afterDot() segment {
 	switch {
-	case p.take("*"):
-		return segment{{kind: wildcard}}, nil
+	case p.accept("*"):
+		return segment{{kind: wildcard}}
 	case p.peek() == '.':
-		return nil, p.problem(".. (descendants) is not supported")
+		panic(p.problem(".. (descendants) is not supported"))
 	}
 	name := p.shorthand()
 	if name == "" {
-		return nil, p.expected("a name or *", needsQuotes)
+		panic(p.expected("a name or *", needsQuotes))
 	}
-	return segment{{kind: byName, name: name}}, nil
+	return segment{{kind: byName, name: name}}
 }
 
-// shorthand reads a name as it may stand behind a dot, "" if there is none.
+// shorthand parses an unquoted name; "" if there is none.
 func (p *parser) shorthand() string {
 	start := p.at
 	for i, r := range p.text[start:] {
@@ -108,98 +104,79 @@ func (p *parser) shorthand() string {
 	return p.text[start:p.at]
 }
 
-func (p *parser) afterBracket() (segment, error) {
-	var all segment
+func (p *parser) afterBracket() (all segment) {
 	for {
 		p.blank()
-		next, err := p.selector()
-		if err != nil {
-			return nil, err
-		}
+		next := p.selector()
 		all = append(all, next)
 		p.blank()
 		switch {
-		case p.take("]"):
-			return all, nil
-		case p.take(","):
+		case p.accept("]"):
+			return all
+		case p.accept(","):
 		case p.peek() == ':':
-			return nil, p.problem("slices are not supported")
+			panic(p.problem("slices are not supported"))
 		case next.kind == byFilter:
-			return nil, p.expected("&& or , or ]")
+			panic(p.expected("&& or , or ]"))
 		default:
-			return nil, p.expected(", or ]")
+			panic(p.expected(", or ]"))
 		}
 	}
 }
 
-func (p *parser) selector() (selector, error) {
+func (p *parser) selector() selector {
 	switch r := p.peek(); {
 	case r == '"', r == '\'':
-		name, err := p.str()
-		return selector{kind: byName, name: name}, err
-	case p.take("*"):
-		return selector{kind: wildcard}, nil
+		return selector{kind: byName, name: p.str()}
+	case p.accept("*"):
+		return selector{kind: wildcard}
 	case r == '-', isDigit(r):
-		index, err := p.index()
-		return selector{kind: byIndex, index: index}, err
-	case p.take("?"):
-		if err := p.deeper(); err != nil {
-			return selector{}, err
-		}
-		filter, err := p.conjunction()
+		return selector{kind: byIndex, index: p.index()}
+	case p.accept("?"):
+		p.deeper()
+		filter := p.conjunction()
 		p.depth--
-		return selector{kind: byFilter, filter: filter}, err
+		return selector{kind: byFilter, filter: filter}
 	case r == ':':
-		return selector{}, p.problem("slices are not supported")
+		panic(p.problem("slices are not supported"))
 	}
-	return selector{}, p.expected(`"name" or 'name' or * or an index or ?`)
+	panic(p.expected(`"name" or 'name' or * or an index or ?`))
 }
 
-// conjunction reads tests joined by &&.
-func (p *parser) conjunction() ([]test, error) {
-	var all []test
+// conjunction parses tests joined by &&.
+func (p *parser) conjunction() (all []test) {
 	for {
 		p.blank()
-		some, err := p.term()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+		all = append(all, p.term()...)
 		before := p.at
 		p.blank()
 		switch {
-		case p.take("&&"):
+		case p.accept("&&"):
 		case p.starts("||"):
-			return nil, p.problem("|| is not supported, only &&; give each alternative a path of its own")
+			panic(p.problem("|| is not supported, only &&; use one path for each alternative"))
 		default:
 			p.at = before
-			return all, nil
+			return all
 		}
 	}
 }
 
-// term reads one test, or a conjunction in parentheses.
-func (p *parser) term() ([]test, error) {
+// term parses one test, or a conjunction in parentheses.
+func (p *parser) term() []test {
 	switch {
 	case p.peek() == '!':
-		return nil, p.problem("! is not supported")
-	case p.take("("):
-		if err := p.deeper(); err != nil {
-			return nil, err
-		}
-		inner, err := p.conjunction()
-		if err != nil {
-			return nil, err
-		}
+		panic(p.problem("! is not supported"))
+	case p.accept("("):
+		p.deeper()
+		inner := p.conjunction()
 		p.blank()
-		if !p.take(")") {
-			return nil, p.expected("&& or )")
+		if !p.accept(")") {
+			panic(p.expected("&& or )"))
 		}
 		p.depth--
-		return inner, nil
+		return inner
 	}
-	one, err := p.test()
-	return []test{one}, err
+	return []test{p.test()}
 }
 
 // operand is one side of a comparison.
@@ -210,86 +187,73 @@ type operand struct {
 	literal any
 }
 
-// test reads a path that must exist, or a comparison of a path with a literal.
-func (p *parser) test() (test, error) {
-	left, err := p.operand()
-	if err != nil {
-		return test{}, err
-	}
+// test parses a path that must exist, or a comparison of a path with a literal.
+func (p *parser) test() test {
+	left := p.operand()
 	before := p.at
 	p.blank()
 	var op operator
 	switch {
-	case p.take("=="):
+	case p.accept("=="):
 		op = equal
-	case p.take("!="):
+	case p.accept("!="):
 		op = notEqual
 	case strings.ContainsRune("=<>!~", p.peek()):
-		return test{}, p.expected("== or !=", "other comparisons are not supported")
+		panic(p.expected("== or !=", "other comparisons are not supported"))
 	case !left.isPath:
-		return test{}, p.expected("== or !=")
+		panic(p.expected("== or !="))
 	default:
 		p.at = before
-		return test{path: left.path, operator: exists}, nil
+		return test{path: left.path, operator: exists}
 	}
 	p.blank()
-	right, err := p.operand()
-	if err != nil {
-		return test{}, err
-	}
+	right := p.operand()
 	if left.isPath == right.isPath {
 		p.at = right.start
 		if left.isPath {
-			return test{}, p.expected("a literal", "a path is compared with a literal only")
+			panic(p.expected("a literal", "a path can be compared only with a literal"))
 		}
-		return test{}, p.expected("a path", "a literal is compared with a path only")
+		panic(p.expected("a path", "a literal can be compared only with a path"))
 	}
 	if right.isPath {
 		left, right = right, left
 	}
 	if !left.path.singular() {
 		p.at = left.start
-		return test{}, p.problem("only a path of single names and indices can be compared")
+		panic(p.problem("only a path of names and indices can be compared"))
 	}
-	return test{path: left.path, operator: op, literal: right.literal}, nil
+	return test{path: left.path, operator: op, literal: right.literal}
 }
 
-func (p *parser) operand() (operand, error) {
-	o := operand{start: p.at}
-	var err error
+func (p *parser) operand() operand {
+	start := p.at
 	switch r := p.peek(); {
-	case p.take("@"):
-		o.isPath = true
-		o.path, err = p.segments()
-		return o, err
+	case p.accept("@"):
+		return operand{start: start, isPath: true, path: p.segments()}
 	case r == '"', r == '\'':
-		o.literal, err = p.str()
-		return o, err
+		return operand{start: start, literal: p.str()}
 	case r == '-', isDigit(r):
-		o.literal, err = p.number()
-		return o, err
+		return operand{start: start, literal: p.number()}
 	case r == '$':
-		return o, p.problem("$ is not supported in a filter, only @")
+		panic(p.problem("$ is not supported in a filter, only @"))
 	}
 	switch p.shorthand() {
 	case "true":
-		o.literal = true
+		return operand{start: start, literal: true}
 	case "false":
-		o.literal = false
+		return operand{start: start, literal: false}
 	case "null":
-	default:
-		p.at = o.start
-		return o, p.expected("@ or a literal (string, number, true, false, null)")
+		return operand{start: start}
 	}
-	return o, nil
+	p.at = start
+	panic(p.expected("@ or a literal (string, number, true, false, null)"))
 }
 
-func (p *parser) deeper() error {
+func (p *parser) deeper() {
 	p.depth++
 	if p.depth > maxDepth {
-		return p.problem("this is nested too deep")
+		panic(p.problem("nested too deeply"))
 	}
-	return nil
 }
 
 func (p *parser) blank() {
@@ -300,7 +264,7 @@ func (p *parser) blank() {
 
 func (p *parser) starts(prefix string) bool { return strings.HasPrefix(p.text[p.at:], prefix) }
 
-func (p *parser) take(prefix string) bool {
+func (p *parser) accept(prefix string) bool {
 	if !p.starts(prefix) {
 		return false
 	}
@@ -308,7 +272,7 @@ func (p *parser) take(prefix string) bool {
 	return true
 }
 
-// end is what peek returns at the end of the text; no valid text holds it.
+// end is the result of peek at the end of the text. No valid text contains it.
 const end = -1
 
 func (p *parser) peek() rune {
@@ -319,15 +283,15 @@ func (p *parser) peek() rune {
 	return r
 }
 
-func (p *parser) problem(what string) error {
+func (p *parser) problem(what string) *SyntaxError {
 	return &SyntaxError{Position: utf8.RuneCountInString(p.text[:p.at]) + 1, Problem: what}
 }
 
-// needsQuotes is a hint for those who know a more liberal JSONPath.
-const needsQuotes = `a name with other characters than letters, digits and _ is written ["name"] without a dot`
+// needsQuotes is a hint for users of other dialects of JSONPath.
+const needsQuotes = `a name with characters other than letters, digits and _ must be written as ["name"], without a dot`
 
-// expected says what was expected, and after it the hints.
-func (p *parser) expected(what string, hints ...string) error {
+// expected returns an error with what was expected, followed by the hints.
+func (p *parser) expected(what string, hints ...string) *SyntaxError {
 	found := "the end"
 	if r := p.peek(); r != end {
 		found = strconv.QuoteRune(r)
@@ -335,7 +299,7 @@ func (p *parser) expected(what string, hints ...string) error {
 	return p.problem(strings.Join(append([]string{"expected " + what + ", found " + found}, hints...), "; "))
 }
 
-// invalidUTF8 returns the offset of the first byte that is no UTF-8, -1 if there is none.
+// invalidUTF8 returns the offset of the first invalid byte; -1 if there is none.
 func invalidUTF8(text string) int {
 	for i, r := range text {
 		if r != utf8.RuneError {

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// Path selects parts of a value. It is immutable; the zero Path selects the whole value. Make one with Parse.
+// Path selects parts of a value. It is immutable. The zero Path selects the whole value. Parse
+// returns a Path.
 type Path struct {
 	segments []segment
 }
 
-// segment leads from a value to some of its children: those that any of the selectors selects.
+// segment selects children of a value: those that any of its selectors selects.
 type segment []selector
 
 type kind int8
@@ -39,18 +40,18 @@ const (
 	notEqual
 )
 
-// test is about one child. The path begins at it.
+// test is a test of one child, at which its path begins.
 type test struct {
 	path     Path
 	operator operator
 	literal  any // string, bool, int64, float64 or nil
 }
 
-// Root tells whether the path selects the whole value.
+// Root reports whether the path selects the whole value.
 func (p Path) Root() bool { return len(p.segments) == 0 }
 
-// MaySelect tells whether there may be a value in which the path selects the member that these names lead to. It takes every
-// filter for one that may hold.
+// MaySelect reports whether the path may select the member at these names in some value. It assumes
+// that every filter may hold.
 func (p Path) MaySelect(names ...string) bool {
 	if len(p.segments) != len(names) {
 		return false
@@ -65,14 +66,14 @@ func (p Path) MaySelect(names ...string) bool {
 	return true
 }
 
-// singular tells whether the path can select one value at most.
+// singular reports whether the path selects at most one value.
 func (p Path) singular() bool {
 	return !slices.ContainsFunc(p.segments, func(s segment) bool {
 		return len(s) != 1 || s[0].kind != byName && s[0].kind != byIndex
 	})
 }
 
-// String returns the path in the form that all ways to write it have in common: Parse reads the same path from it.
+// String returns the path in a normal form, from which Parse returns the same path.
 func (p Path) String() string {
 	var b strings.Builder
 	p.print(&b, '$')

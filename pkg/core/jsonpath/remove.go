@@ -6,90 +6,79 @@ import (
 	"slices"
 )
 
-// Remove removes from the object, in place, everything that any of the paths selects. All of them are read against the object
-// as it is before, so their order does not matter and an index means the list before anything was removed. A path that leads
-// nowhere removes nothing; one that selects the whole object does not either.
+// Remove removes from the object, in place, everything that any of the paths selects. All paths are
+// evaluated on the unchanged object, so that their order has no effect and indices are those of the
+// unchanged list. A path that matches nothing, or the whole object, removes nothing.
 func Remove(object map[string]any, paths ...Path) {
-	var cuts cut
+	var removals removal
 	for _, path := range paths {
 		if !path.Root() {
-			cuts.mark(object, path.segments)
+			removals.add(object, path.segments)
 		}
 	}
-	cuts.apply(object)
+	removals.apply(object)
 }
 
-// cut says what goes below a value.
-type cut struct {
-	gone  bool // the value itself
-	below map[place]*cut
+// removal holds what is removed below a value.
+type removal struct {
+	whole bool // the value itself is removed
+	below map[place]*removal
 }
 
-// place is where a child is: a name in an object, an index in a list.
+// place is the position of a child: a name in an object, or an index in a list.
 type place struct {
 	name  string
 	index int
 }
 
-// mark notes what the segments select below value.
-func (c *cut) mark(value any, segments []segment) {
+// add adds everything that the segments select below value.
+func (c *removal) add(value any, segments []segment) {
 	for at, child := range segments[0].children(value) {
-		if len(segments) > 1 && !container(child) {
-			continue
-		}
 		below := c.below[at]
 		if below == nil {
-			below = &cut{}
+			below = &removal{}
 			if c.below == nil {
-				c.below = map[place]*cut{}
+				c.below = map[place]*removal{}
 			}
 			c.below[at] = below
 		}
 		if len(segments) == 1 {
-			below.gone = true
+			below.whole = true
 			continue
 		}
-		below.mark(child, segments[1:])
+		below.add(child, segments[1:])
 	}
 }
 
-// apply returns the value without what goes. Objects are changed in place, lists that lose something are made anew.
-func (c *cut) apply(value any) any {
+// apply returns the value without what is removed. Objects are changed in place; lists are copied.
+func (c *removal) apply(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for at, below := range c.below {
-			if below.gone {
+			if below.whole {
 				delete(v, at.name)
 				continue
 			}
 			v[at.name] = below.apply(v[at.name])
 		}
 	case []any:
-		kept := make([]any, 0, len(v))
+		remaining := make([]any, 0, len(v))
 		for i, child := range v {
 			below := c.below[place{index: i}]
 			switch {
 			case below == nil:
-				kept = append(kept, child)
-			case !below.gone:
-				kept = append(kept, below.apply(child))
+				remaining = append(remaining, child)
+			case !below.whole:
+				remaining = append(remaining, below.apply(child))
 			}
 		}
-		return kept
+		return remaining
 	}
 	return value
 }
 
-func container(value any) bool {
-	switch value.(type) {
-	case map[string]any, []any:
-		return true
-	}
-	return false
-}
-
-// children yields the children that the segment selects, each once: were they to come once for each selector, nested segments
-// would multiply.
+// children yields the children that the segment selects, each once. If it yielded a child once for
+// each matching selector, the cost of nested segments would multiply.
 func (s segment) children(value any) iter.Seq2[place, any] {
 	return func(yield func(place, any) bool) {
 		switch v := value.(type) {
@@ -101,13 +90,13 @@ func (s segment) children(value any) iter.Seq2[place, any] {
 				return
 			}
 			for name, child := range v {
-				if s.takes(child, func(c *selector) bool { return c.kind == byName && c.name == name }) && !yield(place{name: name}, child) {
+				if s.selects(child, func(c *selector) bool { return c.kind == byName && c.name == name }) && !yield(place{name: name}, child) {
 					return
 				}
 			}
 		case []any:
 			for i, child := range v {
-				if s.takes(child, func(c *selector) bool { return c.kind == byIndex && (c.index == i || c.index == i-len(v)) }) &&
+				if s.selects(child, func(c *selector) bool { return c.kind == byIndex && (c.index == i || c.index == i-len(v)) }) &&
 					!yield(place{index: i}, child) {
 					return
 				}
@@ -116,8 +105,8 @@ func (s segment) children(value any) iter.Seq2[place, any] {
 	}
 }
 
-// takes tells whether a selector selects the child: by its place, which at tells, or as one of many.
-func (s segment) takes(child any, at func(*selector) bool) bool {
+// selects reports whether a selector selects the child. For names and indices it calls at.
+func (s segment) selects(child any, at func(*selector) bool) bool {
 	for i := range s {
 		switch c := &s[i]; c.kind {
 		case byName, byIndex:
@@ -135,7 +124,7 @@ func (s segment) takes(child any, at func(*selector) bool) bool {
 	return false
 }
 
-// holds tells whether the test holds for a child. What is not there equals nothing.
+// holds reports whether the test holds for a child. A missing value is not equal to any value.
 func (t *test) holds(child any) bool {
 	for value := range selected(child, t.path.segments) {
 		switch t.operator {
@@ -167,27 +156,20 @@ func selected(value any, segments []segment) iter.Seq[any] {
 	}
 }
 
-// same tells whether a value is equal to a literal. Numbers are equal by value, however they are held.
+// same reports whether a value is equal to a literal. Numbers of different types are compared by
+// value.
 func same(value, literal any) bool {
 	switch v := value.(type) {
-	case nil, bool, string:
-		return v == literal
 	case int64:
-		switch l := literal.(type) {
-		case int64:
-			return v == l
-		case float64:
-			return equalNumbers(v, l)
+		if f, ok := literal.(float64); ok {
+			return equalNumbers(v, f)
 		}
 	case float64:
-		switch l := literal.(type) {
-		case int64:
-			return equalNumbers(l, v)
-		case float64:
-			return v == l
+		if whole, ok := literal.(int64); ok {
+			return equalNumbers(whole, v)
 		}
 	}
-	return false
+	return value == literal // a literal is comparable
 }
 
 // equalNumbers compares without rounding.

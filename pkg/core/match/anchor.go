@@ -3,6 +3,7 @@ package match
 import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // anchor is a property by which a clause and the objects that could pass it find each other.
@@ -30,42 +31,43 @@ const (
 	anchorKinds
 )
 
-// way returns anchors such that every object that passes the clause has at least one of them. Of the possible ways it takes
-// the one whose anchors cost least together, and among equals the one that promises to stay so.
+// way returns anchors such that every object that passes the clause has at least one of them. Of
+// the possible ways it takes the one whose anchors cost least together, and among equals the one
+// that promises to stay so.
 func (c *clause) way(cost func(anchor) int) []anchor {
+	ways := [][]anchor{
+		setWay(byName, c.names),
+		setWay(byNamespace, c.namespaces),
+		selectorsWay(byLabel, byLabelKey, c.objectSelectors, cost),
+		selectorsWay(byNamespaceLabel, byNamespaceLabelKey, c.namespaceSelectors, cost),
+		setWay(byResource, c.resources),
+	}
+	if c.group != nil {
+		ways = append(ways, []anchor{{kind: byGroup, key: *c.group}})
+	}
+	if best := cheapest(ways, cost); best != nil {
+		return best
+	}
+	return []anchor{{kind: byNothing}}
+}
+
+// cheapest returns the first of the ways whose anchors cost least together; nil is no way.
+func cheapest(ways [][]anchor, cost func(anchor) int) []anchor {
 	var best []anchor
 	least := -1
-	offer := func(way []anchor) {
-		if way == nil {
-			return
+	for _, way := range ways {
+		sum := 0
+		for _, a := range way {
+			sum += cost(a)
 		}
-		if sum := sumCost(way, cost); least < 0 || sum < least {
+		if way != nil && (least < 0 || sum < least) {
 			least, best = sum, way
 		}
-	}
-	offer(setWay(byName, c.names))
-	offer(setWay(byNamespace, c.namespaces))
-	offer(selectorsWay(byLabel, byLabelKey, c.objectSelectors, cost))
-	offer(selectorsWay(byNamespaceLabel, byNamespaceLabelKey, c.namespaceSelectors, cost))
-	offer(setWay(byResource, c.resources))
-	if c.group != nil {
-		offer([]anchor{{kind: byGroup, key: *c.group}})
-	}
-	if best == nil {
-		return []anchor{{kind: byNothing}}
 	}
 	return best
 }
 
-func sumCost(way []anchor, cost func(anchor) int) int {
-	sum := 0
-	for _, a := range way {
-		sum += cost(a)
-	}
-	return sum
-}
-
-func setWay(kind anchorKind, set map[string]struct{}) []anchor {
+func setWay(kind anchorKind, set sets.Set[string]) []anchor {
 	if set == nil {
 		return nil
 	}
@@ -76,14 +78,13 @@ func setWay(kind anchorKind, set map[string]struct{}) []anchor {
 	return way
 }
 
-// selectorsWay returns for each selector the cheapest requirement that asks for a label to be there; nil if there is a
-// selector without.
+// selectorsWay returns for each selector the cheapest requirement that asks for a label to be
+// there; nil if there is a selector without.
 func selectorsWay(pair, key anchorKind, selectors []labels.Selector, cost func(anchor) int) []anchor {
 	var way []anchor
 	for _, selector := range selectors {
 		requirements, _ := selector.Requirements()
-		var best []anchor
-		least := -1
+		var ways [][]anchor
 		for _, requirement := range requirements {
 			var found []anchor
 			switch requirement.Operator() {
@@ -96,10 +97,9 @@ func selectorsWay(pair, key anchorKind, selectors []labels.Selector, cost func(a
 			default: // the others pass without the label
 				continue
 			}
-			if sum := sumCost(found, cost); least < 0 || sum < least {
-				least, best = sum, found
-			}
+			ways = append(ways, found)
 		}
+		best := cheapest(ways, cost)
 		if best == nil {
 			return nil
 		}

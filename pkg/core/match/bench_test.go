@@ -14,9 +14,10 @@ import (
 
 var sizes = []int{1e2, 1e3, 1e4, 1e5}
 
-// crowd is an Index of n objects in 100 namespaces, and 200 policies of which each selects one of 200 values of a label.
+// crowd is an Index of n objects in 100 namespaces, and 200 policies of which each selects one of
+// 200 values of a label.
 func crowd(n int) (*Index, func(i int) *metav1.ObjectMeta) {
-	index := NewIndex()
+	index := NewIndex(Options{})
 	object := func(i int) *metav1.ObjectMeta {
 		return &metav1.ObjectMeta{
 			Namespace: fmt.Sprint("n", i%100), Name: fmt.Sprint("object-", i), UID: types.UID(fmt.Sprint("uid-", i)), ResourceVersion: fmt.Sprint(i),
@@ -74,7 +75,7 @@ func BenchmarkSetPolicy(b *testing.B) {
 func BenchmarkSetCluster(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("clusters=%d", n), func(b *testing.B) {
-			index := NewIndex()
+			index := NewIndex(Options{})
 			for i := range 200 {
 				p, _ := Compile(&policySpec{ClusterSelectors: []metav1.LabelSelector{selector("site", fmt.Sprint(i))}})
 				index.SetPolicy(fmt.Sprint("p", i), p)
@@ -98,7 +99,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		index.SetPolicy("all", p)
 		b.Run(fmt.Sprintf("matches=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				index.Snapshot("all")
+				index.Snapshot("all", Listed{})
 			}
 		})
 	}
@@ -127,7 +128,8 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/object")
 }
 
-// FuzzSelector: no selector, however broken, makes Compile panic, and what it accepts finds its objects.
+// FuzzSelector: no selector, however broken, makes Compile panic, and what it accepts finds its
+// objects.
 func FuzzSelector(f *testing.F) {
 	f.Add("app", "In", "web", "app", "web", uint64(1))
 	f.Add("app", "NotIn", "", "", "x", uint64(2))
@@ -150,13 +152,13 @@ func FuzzSelector(f *testing.F) {
 		}
 		labels := map[string]string{labelKey: labelValue}
 		o := &object{resource: &resource{Resource: configMaps}, namespace: "n", labels: labels}
-		index := NewIndex()
+		index := NewIndex(Options{})
 		index.SetPolicy("before", compiled)
 		index.SetNamespace("n", labels)
 		index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "n", Labels: labels})
 		index.SetPolicy("after", compiled)
 		for _, name := range []string{"before", "after"} {
-			snapshot, _ := index.Snapshot(name)
+			snapshot, _, _ := index.Snapshot(name, Listed{})
 			if got, want := len(snapshot.Matches) == 1, compiled.clauses[0].passes(o, labels, true); got != want {
 				t.Errorf("%s: the index says %t, the test %t", name, got, want)
 			}

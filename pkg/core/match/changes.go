@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
@@ -22,7 +23,7 @@ const (
 	ChangedRequests
 )
 
-// Set tells whether the set of objects or clusters changed, not only what is said of them.
+// Set reports whether the set of objects or clusters changed, not only how they are delivered.
 func (c Change) Set() bool { return c&(ChangedWorkload|ChangedDestinations) != 0 }
 
 // String lists the ways, as "workload, versions".
@@ -36,12 +37,21 @@ func (c Change) String() string {
 	return strings.Join(ways, ", ")
 }
 
-// Changes are the policies whose results changed, by name. nil if none.
-type Changes map[string]Change
+// Changes is what one change of the Index may have changed in its results. The caller owns it.
+type Changes struct {
+	// Policies are those whose results changed, by name.
+	Policies map[string]Change
+	// Requests are the objects whose Requests may have changed, Collections the pairs whose
+	// Collections may have. They have no order.
+	Requests    []objref.Ref
+	Collections []Pair
+	// Relabelled is a cluster that was known before and has other labels now, "" for none.
+	Relabelled string
+}
 
 // changing gathers what one call changes.
 type changing struct {
-	changes Changes
+	policies map[string]Change
 	// objects and refs are those whose Requests may have changed.
 	objects map[*object]struct{}
 	refs    map[objref.Ref]struct{}
@@ -50,31 +60,23 @@ type changing struct {
 	relabelled string
 }
 
-// change runs one change of the Index and tells the Observer.
+// change runs one change of the Index.
 func (x *Index) change(do func(*changing)) Changes {
-	c := &changing{}
+	c := &changing{policies: map[string]Change{}, objects: map[*object]struct{}{}, refs: map[objref.Ref]struct{}{}, pairs: map[Pair]struct{}{}}
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	do(c)
-	refs := c.finish()
-	x.mu.Unlock()
-	if len(refs) > 0 {
-		x.observer.OnRequests(refs)
+	for o := range c.objects {
+		c.refs[o.ref()] = struct{}{}
 	}
-	if len(c.pairs) > 0 {
-		x.collections.OnCollections(slices.Collect(maps.Keys(c.pairs)))
+	return Changes{
+		Policies: c.policies, Requests: slices.Collect(maps.Keys(c.refs)), Collections: slices.Collect(maps.Keys(c.pairs)), Relabelled: c.relabelled,
 	}
-	if c.relabelled != "" {
-		x.collections.OnClusterLabels(c.relabelled)
-	}
-	return c.changes
 }
 
 // policy notes a change of the policy.
 func (c *changing) policy(p *policy, change Change) {
-	if c.changes == nil {
-		c.changes = Changes{}
-	}
-	c.changes[p.name] |= change
+	c.policies[p.name] |= change
 	if change != ChangedRequests {
 		p.revision++
 	}
@@ -92,7 +94,7 @@ func (c *changing) version(o *object) {
 	for _, m := range o.matches {
 		c.policy(m.policy, ChangedVersions)
 		if collects(m.modulation) {
-			c.collection(m.policy, o.ref())
+			c.pairs[Pair{o.ref(), m.policy.name}] = struct{}{}
 		}
 	}
 }
@@ -101,32 +103,47 @@ func (c *changing) version(o *object) {
 func (c *changing) destinations(p *policy) {
 	p.sorted = nil
 	c.policy(p, ChangedDestinations)
-	c.requestsOf(p)
-	c.collectionsOf(p)
+	c.askedByAll(p)
 }
 
-// requestsOf notes that the Requests of all objects of the policy that it wants a status of may have changed.
-func (c *changing) requestsOf(p *policy) {
-	for ref, modulation := range p.held {
-		if wantsStatus(modulation) {
-			c.requests(ref)
-		}
+// askedByAll notes that the Requests and Collections of all objects of the policy may have changed.
+func (c *changing) askedByAll(p *policy) {
+	for ref, modulation := range p.frozen {
+		c.askedFrozen(p, ref, modulation)
 	}
-	if p.compiled != nil && !p.compiled.requests {
+	if p.compiled != nil && !p.compiled.requests && !p.compiled.collects {
 		return
 	}
 	for o := range p.objects {
-		if slices.ContainsFunc(o.matches, func(m match) bool { return m.policy == p && wantsStatus(m.modulation) }) {
-			c.object(o)
-		}
+		c.asked(p, o, o.modulation(p))
 	}
 }
 
-// object notes that the Requests of the object may have changed, for all policies that select it at the moment.
-func (c *changing) object(o *object) {
-	if c.objects == nil {
-		c.objects = map[*object]struct{}{}
+// asked notes that the Requests and Collections of an object that the policy selects may have
+// changed, as far as it asks for them in one of these ways.
+func (c *changing) asked(p *policy, o *object, ways ...*controlv1alpha1.DownsyncModulation) {
+	if slices.ContainsFunc(ways, wantsStatus) {
+		c.object(o)
 	}
+	if slices.ContainsFunc(ways, collects) {
+		c.pairs[Pair{o.ref(), p.name}] = struct{}{}
+	}
+}
+
+// askedFrozen is asked for an object that the policy selects without a clause, and that is perhaps
+// not there.
+func (c *changing) askedFrozen(p *policy, ref objref.Ref, modulation *controlv1alpha1.DownsyncModulation) {
+	if wantsStatus(modulation) {
+		c.refs[ref] = struct{}{}
+	}
+	if collects(modulation) {
+		c.pairs[Pair{ref, p.name}] = struct{}{}
+	}
+}
+
+// object notes that the Requests of the object may have changed, for all policies that select it at
+// the moment.
+func (c *changing) object(o *object) {
 	if _, noted := c.objects[o]; noted {
 		return
 	}
@@ -136,21 +153,12 @@ func (c *changing) object(o *object) {
 	}
 }
 
-// requests notes that the Requests of an object that is perhaps not there may have changed.
-func (c *changing) requests(ref objref.Ref) {
-	if c.refs == nil {
-		c.refs = map[objref.Ref]struct{}{}
+// frozenCollections notes the Collections of the policies that select the object without a clause:
+// it came, went or changed.
+func (x *Index) frozenCollections(c *changing, ref objref.Ref) {
+	for p := range x.frozen[ref] {
+		if collects(p.frozen[ref]) {
+			c.pairs[Pair{ref, p.name}] = struct{}{}
+		}
 	}
-	c.refs[ref] = struct{}{}
-}
-
-// finish returns all objects whose Requests may have changed, in no order.
-func (c *changing) finish() []objref.Ref {
-	for o := range c.objects {
-		c.requests(o.ref())
-	}
-	if len(c.refs) == 0 {
-		return nil
-	}
-	return slices.Collect(maps.Keys(c.refs))
 }

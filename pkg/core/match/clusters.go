@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// SetCluster takes over a cluster that the hub has accepted, or new labels of it. The labels are retained and must not
-// change. Its cost is that of the policies that mention a label that changed, and for a new cluster that of all policies.
+// SetCluster adds a cluster that the hub has accepted, or updates its labels. The labels are
+// retained and must not change. Its cost is that of the policies that mention a label that changed,
+// and for a new cluster that of all policies.
 func (x *Index) SetCluster(name string, labels map[string]string) Changes {
 	return x.change(func(c *changing) {
 		before, known := x.clusters[name]
@@ -38,23 +39,21 @@ func (x *Index) DeleteCluster(name string) Changes {
 		}
 		delete(x.clusters, name)
 		for _, p := range x.policies {
-			if p.compiled != nil { // a held policy keeps the clusters of its Binding
+			if p.compiled != nil { // a frozen policy keeps the clusters of its Binding
 				x.selectCluster(c, p, name, false)
 			}
 		}
 	})
 }
 
+// changedKeys returns the keys whose values differ, or that only one of the two has.
 func changedKeys(a, b map[string]string) map[string]struct{} {
 	changed := map[string]struct{}{}
-	for key, value := range a {
-		if other, ok := b[key]; !ok || other != value {
-			changed[key] = struct{}{}
-		}
-	}
-	for key := range b {
-		if _, ok := a[key]; !ok {
-			changed[key] = struct{}{}
+	for _, pair := range [][2]map[string]string{{a, b}, {b, a}} {
+		for key, value := range pair[0] {
+			if other, ok := pair[1][key]; !ok || other != value {
+				changed[key] = struct{}{}
+			}
 		}
 	}
 	return changed
@@ -80,7 +79,7 @@ func (x *Index) selectClusters(c *changing, p *policy) {
 		}
 		x.mentions[key][p] = struct{}{}
 	}
-	for name := range p.clusters { // those of a held policy need not exist
+	for name := range p.clusters { // those of a frozen policy need not exist
 		if _, known := x.clusters[name]; !known {
 			x.selectCluster(c, p, name, false)
 		}
@@ -105,7 +104,7 @@ func (x *Index) selectCluster(c *changing, p *policy, name string, selected bool
 // destinations returns the clusters that the policy selects, sorted. Shared: do not change it.
 func (p *policy) destinations() []string {
 	if p.sorted == nil {
-		p.sorted = slices.AppendSeq(slices.Clone(p.kept), maps.Keys(p.clusters))
+		p.sorted = slices.AppendSeq(slices.Clone(p.retained), maps.Keys(p.clusters))
 		slices.Sort(p.sorted)
 		p.sorted = slices.Compact(p.sorted)
 	}

@@ -16,21 +16,6 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// collecting notes what a CollectionObserver is told.
-type collecting struct {
-	pairs    map[Pair]bool
-	clusters map[string]bool
-	known    []schema.GroupResource
-}
-
-func (o *collecting) OnCollections(pairs []Pair) {
-	for _, pair := range pairs {
-		o.pairs[pair] = true
-	}
-}
-func (o *collecting) OnClusterLabels(cluster string)  { o.clusters[cluster] = true }
-func (o *collecting) OnKnown(gr schema.GroupResource) { o.known = append(o.known, gr) }
-
 func collections(index *Index) map[Pair]Collection {
 	all := map[Pair]Collection{}
 	for gr, r := range someResources {
@@ -53,32 +38,30 @@ func sameCollection(a, b Collection) bool {
 	return a.Known == b.Known && a.UID == b.UID && a.Version == b.Version && slices.Equal(a.Collectors, b.Collectors) && slices.Equal(a.Clusters, b.Clusters)
 }
 
-// TestCollectionsAreTold: whatever happens, exactly what changed is told, and the answers are those of an Index that was told of the
-// outcome alone.
-func TestCollectionsAreTold(t *testing.T) {
+// TestChangedCollections: whatever happens, Changes has what changed, and the answers are those of
+// an Index built from the outcome alone.
+func TestChangedCollections(t *testing.T) {
 	for seed := range uint64(10) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
-		w, index, observer := newWorld(), NewIndex(), &collecting{}
-		index.ObserveCollections(observer)
+		w, index := newWorld(), NewIndex(Options{})
 		for step := range 150 {
 			labels := map[string]map[string]string{}
 			for name := range w.clusters {
 				labels[name], _ = index.ClusterLabels(name)
 			}
 			before := collections(index)
-			observer.pairs, observer.clusters = map[Pair]bool{}, map[string]bool{}
-			what, _ := w.step(t, rnd, index, step+1)
+			what, changes := w.step(t, rnd, index, step+1)
 			where := fmt.Sprintf("seed %d step %d: %s", seed, step, what)
 			after := collections(index)
 			for pair, answer := range after {
-				if !sameCollection(before[pair], answer) && !observer.pairs[pair] {
-					t.Errorf("%s: %v changed and nobody was told:\n%s", where, pair, cmp.Diff(before[pair], answer))
+				if !sameCollection(before[pair], answer) && !slices.Contains(changes.Collections, pair) {
+					t.Errorf("%s: %v changed and was not reported:\n%s", where, pair, cmp.Diff(before[pair], answer))
 				}
 			}
 			for name, old := range labels {
 				now, known := index.ClusterLabels(name)
-				if known && !cmp.Equal(old, now) != observer.clusters[name] {
-					t.Errorf("%s: labels of %s changed from %v to %v, told: %t", where, name, old, now, observer.clusters[name])
+				if known && !cmp.Equal(old, now) != (changes.Relabelled == name) {
+					t.Errorf("%s: labels of %s changed from %v to %v, reported: %q", where, name, old, now, changes.Relabelled)
 				}
 			}
 			if step%10 != 9 {
@@ -101,8 +84,7 @@ func TestCollectionIsKnown(t *testing.T) {
 			DownsyncModulation: modulation{StatusCollectors: []string{"t", "s"}},
 		}},
 	}
-	index, observer := NewIndex(), &collecting{pairs: map[Pair]bool{}, clusters: map[string]bool{}}
-	index.ObserveCollections(observer)
+	index := NewIndex(Options{})
 	expect := func(what string, want Collection) {
 		t.Helper()
 		if diff := cmp.Diff(want, index.Collection(pair), cmpopts.EquateEmpty()); diff != "" {
@@ -111,7 +93,9 @@ func TestCollectionIsKnown(t *testing.T) {
 	}
 	expect("nothing read", Collection{})
 	index.SetPolicy("p0", mustCompile(t, asks))
-	index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "n0", Name: "o0", UID: "u", Generation: 1, ResourceVersion: "5"})
+	tracked := configMaps
+	tracked.TracksContent = true
+	index.SetObject(tracked, &metav1.ObjectMeta{Namespace: "n0", Name: "o0", UID: "u", Generation: 1, ResourceVersion: "5"})
 	index.SetCluster("c0", map[string]string{"a": "b"})
 	want := Collection{Collectors: []string{"s", "t"}, Clusters: []string{"c0"}, UID: types.UID("u"), Version: "5"}
 	expect("seen, the rest not read", want)
@@ -128,17 +112,23 @@ func TestCollectionIsKnown(t *testing.T) {
 	if labels, known := index.ClusterLabels("gone"); labels != nil || !known {
 		t.Errorf("a cluster that is not there has labels %v, known: %t", labels, known)
 	}
-	if len(observer.known) != 4 {
-		t.Errorf("told %d times that something is known", len(observer.known))
-	}
-
-	index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "n0", Name: "o0", UID: "u", Generation: 1, ResourceVersion: "6"})
+	index.SetObject(tracked, &metav1.ObjectMeta{Namespace: "n0", Name: "o0", UID: "u", Generation: 1, ResourceVersion: "6"})
 	expect("its status changed", want)
-	index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "n0", Name: "o0", UID: "u", Generation: 2, ResourceVersion: "7"})
+	index.SetObject(tracked, &metav1.ObjectMeta{Namespace: "n0", Name: "o0", UID: "u", Generation: 2, ResourceVersion: "7"})
 	want.Version = "7"
 	expect("its content changed", want)
+	for _, changes := range []Changes{index.SetPolicyUID("p0", "x"), index.SetPolicyUID("p0", "y")} {
+		if diff := cmp.Diff([]Pair{pair}, changes.Collections); diff != "" {
+			t.Errorf("another policy has the name (-want +got):\n%s", diff)
+		}
+	}
+	if changes := index.SetPolicyUID("p0", "y"); len(changes.Collections) > 0 {
+		t.Errorf("the same policy: %v", changes)
+	}
+	want.PolicyUID = "y"
+	expect("another policy has the name", want)
 
-	// Whoever names no collectors asks for nothing, whatever else is known.
+	// A policy that names no collectors asks for nothing, whatever else is known.
 	other := *asks
 	other.Downsync = []clauseSpec{{DownsyncObjectTest: objectTest{ObjectNames: []string{"*"}}}}
 	index.SetPolicy("p0", mustCompile(t, &other))
@@ -146,14 +136,14 @@ func TestCollectionIsKnown(t *testing.T) {
 	index.DeletePolicy("p0")
 	expect("no policy", Collection{Known: true})
 
-	index.HoldPolicy("p0", &controlv1alpha1.BindingSpec{
+	index.FreezePolicy("p0", &controlv1alpha1.BindingSpec{
 		Destinations: []controlv1alpha1.Destination{{ClusterID: "c9"}},
 		Workload: controlv1alpha1.DownsyncObjectClauses{NamespaceScope: []controlv1alpha1.NamespaceScopeDownsyncClause{{
 			NamespaceScopeDownsyncObject: controlv1alpha1.NamespaceScopeDownsyncObject{Resource: "configmaps", Namespace: "n0", Name: "o0"},
 			DownsyncModulation:           modulation{StatusCollectors: []string{"z", "s", "z"}},
 		}}},
 	})
-	expect("held", Collection{Known: true, Collectors: []string{"s", "z"}, Clusters: []string{"c9"}, UID: "u", Version: "7"})
+	expect("frozen", Collection{Known: true, Collectors: []string{"s", "z"}, Clusters: []string{"c9"}, UID: "u", Version: "7"}) // without the UID of the former policy
 	index.DeleteObject(ref)
-	expect("held, and gone", Collection{Known: true})
+	expect("frozen, and gone", Collection{Known: true})
 }

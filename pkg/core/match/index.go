@@ -3,31 +3,31 @@ package match
 import (
 	"hash/maphash"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// Index relates policies, objects, Namespaces and clusters. It is safe for concurrent use: one mutex guards it, so each call
-// waits for those before it. Every method that tells it of a change returns the policies whose result changed by it, and
-// calls the Observer once the change is done.
+// Index relates policies, objects, Namespaces and clusters. It is safe for concurrent use: one
+// mutex guards it, so each call waits for those before it. Every method that changes it returns
+// what that may have changed in its results.
 type Index struct {
-	observer    Observer
-	collections CollectionObserver
-	seed        maphash.Seed
+	seed maphash.Seed
 
 	mu      sync.Mutex
 	catalog catalog
 	// finder leads from the properties of an object to the clauses that it could pass.
 	finder   finder
 	policies map[string]*policy
-	// held leads from objects to the policies that hold them without a clause.
-	held map[objref.Ref]map[*policy]struct{}
+	// frozen has the policies that select an object without a clause, by object; see FreezePolicy.
+	frozen map[objref.Ref]map[*policy]struct{}
 
 	clusters map[string]map[string]string
 	// mentions leads from label keys to the policies whose cluster selectors mention them.
@@ -45,71 +45,70 @@ type Index struct {
 // policy is what the Index keeps of one BindingPolicy.
 type policy struct {
 	name string
-	// compiled is nil while the policy is held.
+	uid  types.UID
+	// compiled is nil while the policy is frozen.
 	compiled *Policy
 	entries  []*entry
 	objects  map[*object]struct{}
-	held     map[objref.Ref]*controlv1alpha1.DownsyncModulation
+	// withheld are objects in systemNamespaces that pass a clause which does not name the
+	// Namespace, each with the first such clause.
+	withheld map[*object]int
+	frozen   map[objref.Ref]*controlv1alpha1.DownsyncModulation
 	clusters map[string]struct{}
-	// kept are clusters that its Bindings name and that nothing is known of yet; keptTold tells that it was said which.
-	kept     []string
-	keptTold bool
+	// retained are clusters that its Bindings list and of which nothing is known yet.
+	// retainedKnown: they were set.
+	retained      []string
+	retainedKnown bool
 	// sorted are the clusters in order, nil if they changed since. It is shared and never changed.
 	sorted   []string
 	revision uint64
 }
 
+// Options are the options of an Index.
+type Options struct {
+	// IncludeGenerated: objects that controllers create in each namespace may be workload; see
+	// Generated.
+	IncludeGenerated bool
+}
+
 // NewIndex returns an empty Index.
-func NewIndex() *Index {
+func NewIndex(options Options) *Index {
 	return &Index{
-		observer:    nobody{},
-		collections: nobody{},
-		seed:        maphash.MakeSeed(),
-		catalog:     newCatalog(),
-		finder:      newFinder(),
-		policies:    map[string]*policy{},
-		held:        map[objref.Ref]map[*policy]struct{}{},
-		clusters:    map[string]map[string]string{},
-		mentions:    map[string]map[*policy]struct{}{},
+		generated: options.IncludeGenerated,
+		seed:      maphash.MakeSeed(),
+		catalog:   newCatalog(),
+		finder:    finder{entries: map[anchor][]*entry{}},
+		policies:  map[string]*policy{},
+		frozen:    map[objref.Ref]map[*policy]struct{}{},
+		clusters:  map[string]map[string]string{},
+		mentions:  map[string]map[*policy]struct{}{},
 	}
 }
 
-type nobody struct{}
-
-func (nobody) OnRequests([]objref.Ref)      {}
-func (nobody) OnKnown(schema.GroupResource) {}
-func (nobody) OnCollections([]Pair)         {}
-func (nobody) OnClusterLabels(string)       {}
-
-// Observe sets the Observer. Call it before the Index is told of anything.
-func (x *Index) Observe(observer Observer) { x.observer = observer }
-
-// ObserveCollections sets the CollectionObserver. Call it before the Index is told of anything.
-func (x *Index) ObserveCollections(observer CollectionObserver) { x.collections = observer }
-
-// IncludeGenerated makes workload of objects that controllers make in each namespace; see Generated. Call it before the Index is
-// told of anything.
-func (x *Index) IncludeGenerated() { x.generated = true }
-
-// SetPolicy takes over a policy that was added or changed. Its cost is that of the objects that its clauses lead to, plus
-// those it selected before; if only the cluster selectors changed, that of the clusters.
+// SetPolicy adds or updates a policy. Its cost is that of the objects that its clauses lead to,
+// plus those it selected before; if only the cluster selectors changed, that of the clusters.
 func (x *Index) SetPolicy(name string, compiled *Policy) Changes {
 	return x.change(func(c *changing) {
 		p := x.policy(name)
-		x.release(c, p)
+		x.unfreeze(c, p)
 		before := p.compiled
 		p.compiled = compiled
 		x.selectClusters(c, p)
-		if before != nil && sameClauses(before, compiled) {
+		if before != nil && reflect.DeepEqual(before.spec.Downsync, compiled.spec.Downsync) {
 			return
 		}
 		x.finder.remove(p)
 		x.finder.add(p)
+		clear(p.withheld)
 		selected := map[*object]*controlv1alpha1.DownsyncModulation{}
 		for i := range compiled.clauses {
 			clause := &compiled.clauses[i]
 			for o := range x.catalog.reach(clause) {
-				if x.passes(clause, o) {
+				switch {
+				case !x.passes(clause, o):
+				case !clause.takes(o.namespace):
+					p.withhold(o, i)
+				default:
 					selected[o] = mergeModulation(selected[o], clause.modulation)
 				}
 			}
@@ -125,9 +124,20 @@ func (x *Index) SetPolicy(name string, compiled *Policy) Changes {
 	})
 }
 
-// HoldPolicy makes the policy select just what its Binding says, or nothing if that is nil: for a policy that cannot be
-// understood and whose Binding stays as it is. Its objects count in Requests; a Snapshot of it there is not.
-func (x *Index) HoldPolicy(name string, binding *controlv1alpha1.BindingSpec) Changes {
+// SetPolicyUID sets the UID of a policy, which its Collections have.
+func (x *Index) SetPolicyUID(name string, uid types.UID) Changes {
+	return x.change(func(c *changing) {
+		if p := x.policy(name); p.uid != uid {
+			p.uid = uid
+			c.askedByAll(p)
+		}
+	})
+}
+
+// FreezePolicy makes the policy select just what its Binding says, or nothing if that is nil: for a
+// policy that cannot be understood and whose Binding stays as it is. Its objects count in Requests;
+// a Snapshot of it there is not.
+func (x *Index) FreezePolicy(name string, binding *controlv1alpha1.BindingSpec) Changes {
 	return x.change(func(c *changing) {
 		p := x.policy(name)
 		x.clear(c, p)
@@ -137,33 +147,26 @@ func (x *Index) HoldPolicy(name string, binding *controlv1alpha1.BindingSpec) Ch
 		for _, destination := range binding.Destinations {
 			x.selectCluster(c, p, destination.ClusterID, true)
 		}
-		for i := range binding.Workload.ClusterScope {
-			entry := &binding.Workload.ClusterScope[i]
-			x.hold(c, p, objref.Ref{Group: entry.Group, Resource: entry.Resource, Name: entry.Name}, &entry.DownsyncModulation)
-		}
-		for i := range binding.Workload.NamespaceScope {
-			entry := &binding.Workload.NamespaceScope[i]
-			x.hold(c, p, objref.Ref{Group: entry.Group, Resource: entry.Resource, Namespace: entry.Namespace, Name: entry.Name},
-				&entry.DownsyncModulation)
+		for m := range Entries(binding) {
+			x.freeze(c, p, m.Ref, m.Modulation)
 		}
 	})
 }
 
-// KeepClusters says which clusters the Binding of a policy names that no ITS has told of, as long as some have not told anything:
-// they count as destinations, since they were some. It takes the list over.
-func (x *Index) KeepClusters(name string, clusters []string) Changes {
+// RetainClusters sets the clusters that the Bindings of a policy list and that could be in an ITS
+// that has not synced. They count as destinations, since they were some. It retains the list.
+func (x *Index) RetainClusters(name string, clusters []string) Changes {
 	return x.change(func(c *changing) {
 		p := x.policy(name)
 		slices.Sort(clusters)
-		told := p.keptTold || x.clustersKnown
-		p.keptTold = true
+		known := p.retainedKnown || x.clustersKnown
+		p.retainedKnown = true
 		switch {
-		case !slices.Equal(p.kept, clusters):
-			p.kept = clusters
+		case !slices.Equal(p.retained, clusters):
+			p.retained = clusters
 			c.destinations(p)
-		case !told:
-			c.requestsOf(p) // their Known may have changed
-			c.collectionsOf(p)
+		case !known:
+			c.askedByAll(p) // their Known may have changed
 		}
 	})
 }
@@ -178,8 +181,8 @@ func (x *Index) DeletePolicy(name string) Changes {
 	})
 }
 
-// SetObject takes over an object that was added or changed. Its labels are retained and must not change. Its cost is that of
-// its labels and of the clauses they lead to.
+// SetObject adds or updates an object. Its labels are retained and must not change. Its cost is
+// that of its labels and of the clauses they lead to.
 func (x *Index) SetObject(in Resource, obj metav1.Object) Changes {
 	gr := in.GroupResource()
 	if NeverObject(gr, obj) || !x.generated && Generated(gr, obj) {
@@ -196,22 +199,23 @@ func (x *Index) SetObject(in Resource, obj metav1.Object) Changes {
 		o := r.objects[objectName{obj.GetNamespace(), obj.GetName()}]
 		if o == nil {
 			o = &object{resource: r, namespace: obj.GetNamespace(), name: obj.GetName(), edited: r.known}
-			o.take(obj, x.seed)
+			o.update(obj, x.seed)
 			x.catalog.insert(o)
 			x.rematch(c, o)
-			x.heldCollections(c, o.ref())
+			x.frozenCollections(c, o.ref())
 			return
 		}
 		before := o.labels
-		content, relabelled := o.take(obj, x.seed)
+		content, relabelled := o.update(obj, x.seed)
 		if relabelled {
-			x.catalog.relabel(o, before)
+			x.catalog.removeLabels(o, before)
+			x.catalog.addLabels(o)
 			x.rematch(c, o)
 		}
 		if content {
 			o.edited = true
 			c.version(o)
-			x.heldCollections(c, o.ref())
+			x.frozenCollections(c, o.ref())
 		}
 	})
 }
@@ -237,8 +241,8 @@ func (x *Index) DeleteResource(gr schema.GroupResource) Changes {
 	})
 }
 
-// SetNamespace takes over the labels of a Namespace, which are retained and must not change. Its cost is that of the objects
-// in the Namespace, if they changed and a policy has namespace selectors.
+// SetNamespace sets the labels of a Namespace, which are retained and must not change. Its cost is
+// that of the objects in the Namespace, if they changed and a policy has namespace selectors.
 func (x *Index) SetNamespace(name string, labels map[string]string) Changes {
 	return x.change(func(c *changing) {
 		before, known := x.catalog.namespaces[name]
@@ -249,7 +253,7 @@ func (x *Index) SetNamespace(name string, labels map[string]string) Changes {
 	})
 }
 
-// DeleteNamespace forgets a Namespace. Objects in it are told of by themselves.
+// DeleteNamespace forgets a Namespace. The objects in it are deleted one by one.
 func (x *Index) DeleteNamespace(name string) Changes {
 	return x.change(func(c *changing) {
 		delete(x.catalog.namespaces, name)
@@ -257,40 +261,29 @@ func (x *Index) DeleteNamespace(name string) Changes {
 	})
 }
 
-// SetKnown says that all objects of the resource that existed at the start were told of.
+// SetKnown says that all objects of the resource that existed at the start were added.
 func (x *Index) SetKnown(r Resource) {
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.catalog.resource(r).known = true
-	x.mu.Unlock()
-	if r.GroupResource() == namespaces {
-		x.nowKnown(schema.GroupResource{})
-		return
-	}
-	x.nowKnown(r.GroupResource())
 }
 
-func (x *Index) nowKnown(gr schema.GroupResource) {
-	x.observer.OnKnown(gr)
-	x.collections.OnKnown(gr)
-}
-
-// SetPoliciesKnown says that all policies that existed at the start were told of.
+// SetPoliciesKnown says that all policies that existed at the start were added.
 func (x *Index) SetPoliciesKnown() {
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.policiesKnown = true
-	x.mu.Unlock()
-	x.nowKnown(schema.GroupResource{})
 }
 
-// SetClustersKnown says that all clusters that existed at the start were told of, by every ITS.
+// SetClustersKnown says that all clusters that existed at the start were added, of every ITS.
 func (x *Index) SetClustersKnown() {
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	x.clustersKnown = true
-	x.mu.Unlock()
-	x.nowKnown(schema.GroupResource{})
 }
 
-// Known tells whether all objects of the resource, and all Namespaces, that existed at the start were told of.
+// Known reports whether all objects of the resource, and all Namespaces, that existed at the start
+// were added.
 func (x *Index) Known(gr schema.GroupResource) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -318,7 +311,8 @@ func (x *Index) policy(name string) *policy {
 		p = &policy{
 			name:     name,
 			objects:  map[*object]struct{}{},
-			held:     map[objref.Ref]*controlv1alpha1.DownsyncModulation{},
+			withheld: map[*object]int{},
+			frozen:   map[objref.Ref]*controlv1alpha1.DownsyncModulation{},
 			clusters: map[string]struct{}{},
 		}
 		x.policies[name] = p
@@ -328,62 +322,51 @@ func (x *Index) policy(name string) *policy {
 
 // clear takes everything from the policy.
 func (x *Index) clear(c *changing, p *policy) {
-	x.release(c, p)
+	x.unfreeze(c, p)
 	x.finder.remove(p)
 	for o := range p.objects {
 		x.unmatch(c, o, p)
 	}
+	clear(p.withheld)
 	p.compiled = nil
 	x.selectClusters(c, p)
 }
 
-// hold notes that the policy selects an object without a clause.
-func (x *Index) hold(c *changing, p *policy, ref objref.Ref, modulation *controlv1alpha1.DownsyncModulation) {
-	p.held[ref] = modulation
-	policies := x.held[ref]
+// freeze notes that the policy selects an object without a clause.
+func (x *Index) freeze(c *changing, p *policy, ref objref.Ref, modulation *controlv1alpha1.DownsyncModulation) {
+	p.frozen[ref] = modulation
+	policies := x.frozen[ref]
 	if policies == nil {
 		policies = map[*policy]struct{}{}
-		x.held[ref] = policies
+		x.frozen[ref] = policies
 	}
 	policies[p] = struct{}{}
-	if wantsStatus(modulation) {
-		c.requests(ref)
-	}
-	if collects(modulation) {
-		c.collection(p, ref)
-	}
+	c.askedFrozen(p, ref, modulation)
 }
 
-// release takes back all that hold noted.
-func (x *Index) release(c *changing, p *policy) {
-	if len(p.held) == 0 {
-		return
+// unfreeze undoes freeze.
+func (x *Index) unfreeze(c *changing, p *policy) {
+	for ref, modulation := range p.frozen {
+		delete(x.frozen[ref], p)
+		if len(x.frozen[ref]) == 0 {
+			delete(x.frozen, ref)
+		}
+		c.askedFrozen(p, ref, modulation)
 	}
-	for ref, modulation := range p.held {
-		delete(x.held[ref], p)
-		if len(x.held[ref]) == 0 {
-			delete(x.held, ref)
-		}
-		if wantsStatus(modulation) {
-			c.requests(ref)
-		}
-		if collects(modulation) {
-			c.collection(p, ref)
-		}
-	}
-	clear(p.held)
+	clear(p.frozen)
 }
 
 func (x *Index) deleteObject(c *changing, o *object) {
 	for _, m := range slices.Clone(o.matches) {
 		x.unmatch(c, o, m.policy)
 	}
+	x.release(c, o)
 	x.catalog.remove(o)
-	x.heldCollections(c, o.ref())
+	x.frozenCollections(c, o.ref())
 }
 
 func (x *Index) rematchNamespace(c *changing, name string) {
-	if !x.finder.usesNamespaces() {
+	if x.finder.selectors == 0 {
 		return
 	}
 	for o := range x.catalog.byNamespace[name].all() {
@@ -394,9 +377,16 @@ func (x *Index) rematchNamespace(c *changing, name string) {
 // rematch finds the policies that select the object now.
 func (x *Index) rematch(c *changing, o *object) {
 	x.found = x.found[:0]
+	x.release(c, o)
 	namespaceLabels := x.catalog.namespaces[o.namespace]
 	x.finder.candidates(o, namespaceLabels, func(candidate *entry) {
 		if !x.passes(candidate.clause, o) {
+			return
+		}
+		if !candidate.clause.takes(o.namespace) {
+			if candidate.policy.withhold(o, candidate.index) {
+				c.policy(candidate.policy, ChangedRequests)
+			}
 			return
 		}
 		for i := range x.found {
@@ -407,7 +397,7 @@ func (x *Index) rematch(c *changing, o *object) {
 		}
 		x.found = append(x.found, match{candidate.policy, candidate.clause.modulation})
 	})
-	for _, before := range slices.Backward(o.matches) { // backward, since unmatch puts the last in the place of what leaves
+	for _, before := range slices.Backward(o.matches) { // backward, since unmatch moves what follows
 		if p := before.policy; !slices.ContainsFunc(x.found, func(m match) bool { return m.policy == p }) {
 			x.unmatch(c, o, p)
 		}
@@ -426,50 +416,29 @@ func (x *Index) passes(of *clause, o *object) bool {
 
 // match notes that the policy selects the object in that way.
 func (x *Index) match(c *changing, o *object, p *policy, modulation *controlv1alpha1.DownsyncModulation) {
-	i := slices.IndexFunc(o.matches, func(m match) bool { return m.policy == p })
-	if i < 0 {
+	before := o.modulation(p)
+	switch {
+	case before == nil:
 		o.matches = append(o.matches, match{p, modulation})
 		p.objects[o] = struct{}{}
-		c.policy(p, ChangedWorkload)
-		if wantsStatus(modulation) {
-			c.object(o)
-		}
-		if collects(modulation) {
-			c.collection(p, o.ref())
-		}
+	case EqualModulation(before, modulation):
 		return
+	default:
+		o.matches[o.match(p)].modulation = modulation
 	}
-	before := o.matches[i].modulation
-	if equalModulation(before, modulation) {
-		return
-	}
-	o.matches[i].modulation = modulation
 	c.policy(p, ChangedWorkload)
-	if wantsStatus(before) || wantsStatus(modulation) {
-		c.object(o)
-	}
-	if collects(before) || collects(modulation) {
-		c.collection(p, o.ref())
-	}
+	c.asked(p, o, before, modulation)
 }
 
 // unmatch notes that the policy does not select the object.
 func (x *Index) unmatch(c *changing, o *object, p *policy) {
-	i := slices.IndexFunc(o.matches, func(m match) bool { return m.policy == p })
+	i := o.match(p)
 	if i < 0 {
 		return
 	}
-	if wantsStatus(o.matches[i].modulation) {
-		c.object(o) // before the policy leaves, so that it is told as well
-	}
-	if collects(o.matches[i].modulation) {
-		c.collection(p, o.ref())
-	}
-	last := len(o.matches) - 1
-	o.matches[i] = o.matches[last]
-	o.matches[last] = match{}
-	o.matches = o.matches[:last]
-	if last == 0 {
+	c.asked(p, o, o.matches[i].modulation) // before the policy leaves, so that it is included
+	o.matches = slices.Delete(o.matches, i, i+1)
+	if len(o.matches) == 0 {
 		o.matches = nil
 	}
 	delete(p.objects, o)

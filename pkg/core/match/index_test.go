@@ -17,10 +17,10 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// world is everything that an Index is told of, by name, so that another can be told the same.
+// world is everything that an Index receives, by name, so that another one can receive the same.
 type world struct {
 	policies   map[string]*policySpec
-	held       map[string]*controlv1alpha1.BindingSpec
+	frozen     map[string]*controlv1alpha1.BindingSpec
 	objects    map[objref.Ref]*metav1.ObjectMeta
 	namespaces map[string]map[string]string
 	clusters   map[string]map[string]string
@@ -36,41 +36,37 @@ func newWorld() *world {
 	}
 }
 
-var someResources = map[schema.GroupResource]Resource{}
-
-func init() {
-	for _, r := range []Resource{configMaps, deployments, clusterRoles} {
-		someResources[r.GroupResource()] = r
-	}
+var someResources = map[schema.GroupResource]Resource{
+	configMaps.GroupResource(): configMaps, deployments.GroupResource(): deployments, clusterRoles.GroupResource(): clusterRoles,
 }
 
-// rebuild tells a new Index all of the world, in any order.
+// rebuild returns a new Index that has received all of the world, in random order.
 func (w *world) rebuild(t *testing.T, rnd *rand.Rand) *Index {
-	index := NewIndex()
-	var tell []func()
+	index := NewIndex(Options{})
+	var steps []func()
 	for name, spec := range w.policies {
-		tell = append(tell, func() { index.SetPolicy(name, mustCompile(t, spec)) })
+		steps = append(steps, func() { index.SetPolicy(name, mustCompile(t, spec)) })
 	}
-	for name, binding := range w.held {
-		tell = append(tell, func() { index.HoldPolicy(name, binding) })
+	for name, binding := range w.frozen {
+		steps = append(steps, func() { index.FreezePolicy(name, binding) })
 	}
 	for ref, meta := range w.objects {
-		tell = append(tell, func() { index.SetObject(someResources[ref.GroupResource()], meta) })
+		steps = append(steps, func() { index.SetObject(someResources[ref.GroupResource()], meta) })
 	}
 	for name, labels := range w.namespaces {
-		tell = append(tell, func() { index.SetNamespace(name, labels) })
+		steps = append(steps, func() { index.SetNamespace(name, labels) })
 	}
 	for name, labels := range w.clusters {
-		tell = append(tell, func() { index.SetCluster(name, labels) })
+		steps = append(steps, func() { index.SetCluster(name, labels) })
 	}
-	rnd.Shuffle(len(tell), func(i, j int) { tell[i], tell[j] = tell[j], tell[i] })
-	for _, f := range tell {
+	rnd.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	for _, f := range steps {
 		f()
 	}
 	return index
 }
 
-// naive says what a policy selects by testing everything.
+// naive returns what a policy selects, by testing everything.
 func (w *world) naive(t *testing.T, spec *policySpec) (matches map[objref.Ref]*modulation, clusters []string) {
 	compiled := mustCompile(t, spec)
 	matches = map[objref.Ref]*modulation{}
@@ -91,16 +87,6 @@ func (w *world) naive(t *testing.T, spec *policySpec) (matches map[objref.Ref]*m
 	slices.Sort(clusters)
 	return matches, clusters
 }
-
-// observed notes what an Observer is told.
-type observed struct{ refs map[objref.Ref]bool }
-
-func (o *observed) OnRequests(refs []objref.Ref) {
-	for _, ref := range refs {
-		o.refs[ref] = true
-	}
-}
-func (*observed) OnKnown(schema.GroupResource) {}
 
 func pick[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }
 
@@ -174,18 +160,18 @@ func randomRef(rnd *rand.Rand) objref.Ref {
 	return objref.New(r.GroupResource(), namespace, pick(rnd, "o0", "o1", "o2", "o3"))
 }
 
-// step makes one random change of the world and tells the Index of it.
+// step makes one random change of the world and of the Index.
 func (w *world) step(t *testing.T, rnd *rand.Rand, index *Index, version int) (string, Changes) {
 	switch rnd.IntN(12) {
 	case 0, 1:
 		name, spec := pick(rnd, "p0", "p1", "p2", "p3"), randomSpec(rnd)
-		delete(w.held, name)
+		delete(w.frozen, name)
 		w.policies[name] = spec
 		return "set " + name, index.SetPolicy(name, mustCompile(t, spec))
 	case 2:
 		name := pick(rnd, "p0", "p1", "p2", "p3")
 		delete(w.policies, name)
-		delete(w.held, name)
+		delete(w.frozen, name)
 		return "delete " + name, index.DeletePolicy(name)
 	case 3:
 		name, ref := pick(rnd, "p0", "p1", "p2", "p3"), randomRef(rnd)
@@ -198,8 +184,8 @@ func (w *world) step(t *testing.T, rnd *rand.Rand, index *Index, version int) (s
 			DownsyncModulation:           modulation{WantSingletonReportedState: true, StatusCollectors: randomNames(rnd, "t", "s")},
 		}}
 		delete(w.policies, name)
-		w.held[name] = binding
-		return "hold " + name, index.HoldPolicy(name, binding)
+		w.frozen[name] = binding
+		return "hold " + name, index.FreezePolicy(name, binding)
 	case 4:
 		ref := randomRef(rnd)
 		delete(w.objects, ref)
@@ -222,7 +208,7 @@ func (w *world) step(t *testing.T, rnd *rand.Rand, index *Index, version int) (s
 		return "delete cluster " + name, index.DeleteCluster(name)
 	case 9:
 		if rnd.IntN(4) > 0 {
-			return "nothing", nil
+			return "nothing", Changes{}
 		}
 		gr := pick(rnd, slices.Collect(maps.Keys(someResources))...)
 		maps.DeleteFunc(w.objects, func(ref objref.Ref, _ *metav1.ObjectMeta) bool { return ref.GroupResource() == gr })
@@ -237,34 +223,33 @@ func (w *world) step(t *testing.T, rnd *rand.Rand, index *Index, version int) (s
 
 var ignoreHistory = cmpopts.IgnoreFields(Snapshot{}, "Revision")
 
-// TestIncrementalIsRebuilt: whatever happened in whatever order, the Index says what one says that is told of the outcome
-// alone, and what testing everything says; and it tells of exactly the policies and objects whose answers changed.
+// TestIncrementalIsRebuilt: after any history, in any order, the Index answers like one that
+// received only the final state, and like a test of everything. It reports exactly the policies and
+// objects whose answers changed.
 func TestIncrementalIsRebuilt(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		w, index, observer := newWorld(), NewIndex(), &observed{}
-		index.Observe(observer)
+		w, index := newWorld(), NewIndex(Options{})
 		for step := range 150 {
-			heldBefore := maps.Clone(w.held)
+			heldBefore := maps.Clone(w.frozen)
 			before, requestsBefore := results(w, index)
-			observer.refs = map[objref.Ref]bool{}
 			what, changes := w.step(t, rnd, index, step+1)
 			after, requestsAfter := results(w, index)
 
 			where := fmt.Sprintf("seed %d step %d: %s", seed, step, what)
 			for name := range after {
-				if w.held[name] != nil || heldBefore[name] != nil {
+				if w.frozen[name] != nil || heldBefore[name] != nil {
 					continue // there is no Snapshot to compare with
 				}
 				moved := !slices.Equal(before[name].Clusters, after[name].Clusters) ||
 					!reflect.DeepEqual(withoutVersions(before[name]), withoutVersions(after[name]))
-				if moved != changes[name].Set() {
-					t.Errorf("%s: policy %s changed: %t, but told %q", where, name, moved, changes[name])
+				if moved != changes.Policies[name].Set() {
+					t.Errorf("%s: policy %s changed: %t, but reported %q", where, name, moved, changes.Policies[name])
 				}
 			}
 			for ref, answer := range requestsAfter {
-				if !sameRequests(requestsBefore[ref], answer) && !observer.refs[ref] {
-					t.Errorf("%s: the requests of %s changed and nobody was told", where, ref)
+				if !sameRequests(requestsBefore[ref], answer) && !slices.Contains(changes.Requests, ref) {
+					t.Errorf("%s: the requests of %s changed and were not reported", where, ref)
 				}
 			}
 			if step%10 != 9 {
@@ -296,7 +281,7 @@ func TestIncrementalIsRebuilt(t *testing.T) {
 func results(w *world, index *Index) (map[string]Snapshot, map[objref.Ref]Requests) {
 	snapshots := map[string]Snapshot{}
 	for _, name := range []string{"p0", "p1", "p2", "p3"} {
-		snapshots[name], _ = index.Snapshot(name)
+		snapshots[name], _, _ = index.Snapshot(name, Listed{})
 	}
 	requests := map[objref.Ref]Requests{}
 	for gr, r := range someResources {
@@ -335,7 +320,7 @@ func empty(t *testing.T, w *world, index *Index) {
 		index.DeleteObject(ref)
 	}
 	c := index.catalog
-	if len(index.finder.entries)+len(index.held)+len(index.mentions)+len(index.policies)+len(c.byName)+len(c.byNamespace)+len(c.byLabel) != 0 ||
+	if len(index.finder.entries)+len(index.frozen)+len(index.mentions)+len(index.policies)+len(c.byName)+len(c.byNamespace)+len(c.byLabel) != 0 ||
 		index.finder.count != [anchorKinds]int{} || index.finder.selectors != 0 {
 		t.Errorf("left behind: %+v", index)
 	}
@@ -367,36 +352,50 @@ func TestContentVersion(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			index := NewIndex()
+			index := NewIndex(Options{})
 			index.SetPolicy("p", mustCompile(t, downsync(objectTest{ObjectNames: []string{"*"}})))
 			if tc.afterStart {
 				index.SetKnown(deployments)
 			}
 			index.SetObject(deployments, state("1", 1, app, nil))
 			changes := index.SetObject(deployments, tc.then)
-			if told := changes["p"]&ChangedVersions != 0; told != (tc.wantVersion == "2") {
-				t.Errorf("%s: told %q", tc.reason, changes["p"])
+			if reported := changes.Policies["p"]&ChangedVersions != 0; reported != (tc.wantVersion == "2") {
+				t.Errorf("%s: reported %q", tc.reason, changes.Policies["p"])
 			}
-			snapshot, _ := index.Snapshot("p")
+			snapshot, _, _ := index.Snapshot("p", Listed{})
 			if got := snapshot.Matches[0]; got.ResourceVersion != tc.wantVersion || got.Exact != tc.wantExact {
 				t.Errorf("%s: version %s exact %t, want %s %t", tc.reason, got.ResourceVersion, got.Exact, tc.wantVersion, tc.wantExact)
 			}
 		})
 	}
 	t.Run("NoGeneration", func(t *testing.T) {
-		index := NewIndex()
+		index := NewIndex(Options{})
 		index.SetPolicy("p", mustCompile(t, downsync(objectTest{ObjectNames: []string{"*"}})))
 		index.SetObject(deployments, state("1", 0, nil, nil))
 		index.SetObject(deployments, state("2", 0, nil, nil))
-		snapshot, _ := index.Snapshot("p")
+		snapshot, _, _ := index.Snapshot("p", Listed{})
 		if got := snapshot.Matches[0]; got.Ref != ref || got.ResourceVersion != "2" || !got.Exact {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("GenerationThatDoesNotTrackTheContent", func(t *testing.T) {
+		index := NewIndex(Options{})
+		index.SetPolicy("p", mustCompile(t, downsync(objectTest{ObjectNames: []string{"*"}})))
+		untracked := deployments
+		untracked.TracksContent = false
+		index.SetObject(untracked, state("1", 1, nil, nil))
+		if changes := index.SetObject(untracked, state("2", 1, nil, nil)); changes.Policies["p"]&ChangedVersions == 0 {
+			t.Error("an edit that does not change the generation is not reported")
+		}
+		snapshot, _, _ := index.Snapshot("p", Listed{})
+		if got := snapshot.Matches[0]; got.ResourceVersion != "2" || !got.Exact {
 			t.Errorf("got %+v", got)
 		}
 	})
 }
 
 func TestRequestsAndMiscounts(t *testing.T) {
-	index := NewIndex()
+	index := NewIndex(Options{})
 	singleton := func(site string) *Policy {
 		return mustCompile(t, &policySpec{
 			ClusterSelectors: []metav1.LabelSelector{selector("site", site)},
@@ -417,12 +416,12 @@ func TestRequestsAndMiscounts(t *testing.T) {
 	}
 
 	changes := index.SetCluster("c0", map[string]string{"site": "b"})
-	if len(changes) != 0 {
+	if len(changes.Policies) != 0 {
 		t.Errorf("a cluster that no policy selects: %v", changes)
 	}
 	changes = index.SetPolicy("pb", singleton("b"))
-	want := Changes{"pb": ChangedWorkload | ChangedDestinations | ChangedRequests, "pa": ChangedRequests, "all": ChangedRequests}
-	if diff := cmp.Diff(want, changes); diff != "" {
+	want := map[string]Change{"pb": ChangedWorkload | ChangedDestinations | ChangedRequests, "pa": ChangedRequests, "all": ChangedRequests}
+	if diff := cmp.Diff(want, changes.Policies); diff != "" {
 		t.Errorf("a second policy asks (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"c0", "c1"}, index.Requests(ref).SingletonClusters); diff != "" {
@@ -446,9 +445,9 @@ func TestRequestsAndMiscounts(t *testing.T) {
 	}
 }
 
-// TestKeptClusters: an ITS that does not answer makes nobody believe that its clusters are none.
-func TestKeptClusters(t *testing.T) {
-	index := NewIndex()
+// TestRetainedClusters: the clusters of an ITS that does not answer remain destinations.
+func TestRetainedClusters(t *testing.T) {
+	index := NewIndex(Options{})
 	ref := objref.New(deployments.GroupResource(), "n", "o")
 	index.SetPolicy("p", mustCompile(t, &controlv1alpha1.BindingPolicySpec{
 		ClusterSelectors: []metav1.LabelSelector{selector("site", "a")},
@@ -467,24 +466,24 @@ func TestKeptClusters(t *testing.T) {
 			t.Errorf("%s: known %t, want %t; clusters (-want +got):\n%s", what, got.Known, known, diff)
 		}
 	}
-	expect("nothing was said of clusters", false)
-	if changes := index.KeepClusters("p", []string{"far"}); changes["p"]&ChangedDestinations == 0 {
+	expect("nothing is known of clusters", false)
+	if changes := index.RetainClusters("p", []string{"far"}); changes.Policies["p"]&ChangedDestinations == 0 {
 		t.Errorf("a cluster of the Binding: changes %v", changes)
 	}
-	expect("one that no ITS has told of", true, "far")
+	expect("one of an ITS that has not synced", true, "far")
 	index.SetCluster("near", map[string]string{"site": "a"})
-	expect("and one that was told of", true, "far", "near")
+	expect("and one that is known", true, "far", "near")
 	index.SetCluster("far", map[string]string{"site": "a"})
-	index.KeepClusters("p", nil)
-	expect("it was told of as well", true, "far", "near")
-	if changes := index.KeepClusters("p", nil); len(changes) != 0 {
+	index.RetainClusters("p", nil)
+	expect("it is known as well", true, "far", "near")
+	if changes := index.RetainClusters("p", nil); len(changes.Policies) != 0 {
 		t.Errorf("nothing new: changes %v", changes)
 	}
 }
 
-// TestEventsReachFew counts tests: an event must not look at what it cannot reach.
-func TestEventsReachFew(t *testing.T) {
-	index := NewIndex()
+// TestEventsTestFewObjects counts tests: an event must not look at what it cannot reach.
+func TestEventsTestFewObjects(t *testing.T) {
+	index := NewIndex(Options{})
 	const policies, objects = 200, 1000
 	for i := range policies {
 		index.SetPolicy(fmt.Sprint("p", i), mustCompile(t, downsync(

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,32 +20,37 @@ type Resource struct {
 	schema.GroupVersionResource
 	// Kind is the kind of the resource's objects.
 	Kind string
+	// TracksContent says that the generation of the objects changes whenever their content does.
+	TracksContent bool
 }
+
+// tracks reports whether the generation of an object says when its content changes.
+func (r Resource) tracks(obj metav1.Object) bool { return r.TracksContent && obj.GetGeneration() > 0 }
 
 // resource holds the objects of one resource.
 type resource struct {
 	Resource
-	// known tells whether everything that existed at the start was seen.
+	// known reports whether everything that existed at the start was seen.
 	known   bool
 	objects map[objectName]*object
 }
 
 type objectName struct{ namespace, name string }
 
-// object is what the Index keeps of one object: about 130 bytes, beside the strings and labels that it shares with the
-// informer. 100,000 objects must fit in a few hundred MiB together with that.
+// object is what the Index keeps of one object: about 130 bytes, beside the strings and labels that
+// it shares with the informer. 100,000 objects must fit in a few hundred MiB together with that.
 type object struct {
 	resource  *resource
 	namespace string
 	name      string
 	uid       types.UID
 	labels    map[string]string
-	// generation, labels and the digest of the annotations tell whether the content changed.
+	// generation, labels and the digest of the annotations show whether the content changed.
 	generation  int64
 	annotations uint64
 	// resourceVersion is that of the last change of the content.
 	resourceVersion string
-	// edited tells whether such a change was seen, or only what there was at the start.
+	// edited reports whether such a change was seen, or only what there was at the start.
 	edited  bool
 	matches []match
 }
@@ -59,26 +65,33 @@ func (o *object) ref() objref.Ref {
 	return objref.New(o.resource.GroupResource(), o.namespace, o.name)
 }
 
-func (o *object) wantsStatus() bool {
-	for _, m := range o.matches {
-		if wantsStatus(m.modulation) {
-			return true
-		}
-	}
-	return false
+// match returns the index of the match of the policy, -1 if it does not select the object.
+func (o *object) match(p *policy) int {
+	return slices.IndexFunc(o.matches, func(m match) bool { return m.policy == p })
 }
 
-// take notes the state of the object and tells whether its content changed, and whether its labels did.
+// modulation returns how the policy carries the object, nil if it does not select it.
+func (o *object) modulation(p *policy) *controlv1alpha1.DownsyncModulation {
+	if i := o.match(p); i >= 0 {
+		return o.matches[i].modulation
+	}
+	return nil
+}
+
+// update stores the state of the object. It reports whether the content changed, and whether the
+// labels did.
 //
-// A change that moves neither the generation nor labels or annotations (a status write, say) is no change of the content;
-// kinds without a generation go by resourceVersion. The labels by which Starling marks a returned status are no content.
-func (o *object) take(obj metav1.Object, seed maphash.Seed) (content, labels bool) {
+// Where the generation tracks the content, a change of neither the generation nor labels nor
+// annotations is no change of the content: a write of the status, for example. For other resources
+// each write counts as a change of the content. The labels by which Starling marks a returned
+// status are no content.
+func (o *object) update(obj metav1.Object, seed maphash.Seed) (content, labels bool) {
 	now := obj.GetLabels()
 	labels = !maps.Equal(o.labels, now)
 	digest := digest(seed, obj.GetAnnotations())
 	content = o.uid != obj.GetUID() || o.generation != obj.GetGeneration() || o.annotations != digest ||
 		labels && !equalContentLabels(o.labels, now) ||
-		obj.GetGeneration() == 0 && o.resourceVersion != obj.GetResourceVersion()
+		!o.resource.tracks(obj) && o.resourceVersion != obj.GetResourceVersion()
 	o.uid, o.generation, o.annotations, o.labels = obj.GetUID(), obj.GetGeneration(), digest, now
 	if content {
 		o.resourceVersion = obj.GetResourceVersion()
@@ -89,34 +102,34 @@ func (o *object) take(obj metav1.Object, seed maphash.Seed) (content, labels boo
 // statusLabels is the prefix of the labels by which Starling marks objects whose status it returns.
 const statusLabels = "managed-by.kubestellar.io/"
 
-// StatusLabel tells whether the label is one of those that Starling puts on objects whose status it returns. They are no content.
+// StatusLabel reports whether the label is one of those that Starling puts on objects whose status
+// it returns. They are no content.
 func StatusLabel(key string) bool {
 	return key == controlv1alpha1.LabelExecutingCount || strings.HasPrefix(key, statusLabels)
 }
 
 func equalContentLabels(a, b map[string]string) bool {
-	covers := func(a, b map[string]string) bool {
-		for key, value := range a {
-			if other, ok := b[key]; (!ok || other != value) && !StatusLabel(key) {
-				return false
-			}
+	for key := range changedKeys(a, b) {
+		if !StatusLabel(key) {
+			return false
 		}
-		return true
 	}
-	return covers(a, b) && covers(b, a)
+	return true
 }
 
 // digest returns a number that is the same for the same annotations in any order.
 func digest(seed maphash.Seed, annotations map[string]string) uint64 {
 	var sum uint64
 	for key, value := range annotations {
-		// Of the hashes, not of the texts: so no pair can be mistaken for another of the same letters.
+		// Of the hashes, not of the texts: so no pair can be mistaken for another of the same
+		// letters.
 		sum += maphash.String(seed, key)*31 ^ maphash.String(seed, value)
 	}
 	return sum
 }
 
-// posting is a set of objects. Most sets by name or by a label of high variety hold one object, which then costs no map.
+// posting is a set of objects. Most sets by name or by a label of high variety hold one object,
+// which then costs no map.
 type posting struct {
 	one  *object
 	many map[*object]struct{}
@@ -224,7 +237,7 @@ func (c *catalog) insert(o *object) {
 	if o.namespace != "" {
 		c.byNamespace.add(o.namespace, o)
 	}
-	c.addLabels(o, o.labels)
+	c.addLabels(o)
 }
 
 func (c *catalog) remove(o *object) {
@@ -236,14 +249,8 @@ func (c *catalog) remove(o *object) {
 	c.removeLabels(o, o.labels)
 }
 
-// relabel moves the object from its labels before to those it has.
-func (c *catalog) relabel(o *object, before map[string]string) {
-	c.removeLabels(o, before)
-	c.addLabels(o, o.labels)
-}
-
-func (c *catalog) addLabels(o *object, labels map[string]string) {
-	for key, value := range labels {
+func (c *catalog) addLabels(o *object) {
+	for key, value := range o.labels {
 		values := c.byLabel[key]
 		if values == nil {
 			values = postings{}
@@ -263,8 +270,8 @@ func (c *catalog) removeLabels(o *object, labels map[string]string) {
 	}
 }
 
-// reach returns the objects that could pass the clause, found in the way that leads to the fewest. An object may come
-// more than once.
+// reach returns the objects that could pass the clause, found in the way that leads to the fewest.
+// An object may come more than once.
 func (c *catalog) reach(of *clause) iter.Seq[*object] {
 	way := of.way(func(a anchor) int {
 		count, _ := c.find(a)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -22,24 +23,30 @@ type Policy struct {
 	clusters []labels.Selector
 	// clusterKeys are the label keys that the cluster selectors mention.
 	clusterKeys map[string]struct{}
-	// requests tells whether a clause asks for a status, collects whether one names StatusCollectors.
+	// requests reports whether a clause asks for a status, collects whether one names
+	// StatusCollectors.
 	requests, collects bool
 }
 
 // clause is a compiled DownsyncPolicyClause. A nil test passes always.
 type clause struct {
 	group              *string
-	resources          map[string]struct{}
-	names              map[string]struct{}
-	namespaces         map[string]struct{}
+	resources          sets.Set[string]
+	names              sets.Set[string]
+	namespaces         sets.Set[string]
 	namespaceSelectors []labels.Selector
 	objectSelectors    []labels.Selector
-	modulation         *controlv1alpha1.DownsyncModulation
+	// system are the systemNamespaces that the clause names: it selects nothing in the others.
+	system sets.Set[string]
+	// specific reports whether objects must have a name or a label for the clause to select them.
+	// Then somebody may expect that those in systemNamespaces are selected.
+	specific   bool
+	modulation *controlv1alpha1.DownsyncModulation
 }
 
-// Compile understands the spec, or says what is wrong with it: each error begins with the path of its field, as in
-// "spec.downsync[2].objectSelectors[0].matchLabels: …", and they are sorted. With an error there is no Policy. The spec is
-// retained and must not change.
+// Compile understands the spec, or says what is wrong with it: each error begins with the path of
+// its field, as in "spec.downsync[2].objectSelectors[0].matchLabels: …", and they are sorted. With
+// an error there is no Policy. The spec is retained and must not change.
 func Compile(spec *controlv1alpha1.BindingPolicySpec) (*Policy, []string) {
 	p := &Policy{spec: spec, clauses: make([]clause, 0, len(spec.Downsync)), clusterKeys: map[string]struct{}{}}
 	path := field.NewPath("spec")
@@ -66,12 +73,11 @@ func Compile(spec *controlv1alpha1.BindingPolicySpec) (*Policy, []string) {
 	if len(errs) == 0 {
 		return p, nil
 	}
-	texts := make([]string, 0, len(errs))
+	texts := sets.New[string]()
 	for _, err := range errs {
-		texts = append(texts, err.Error())
+		texts.Insert(err.Error())
 	}
-	slices.Sort(texts)
-	return nil, slices.Compact(texts)
+	return nil, sets.List(texts)
 }
 
 func compileClause(in *controlv1alpha1.DownsyncPolicyClause, path *field.Path) (clause, field.ErrorList) {
@@ -90,23 +96,23 @@ func compileClause(in *controlv1alpha1.DownsyncPolicyClause, path *field.Path) (
 	var errs, found field.ErrorList
 	c.namespaceSelectors, errs = compileSelectors(in.NamespaceSelectors, path.Child("namespaceSelectors"))
 	c.objectSelectors, found = compileSelectors(in.ObjectSelectors, path.Child("objectSelectors"))
+	c.system = namedSystem(in.Namespaces, c.namespaceSelectors)
+	same := func(anchor) int { return 0 }
+	c.specific = c.names != nil || selectorsWay(byLabel, byLabelKey, c.objectSelectors, same) != nil ||
+		selectorsWay(byNamespaceLabel, byNamespaceLabelKey, c.namespaceSelectors, same) != nil
 	return c, append(errs, found...)
 }
 
 // compileNames returns nil if every name passes.
-func compileNames(names []string) map[string]struct{} {
+func compileNames(names []string) sets.Set[string] {
 	if len(names) == 0 || slices.Contains(names, wildcard) {
 		return nil
 	}
-	set := make(map[string]struct{}, len(names))
-	for _, name := range names {
-		set[name] = struct{}{}
-	}
-	return set
+	return sets.New(names...)
 }
 
-// compileSelectors returns nil if all labels, and the lack of a labelled thing, pass: for an empty list, or one with an
-// empty selector.
+// compileSelectors returns nil if all labels, and the lack of a labelled thing, pass: for an empty
+// list, or one with an empty selector.
 func compileSelectors(in []metav1.LabelSelector, path *field.Path) ([]labels.Selector, field.ErrorList) {
 	var errs field.ErrorList
 	selectors := make([]labels.Selector, 0, len(in))
@@ -138,20 +144,23 @@ func compileSelector(in *metav1.LabelSelector, path *field.Path) (labels.Selecto
 	return selector, nil
 }
 
-// Reaches tells whether objects of that resource could pass a clause.
+// Reaches reports whether objects of that resource could pass a clause.
 func (p *Policy) Reaches(gr schema.GroupResource) bool {
 	return slices.ContainsFunc(p.clauses, func(c clause) bool { return c.reaches(gr.Group, gr.Resource) })
 }
 
-// ReachesGroup tells whether a clause could select objects of that group beyond what it says of resources of other groups:
-// it names the group, or neither group nor resource.
+// ReachesGroup reports whether a clause could select objects of that group beyond what it says of
+// resources of other groups: it names the group, or neither group nor resource.
 func (p *Policy) ReachesGroup(group string) bool {
 	return slices.ContainsFunc(p.clauses, func(c clause) bool {
 		return c.group != nil && *c.group == group || c.group == nil && c.resources == nil
 	})
 }
 
-// SelectsCluster tells whether a cluster with these labels is a destination.
+// WantsStatus reports whether a clause asks for a status.
+func (p *Policy) WantsStatus() bool { return p.requests }
+
+// SelectsCluster reports whether a cluster with these labels is a destination.
 func (p *Policy) SelectsCluster(clusterLabels map[string]string) bool {
 	return matchesAny(p.clusters, clusterLabels)
 }
@@ -160,7 +169,9 @@ func (c *clause) reaches(group, resource string) bool {
 	return (c.group == nil || *c.group == group) && contains(c.resources, resource)
 }
 
-// passes tells whether the object passes all tests. namespaceLabels are those of its Namespace, nil if that is not known.
+// passes reports whether the object passes all tests. namespaceLabels are those of its Namespace,
+// nil if that is not known. An object in one of the systemNamespaces is selected only if the clause
+// takes that, too.
 func (c *clause) passes(o *object, namespaceLabels map[string]string, namespaceKnown bool) bool {
 	if !c.reaches(o.resource.Group, o.resource.Resource.Resource) || !contains(c.names, o.name) {
 		return false
@@ -178,35 +189,27 @@ func (c *clause) passes(o *object, namespaceLabels map[string]string, namespaceK
 	return c.namespaceSelectors == nil || namespaceKnown && matchesAny(c.namespaceSelectors, namespaceLabels)
 }
 
-func contains(set map[string]struct{}, name string) bool {
-	if set == nil {
-		return true
-	}
-	_, ok := set[name]
-	return ok
-}
+// takes reports whether the clause selects objects in that Namespace that pass its tests.
+func (c *clause) takes(namespace string) bool { return !isSystem(namespace) || c.system.Has(namespace) }
+
+func contains(set sets.Set[string], name string) bool { return set == nil || set.Has(name) }
 
 func matchesAny(selectors []labels.Selector, of map[string]string) bool {
-	for _, selector := range selectors {
-		if selector.Matches(labels.Set(of)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(selectors, func(s labels.Selector) bool { return s.Matches(labels.Set(of)) })
 }
 
-// wantsStatus tells whether the modulation asks for a status. nil asks for nothing.
+// wantsStatus reports whether the modulation asks for a status. nil asks for nothing.
 func wantsStatus(m *controlv1alpha1.DownsyncModulation) bool {
 	return m != nil && (m.WantSingletonReportedState || m.WantMultiWECReportedState)
 }
 
-// collects tells whether the modulation names StatusCollectors.
+// collects reports whether the modulation names StatusCollectors.
 func collects(m *controlv1alpha1.DownsyncModulation) bool {
 	return m != nil && len(m.StatusCollectors) > 0
 }
 
-// mergeModulation returns what two clauses that select one object say together: booleans ORed, collectors united, sorted.
-// The first may be nil. Neither is changed; the result may be either.
+// mergeModulation returns what two clauses that select one object say together: booleans ORed,
+// collectors united, sorted. The first may be nil. Neither is changed; the result may be either.
 func mergeModulation(a, b *controlv1alpha1.DownsyncModulation) *controlv1alpha1.DownsyncModulation {
 	if a == nil {
 		if isSet(b.StatusCollectors) {
@@ -214,7 +217,7 @@ func mergeModulation(a, b *controlv1alpha1.DownsyncModulation) *controlv1alpha1.
 		}
 		a = &controlv1alpha1.DownsyncModulation{}
 	}
-	if equalModulation(a, b) {
+	if EqualModulation(a, b) {
 		return a
 	}
 	merged := &controlv1alpha1.DownsyncModulation{
@@ -222,15 +225,13 @@ func mergeModulation(a, b *controlv1alpha1.DownsyncModulation) *controlv1alpha1.
 		WantSingletonReportedState: a.WantSingletonReportedState || b.WantSingletonReportedState,
 		WantMultiWECReportedState:  a.WantMultiWECReportedState || b.WantMultiWECReportedState,
 	}
-	if len(a.StatusCollectors)+len(b.StatusCollectors) > 0 {
-		merged.StatusCollectors = slices.Concat(a.StatusCollectors, b.StatusCollectors)
-		slices.Sort(merged.StatusCollectors)
-		merged.StatusCollectors = slices.Compact(merged.StatusCollectors)
-	}
+	merged.StatusCollectors = slices.Concat(a.StatusCollectors, b.StatusCollectors) // nil for none
+	slices.Sort(merged.StatusCollectors)
+	merged.StatusCollectors = slices.Compact(merged.StatusCollectors)
 	return merged
 }
 
-// isSet tells whether the names are sorted and none comes twice.
+// isSet reports whether the names are sorted and none comes twice.
 func isSet(names []string) bool {
 	for i := 1; i < len(names); i++ {
 		if names[i-1] >= names[i] {
@@ -240,7 +241,8 @@ func isSet(names []string) bool {
 	return true
 }
 
-func equalModulation(a, b *controlv1alpha1.DownsyncModulation) bool {
+// EqualModulation reports whether two ways to carry an object are the same.
+func EqualModulation(a, b *controlv1alpha1.DownsyncModulation) bool {
 	return a == b || a.CreateOnly == b.CreateOnly &&
 		a.WantSingletonReportedState == b.WantSingletonReportedState &&
 		a.WantMultiWECReportedState == b.WantMultiWECReportedState &&

@@ -51,13 +51,13 @@ func mustCompile(t testing.TB, spec *policySpec) *Policy {
 }
 
 var (
-	configMaps   = Resource{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "ConfigMap"}
-	deployments  = Resource{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "Deployment"}
-	namespaceRes = Resource{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "Namespace"}
-	clusterRoles = Resource{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, "ClusterRole"}
+	configMaps   = Resource{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "ConfigMap", false}
+	deployments  = Resource{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "Deployment", true}
+	namespaceRes = Resource{schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "Namespace", false}
+	clusterRoles = Resource{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, "ClusterRole", false}
 )
 
-func TestCompileSaysEveryMistake(t *testing.T) {
+func TestCompileReportsEveryMistake(t *testing.T) {
 	cases := map[string]struct {
 		spec policySpec
 		want []string
@@ -146,12 +146,12 @@ func TestClauseSemantics(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			index := NewIndex()
+			index := NewIndex(Options{})
 			index.SetNamespace("shop", map[string]string{"team": "a"})
 			index.SetObject(deployments, web)
 			index.SetPolicy("p", mustCompile(t, downsync(tc.test)))
 			index.SetObject(clusterRoles, role)
-			snapshot, _ := index.Snapshot("p")
+			snapshot, _, _ := index.Snapshot("p", Listed{})
 			gotWeb, gotRole := false, false
 			for _, m := range snapshot.Matches {
 				gotWeb = gotWeb || m.Ref.Name == "web"
@@ -164,7 +164,7 @@ func TestClauseSemantics(t *testing.T) {
 	}
 }
 
-func TestClausesAddUp(t *testing.T) {
+func TestOverlappingClauses(t *testing.T) {
 	spec := &policySpec{Downsync: []clauseSpec{
 		clauseOf(objectTest{Resources: []string{"deployments"}}, modulation{CreateOnly: true, StatusCollectors: []string{"z", "a"}}),
 		clauseOf(objectTest{ObjectNames: []string{"web"}}, modulation{WantSingletonReportedState: true, StatusCollectors: []string{"b", "a"}}),
@@ -172,7 +172,7 @@ func TestClausesAddUp(t *testing.T) {
 	}}
 	want := &modulation{CreateOnly: true, WantSingletonReportedState: true, StatusCollectors: []string{"a", "b", "z"}}
 	for _, policyFirst := range []bool{true, false} {
-		index := NewIndex()
+		index := NewIndex(Options{})
 		if policyFirst {
 			index.SetPolicy("p", mustCompile(t, spec))
 		}
@@ -180,7 +180,7 @@ func TestClausesAddUp(t *testing.T) {
 		if !policyFirst {
 			index.SetPolicy("p", mustCompile(t, spec))
 		}
-		snapshot, _ := index.Snapshot("p")
+		snapshot, _, _ := index.Snapshot("p", Listed{})
 		if len(snapshot.Matches) != 1 {
 			t.Fatalf("matches: %v", snapshot.Matches)
 		}
@@ -213,7 +213,13 @@ func TestNeverObject(t *testing.T) {
 		"KubernetesService":  {resource("", "services"), meta("default", "kubernetes"), true},
 		"ServiceElsewhere":   {resource("", "services"), meta("shop", "kubernetes"), false},
 		"KubeSystem":         {resource("", "namespaces"), meta("", "kube-system"), true},
-		"InKubeSystem":       {resource("apps", "deployments"), meta("kube-system", "dns"), true},
+		"InKubeSystem":       {resource("apps", "deployments"), meta("kube-system", "dns"), false},
+		"Authentication":     {resource("", "configmaps"), meta("kube-system", "extension-apiserver-authentication"), true},
+		"ControllerAccount":  {resource("", "serviceaccounts"), meta("kube-system", "job-controller"), true},
+		"AccountOfThatName":  {resource("", "serviceaccounts"), meta("shop", "job-controller"), false},
+		"BootstrapToken":     {resource("", "secrets"), meta("kube-system", "bootstrap-token-abc"), true},
+		"OursInKubeSystem":   {resource("rbac.authorization.k8s.io", "rolebindings"), meta("kube-system", "x", "app.kubernetes.io/part-of", "starling"), true},
+		"NodeLeases":         {resource("", "configmaps"), meta("kube-node-lease", "x"), true},
 		"InOurs":             {resource("", "configmaps"), meta("starling-system", "x"), true},
 		"Default":            {resource("", "namespaces"), meta("", "default"), false},
 		"Event":              {resource("", "events"), meta("shop", "x"), true},
@@ -240,16 +246,15 @@ func TestNeverObject(t *testing.T) {
 func TestIncludeGenerated(t *testing.T) {
 	configMaps := Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap"}
 	for _, include := range []bool{false, true} {
-		index := NewIndex()
+		index := NewIndex(Options{IncludeGenerated: include})
 		want := 0
 		if include {
-			index.IncludeGenerated()
 			want = 1
 		}
 		index.SetPolicy("p", mustCompile(t, downsync(objectTest{ObjectNames: []string{"*"}})))
 		index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "shop", Name: "kube-root-ca.crt"})
 		index.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-root-ca.crt"})
-		if snapshot, _ := index.Snapshot("p"); len(snapshot.Matches) != want {
+		if snapshot, _, _ := index.Snapshot("p", Listed{}); len(snapshot.Matches) != want {
 			t.Errorf("generated objects included: %t: %d are workload, want %d", include, len(snapshot.Matches), want)
 		}
 	}

@@ -2,6 +2,7 @@ package match
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// Match is an object that a policy selects.
+// Match is an object that a policy selects, or that a Binding lists.
 type Match struct {
 	// Ref identifies the object.
 	Ref objref.Ref
@@ -19,52 +20,142 @@ type Match struct {
 	Version string
 	// ResourceVersion is that of the last change of the object's content.
 	ResourceVersion string
-	// Exact tells whether that is known to be so. It is not for what was found at the start: a later version may be of a
-	// status write, and which version had the content first is not to be seen.
+	// Exact reports whether that is known to be so. It is not for what was found at the start: a
+	// later version may be of a status write, and which version had the content first is not to be
+	// seen.
 	Exact bool
 	// Modulation is how the object is carried. Shared: do not change it.
 	Modulation *controlv1alpha1.DownsyncModulation
 }
 
+// Compare orders Matches as the contract does: by group, version, resource, namespace and name.
+func Compare(a, b Match) int {
+	return cmp.Or(strings.Compare(a.Ref.Group, b.Ref.Group), strings.Compare(a.Version, b.Version), objref.Compare(a.Ref, b.Ref))
+}
+
+// Entries returns what a Binding lists, objects without a Namespace first; nothing for nil. The
+// Modulations are those of the spec.
+func Entries(spec *controlv1alpha1.BindingSpec) iter.Seq[Match] {
+	return func(yield func(Match) bool) {
+		if spec == nil {
+			return
+		}
+		for i := range spec.Workload.ClusterScope {
+			c := &spec.Workload.ClusterScope[i]
+			ref := objref.Ref{Group: c.Group, Resource: c.Resource, Name: c.Name}
+			if !yield(Match{Ref: ref, Version: c.Version, ResourceVersion: c.ResourceVersion, Modulation: &c.DownsyncModulation}) {
+				return
+			}
+		}
+		for i := range spec.Workload.NamespaceScope {
+			c := &spec.Workload.NamespaceScope[i]
+			ref := objref.Ref{Group: c.Group, Resource: c.Resource, Namespace: c.Namespace, Name: c.Name}
+			if !yield(Match{Ref: ref, Version: c.Version, ResourceVersion: c.ResourceVersion, Modulation: &c.DownsyncModulation}) {
+				return
+			}
+		}
+	}
+}
+
 // Snapshot is what a policy selects at one moment.
 type Snapshot struct {
-	// Matches are the objects, sorted by group, version, resource, namespace and name.
+	// Matches are the objects, sorted as Compare does.
 	Matches []Match
 	// Clusters are the destinations, sorted. Shared: do not change it.
 	Clusters []string
-	// Revision counts the changes of what is above. It is not comparable across policies or processes.
+	// Revision counts the changes of what is above. It is not comparable across policies or
+	// processes.
 	Revision uint64
 }
 
-// Snapshot returns what the policy selects; false if it is not known, or held. It costs a sort of the objects, which holds up
-// nobody else.
-func (x *Index) Snapshot(name string) (Snapshot, bool) {
-	snapshot, ok := x.unsorted(name)
-	slices.SortFunc(snapshot.Matches, func(a, b Match) int {
-		return cmp.Or(strings.Compare(a.Ref.Group, b.Ref.Group), strings.Compare(a.Version, b.Version), objref.Compare(a.Ref, b.Ref))
-	})
-	return snapshot, ok
+// Listed is what the Bindings of a policy list.
+type Listed struct {
+	Objects  []objref.Ref
+	Clusters []string
 }
 
-func (x *Index) unsorted(name string) (Snapshot, bool) {
+// Others are the policies that select what a policy no longer selects though its Bindings list it,
+// at the same moment as the Snapshot.
+type Others struct {
+	// Selecting has the policies that select an object, sorted. It has all listed objects that the
+	// policy no longer selects, and all listed objects if it no longer selects one of the listed
+	// clusters.
+	Selecting map[objref.Ref][]string
+	// Clusters has the clusters that each of these policies selects, sorted. Shared: do not change
+	// them.
+	Clusters map[string][]string
+}
+
+// Snapshot returns what the policy selects, and who selects what it no longer does of what is
+// listed. It returns false if the policy is not known, or frozen. It sorts the objects, without the
+// lock.
+//
+// Both answers are of one moment. Otherwise an object that is relabelled to another policy and back
+// could look as if no policy selected it.
+func (x *Index) Snapshot(name string, listed Listed) (Snapshot, Others, bool) {
+	snapshot, others, ok := x.unsorted(name, listed)
+	slices.SortFunc(snapshot.Matches, Compare)
+	return snapshot, others, ok
+}
+
+func (x *Index) unsorted(name string, listed Listed) (Snapshot, Others, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.policies[name]
 	if p == nil || p.compiled == nil {
-		return Snapshot{}, false
+		return Snapshot{}, Others{}, false
 	}
 	matches := make([]Match, 0, len(p.objects))
 	for o := range p.objects {
-		i := slices.IndexFunc(o.matches, func(m match) bool { return m.policy == p })
 		matches = append(matches, Match{
 			Ref:             o.ref(),
 			Version:         o.resource.Version,
 			ResourceVersion: o.resourceVersion,
 			Exact:           o.edited || o.generation == 0,
-			Modulation:      o.matches[i].modulation,
+			Modulation:      o.modulation(p),
 		})
 	}
-	return Snapshot{Matches: matches, Clusters: p.destinations(), Revision: p.revision}, true
+	return Snapshot{Matches: matches, Clusters: p.destinations(), Revision: p.revision}, x.others(p, listed), true
+}
+
+// Others returns who selects what is listed, for a policy that selects nothing any more.
+func (x *Index) Others(name string, listed Listed) Others {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.others(&policy{name: name}, listed)
+}
+
+func (x *Index) others(p *policy, listed Listed) Others {
+	others := Others{Selecting: map[objref.Ref][]string{}, Clusters: map[string][]string{}}
+	destinations := p.destinations()
+	clusterLeaves := slices.ContainsFunc(listed.Clusters, func(cluster string) bool {
+		_, selected := slices.BinarySearch(destinations, cluster)
+		return !selected
+	})
+	for _, ref := range listed.Objects {
+		o := x.catalog.object(ref)
+		if o == nil {
+			continue
+		}
+		if _, selected := p.objects[o]; selected && !clusterLeaves {
+			continue
+		}
+		var names []string
+		for _, m := range o.matches {
+			if m.policy.name == p.name {
+				continue
+			}
+			names = append(names, m.policy.name)
+			if _, known := others.Clusters[m.policy.name]; !known {
+				others.Clusters[m.policy.name] = m.policy.destinations()
+			}
+		}
+		if len(names) > 0 {
+			slices.Sort(names)
+			others.Selecting[ref] = names
+		}
+	}
+	return others
 }
 
 // Revision returns that of a Snapshot taken now, without the cost of one; false if there is none.
@@ -78,38 +169,48 @@ func (x *Index) Revision(name string) (uint64, bool) {
 	return p.revision, true
 }
 
-// Requests returns what is asked for the status of the object. Its cost is that of the policies that select the object, and
-// of their destinations if more than one asks.
+// Requests returns what is asked for the status of the object. Its cost is that of the policies
+// that select the object, and of their destinations if more than one asks.
 func (x *Index) Requests(ref objref.Ref) Requests {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.requests(ref, x.catalog.object(ref))
+	return x.requests(ref)
 }
 
-func (x *Index) requests(ref objref.Ref, o *object) Requests {
+func (x *Index) requests(ref objref.Ref) Requests {
 	answer := Requests{Known: x.policiesKnown && x.known(ref.GroupResource())}
-	add := func(p *policy, m *controlv1alpha1.DownsyncModulation) {
-		if wantsStatus(m) && !x.clustersKnown && !p.keptTold {
-			answer.Known = false // it may go to clusters that nobody has told of
+	for p, m := range x.selecting(ref) {
+		if wantsStatus(m) && !x.clustersKnown && !p.retainedKnown {
+			answer.Known = false // it may go to clusters that are not known yet
 		}
 		if m.WantSingletonReportedState {
-			answer.SingletonClusters = unite(answer.Singleton, answer.SingletonClusters, p.destinations())
+			answer.SingletonClusters = unite(answer.SingletonClusters, p.destinations())
 			answer.Singleton = true
 		}
 		if m.WantMultiWECReportedState {
-			answer.MultiWECClusters = unite(answer.MultiWEC, answer.MultiWECClusters, p.destinations())
+			answer.MultiWECClusters = unite(answer.MultiWECClusters, p.destinations())
 			answer.MultiWEC = true
 		}
 	}
-	if o != nil {
-		for _, m := range o.matches {
-			add(m.policy, m.modulation)
+	return answer
+}
+
+// selecting returns the policies that select the object, and how they carry it.
+func (x *Index) selecting(ref objref.Ref) iter.Seq2[*policy, *controlv1alpha1.DownsyncModulation] {
+	return func(yield func(*policy, *controlv1alpha1.DownsyncModulation) bool) {
+		if o := x.catalog.object(ref); o != nil {
+			for _, m := range o.matches {
+				if !yield(m.policy, m.modulation) {
+					return
+				}
+			}
+		}
+		for p := range x.frozen[ref] {
+			if !yield(p, p.frozen[ref]) {
+				return
+			}
 		}
 	}
-	for p := range x.held[ref] {
-		add(p, p.held[ref])
-	}
-	return answer
 }
 
 // Asking returns the policies that ask for the status of the object, sorted.
@@ -117,15 +218,8 @@ func (x *Index) Asking(ref objref.Ref) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var names []string
-	if o := x.catalog.object(ref); o != nil {
-		for _, m := range o.matches {
-			if wantsStatus(m.modulation) {
-				names = append(names, m.policy.name)
-			}
-		}
-	}
-	for p := range x.held[ref] {
-		if wantsStatus(p.held[ref]) {
+	for p, m := range x.selecting(ref) {
+		if wantsStatus(m) {
 			names = append(names, p.name)
 		}
 	}
@@ -133,36 +227,10 @@ func (x *Index) Asking(ref objref.Ref) []string {
 	return slices.Compact(names)
 }
 
-// Selecting returns the policies that select the object, sorted.
-func (x *Index) Selecting(ref objref.Ref) []string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	o := x.catalog.object(ref)
-	if o == nil {
-		return nil
-	}
-	names := make([]string, len(o.matches))
-	for i, m := range o.matches {
-		names[i] = m.policy.name
-	}
-	slices.Sort(names)
-	return names
-}
-
-// Destinations returns the clusters that a policy selects, sorted. They are shared: do not change them.
-func (x *Index) Destinations(name string) []string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	p := x.policies[name]
-	if p == nil {
-		return nil
-	}
-	return p.destinations()
-}
-
-// unite returns what is in either of two sorted lists, sorted. It changes neither; without a first it returns the second.
-func unite(isFirst bool, a, b []string) []string {
-	if !isFirst {
+// unite returns what is in either of two sorted lists, sorted. It changes neither; if the first is
+// empty, it returns the second.
+func unite(a, b []string) []string {
+	if len(a) == 0 {
 		return b
 	}
 	united := slices.Concat(a, b)
@@ -170,16 +238,17 @@ func unite(isFirst bool, a, b []string) []string {
 	return slices.Compact(united)
 }
 
-// Miscount is an object of which a singleton status is wanted and that does not go to exactly one cluster.
+// Miscount is an object of which a singleton status is wanted and that does not go to exactly one
+// cluster.
 type Miscount struct {
 	Ref      objref.Ref
 	Kind     schema.GroupVersionKind
 	Clusters int
 }
 
-// Miscounts returns the objects of the policy whose singleton status is wanted, by whichever policy, from a number of
-// clusters that is not one: the first of them in order, at most limit. It costs a look at each object of the policy, if any
-// policy asks for status.
+// Miscounts returns the objects of the policy whose singleton status is wanted, by whichever
+// policy, from a number of clusters that is not one: the first of them in order, at most limit. It
+// costs a look at each object of the policy, if any policy asks for status.
 func (x *Index) Miscounts(name string, limit int) []Miscount {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -189,11 +258,11 @@ func (x *Index) Miscounts(name string, limit int) []Miscount {
 	}
 	var found []Miscount
 	for o := range p.objects {
-		if !o.wantsStatus() {
+		if !slices.ContainsFunc(o.matches, func(m match) bool { return wantsStatus(m.modulation) }) {
 			continue
 		}
 		ref := o.ref()
-		if requests := x.requests(ref, o); requests.Singleton && len(requests.SingletonClusters) != 1 {
+		if requests := x.requests(ref); requests.Singleton && len(requests.SingletonClusters) != 1 {
 			found = append(found, Miscount{
 				Ref:      ref,
 				Kind:     schema.GroupVersionKind{Group: ref.Group, Version: o.resource.Version, Kind: o.resource.Kind},

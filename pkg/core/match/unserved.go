@@ -2,27 +2,40 @@ package match
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
-// API tells what a space serves. An empty resource stands for any, a nil group likewise.
+// API knows what a space serves. An empty resource stands for any, a nil group likewise.
 type API interface {
-	// Serves tells whether the space serves the resource; known is false if that could not be found out.
+	// Serves reports whether the space serves the resource; known is false if that could not be
+	// found out.
 	Serves(group *string, resource string) (serves, known bool)
-	// Selects tells whether objects of the resource, which the space serves, can be workload.
+	// Selects reports whether objects of the resource, which the space serves, can be workload.
 	Selects(group *string, resource string) bool
 }
 
-// Unserved says which groups and resources that the spec names select nothing, because the space does not serve them or
-// because they are no workload. That is no reason not to carry out the rest: a CRD may come later.
+// Unserved says which groups, resources and namespaces that the spec names select nothing, because
+// the space does not serve them or because they are no workload. That is no reason not to carry out
+// the rest: a CRD may come later.
 func Unserved(spec *controlv1alpha1.BindingPolicySpec, api API) []string {
 	var found []string
 	note := func(path, format string, args ...any) { found = append(found, path+": "+fmt.Sprintf(format, args...)) }
 	for i := range spec.Downsync {
 		clause := &spec.Downsync[i]
 		path := fmt.Sprintf("spec.downsync[%d]", i)
+		for j, namespace := range clause.Namespaces {
+			if slices.Contains(neverNamespaces, namespace) {
+				note(fmt.Sprintf("%s.namespaces[%d]", path, j), "objects in namespace %q are no workload", namespace)
+			}
+		}
+		for j, name := range clause.ObjectNames {
+			if slices.Contains(clause.Resources, namespaces.Resource) && len(clause.Resources) == 1 && neverNamespace(name) {
+				note(fmt.Sprintf("%s.objectNames[%d]", path, j), "Namespace %q is no workload: each cluster has its own", name)
+			}
+		}
 		in := ""
 		if clause.APIGroup != nil && *clause.APIGroup != "" {
 			in = fmt.Sprintf(" in API group %q", *clause.APIGroup)

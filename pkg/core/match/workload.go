@@ -10,8 +10,9 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
-// What is never workload, whatever a policy says, is what an API server or its controllers make by themselves, and what
-// Starling and its packages are made of: each cluster has its own. docs/design/0003-binding.md has the reasons.
+// What is never workload, whatever a policy says, is what an API server or its controllers make by
+// themselves, and what Starling and its packages are made of: each cluster has its own.
+// docs/design/0003-binding.md has the reasons.
 
 // neverGroups are API groups of which nothing is workload.
 var neverGroups = []string{
@@ -41,9 +42,10 @@ var neverResources = []schema.GroupResource{
 }
 
 // neverNamespaces are Namespaces that, with all in them, belong to the space itself.
-var neverNamespaces = []string{"kube-node-lease", "kube-public", "kube-system", controlv1alpha1.ReportNamespace, "starling-system"}
+var neverNamespaces = []string{"kube-node-lease", controlv1alpha1.ReportNamespace, "starling-system"}
 
-// NeverResource tells whether nothing of that resource is ever workload. Such resources need not be watched.
+// NeverResource reports whether nothing of that resource is ever workload. Such resources need not
+// be watched.
 func NeverResource(gr schema.GroupResource) bool {
 	return neverGroup(gr.Group) || slices.Contains(neverResources, gr)
 }
@@ -52,8 +54,8 @@ func neverGroup(group string) bool {
 	return slices.Contains(neverGroups, group) || strings.HasSuffix(group, ".starling.io")
 }
 
-// Generated tells whether the object is one that controllers make in each namespace of each cluster. It is no workload unless the
-// administrator says so.
+// Generated reports whether the object is one that controllers make in each namespace of each
+// cluster. It is no workload unless the administrator says so.
 func Generated(gr schema.GroupResource, obj metav1.Object) bool {
 	switch gr {
 	case schema.GroupResource{Resource: "configmaps"}:
@@ -68,20 +70,29 @@ func Generated(gr schema.GroupResource, obj metav1.Object) bool {
 	return false
 }
 
-// NeverObject tells whether the object of that resource is never workload.
+// neverNamespace reports whether a Namespace object is never workload.
+func neverNamespace(name string) bool {
+	return slices.Contains(neverNamespaces, name) || isSystem(name)
+}
+
+// ours reports whether the object is one that our charts install. Besides cluster-scoped objects,
+// they are in starling-system and kube-system.
+func ours(obj metav1.Object) bool { return obj.GetLabels()["app.kubernetes.io/part-of"] == "starling" }
+
+// NeverObject reports whether the object of that resource is never workload.
 func NeverObject(gr schema.GroupResource, obj metav1.Object) bool {
-	if NeverResource(gr) || slices.Contains(neverNamespaces, obj.GetNamespace()) {
+	if NeverResource(gr) || slices.Contains(neverNamespaces, obj.GetNamespace()) || isSystem(obj.GetNamespace()) && builtIn(gr, obj) {
 		return true
 	}
 	name := obj.GetName()
-	if obj.GetNamespace() == "" && obj.GetLabels()["app.kubernetes.io/part-of"] == "starling" {
-		return true // what our charts install; their namespaced objects are in starling-system
+	if obj.GetNamespace() == "" && ours(obj) {
+		return true
 	}
 	switch gr {
 	case schema.GroupResource{Resource: "services"}:
 		return obj.GetNamespace() == metav1.NamespaceDefault && name == "kubernetes"
 	case schema.GroupResource{Resource: "namespaces"}:
-		return slices.Contains(neverNamespaces, name)
+		return neverNamespace(name)
 	case schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}:
 		return name == "kubernetes"
 	case schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}:

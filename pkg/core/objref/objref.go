@@ -1,7 +1,7 @@
 // Package objref identifies objects of an API server.
 //
-// Identity is (group, resource, namespace, name). A version is only a way to look at an object and never part of its
-// identity, so that a kind that is served in several versions does not make several objects of one.
+// An object is identified by group, resource, namespace and name. The version is not part of the
+// identity: an object of a kind that is served in several versions is one object.
 package objref
 
 import (
@@ -43,7 +43,8 @@ func Compare(a, b Ref) int {
 	)
 }
 
-// String names the object as users write it: "deployments.apps web/nginx", "configmaps web/settings", "namespaces web".
+// String returns the object as users write it: "deployments.apps web/nginx", "configmaps
+// web/settings", "namespaces web".
 func (r Ref) String() string {
 	var b strings.Builder
 	b.WriteString(r.Resource)

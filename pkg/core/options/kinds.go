@@ -11,42 +11,27 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// ForKind returns the options that an object needs because of its kind, if nobody says otherwise.
-//
-// A cluster binds claims and volumes to each other, and writes so into their specs. An update with what the hub knows would take
-// that back, which API servers refuse; a server-side apply leaves alone what it does not name.
-func ForKind(ref objref.Ref) plan.Options {
-	switch (schema.GroupResource{Group: ref.Group, Resource: ref.Resource}) {
-	case schema.GroupResource{Resource: "persistentvolumeclaims"}, schema.GroupResource{Resource: "persistentvolumes"}:
-		return plan.Options{ServerSide: true, Force: true}
-	}
-	return plan.Options{}
-}
-
 // replicas is the field that an autoscaler owns.
 const replicas = ".spec.replicas"
 
-// Scaled returns the options of an object that an autoscaler scales in the cluster, made from those it would have otherwise: the
-// number of replicas is given when it is created.
+// Scaled returns the options of an object that an autoscaler scales in the cluster: as o, except
+// that the cluster sets the number of replicas only when it creates the object.
 func Scaled(o plan.Options) plan.Options {
-	if o.CreateOnly {
-		return o
-	}
-	return Merge(o, plan.Options{ServerSide: true, Force: !o.ServerSide || o.Force, IgnoredFields: replicas})
+	return Merge(o, plan.Options{IgnoredFields: replicas})
 }
 
-// Target is what an autoscaler scales.
+// Target identifies the object that an autoscaler scales.
 type Target struct {
 	Kind            schema.GroupKind
 	Namespace, Name string
 }
 
-// IsAutoscaler tells whether objects of the resource scale others.
+// IsAutoscaler reports whether the object is an autoscaler.
 func IsAutoscaler(ref objref.Ref) bool {
 	return ref.Group == "autoscaling" && ref.Resource == "horizontalpodautoscalers"
 }
 
-// TargetOf returns what an autoscaler scales; false if it does not say.
+// TargetOf returns the target of an autoscaler, and whether it has one.
 func TargetOf(autoscaler *transform.Object) (Target, bool) {
 	var hpa struct {
 		Spec struct {

@@ -11,11 +11,8 @@ import (
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
-// Annotations are those that a Wish is made of. They direct us, and are not delivered.
-var Annotations = []string{controlv1alpha1.AnnotationApply, controlv1alpha1.AnnotationIgnoreFields, controlv1alpha1.AnnotationOnRemoval}
-
-// Wish is what annotations ask for; the zero Wish asks for nothing. It is comparable.
-type Wish struct {
+// Requested is what annotations request. The zero value requests nothing. It is comparable.
+type Requested struct {
 	apply   apply
 	ignored string // as in plan.Options
 	removal removal
@@ -37,17 +34,16 @@ const (
 	orphan removal = "orphan"
 )
 
-// Parse reads annotations. The error names each one that cannot be read, and what it should be, in a line of its own; then what
-// is wished is not known.
-func Parse(annotations map[string]string) (Wish, error) {
-	var w Wish
+// Parse reads annotations. The error has a line for each invalid annotation, with its valid values.
+func Parse(annotations map[string]string) (Requested, error) {
+	var r Requested
 	var errs []error
 	fail := func(key, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("metadata.annotations[%s]: "+format, append([]any{key}, args...)...))
 	}
 	if text, ok := annotations[controlv1alpha1.AnnotationApply]; ok {
-		w.apply = apply(strings.TrimSpace(text))
-		if !slices.Contains([]apply{update, serverSide, serverSideForce, createOnly}, w.apply) {
+		r.apply = apply(strings.TrimSpace(text))
+		if !slices.Contains([]apply{update, serverSide, serverSideForce, createOnly}, r.apply) {
 			fail(controlv1alpha1.AnnotationApply, "%q must be one of %s, %s, %s, %s", text, update, serverSide, serverSideForce, createOnly)
 		}
 	}
@@ -56,40 +52,40 @@ func Parse(annotations map[string]string) (Wish, error) {
 		switch {
 		case err != nil:
 			fail(controlv1alpha1.AnnotationIgnoreFields, "%w", err)
-		case len(paths) > 0 && (w.apply == update || w.apply == createOnly):
-			fail(controlv1alpha1.AnnotationIgnoreFields, "fields can be ignored by %s and %s only; leave %s away, or change it",
+		case len(paths) > 0 && (r.apply == update || r.apply == createOnly):
+			fail(controlv1alpha1.AnnotationIgnoreFields, "only %s and %s can ignore fields; remove the annotation %s, or set it to one of these",
 				serverSide, serverSideForce, controlv1alpha1.AnnotationApply)
 		}
-		w.ignored = strings.Join(paths, "\n")
+		r.ignored = strings.Join(paths, "\n")
 	}
 	if text, ok := annotations[controlv1alpha1.AnnotationOnRemoval]; ok {
-		w.removal = removal(strings.TrimSpace(text))
-		if w.removal != remove && w.removal != orphan {
+		r.removal = removal(strings.TrimSpace(text))
+		if r.removal != remove && r.removal != orphan {
 			fail(controlv1alpha1.AnnotationOnRemoval, "%q must be %s or %s", text, remove, orphan)
 		}
 	}
 	if len(errs) > 0 {
-		return Wish{}, errors.Join(errs...)
+		return Requested{}, errors.Join(errs...)
 	}
-	return w, nil
+	return r, nil
 }
 
-// field is what a path may look like: OCM's agent takes the last step away from the map that the others lead to, splitting
-// at dots. A field of the object itself cannot be taken away.
+// field matches valid paths. OCM's agent splits a path at dots, and removes the last part from the
+// map that the other parts lead to. A top-level field of the object cannot be removed.
 var field = regexp.MustCompile(`^(\.[A-Za-z_$][A-Za-z0-9_$-]*(\[(\d+|\*)\])*)+\.[A-Za-z_$][A-Za-z0-9_$-]*$`)
 
-// parsePaths reads a list of JSON paths: sorted, each once.
+// parsePaths reads a list of JSON paths. The result is sorted and has no duplicates.
 func parsePaths(text string) ([]string, error) {
 	separator := func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' }
 	var paths []string
 	for path := range strings.FieldsFuncSeq(text, separator) {
 		normal := "." + strings.TrimPrefix(strings.TrimPrefix(path, "$"), ".")
 		if !field.MatchString(normal) {
-			return nil, fmt.Errorf("%q must be the path of a field below another one, such as .spec.replicas or .spec.template.spec.containers[0].image", path)
+			return nil, fmt.Errorf("%q must be the path of a field inside a top-level field, such as .spec.replicas or .spec.template.spec.containers[0].image", path)
 		}
 		for _, part := range []string{".apiVersion.", ".kind.", ".metadata.name.", ".metadata.namespace."} {
 			if strings.HasPrefix(normal+".", part) {
-				return nil, fmt.Errorf("%q is part of the object's identity", path)
+				return nil, fmt.Errorf("%q cannot be ignored, because it identifies the object; remove it from the list", path)
 			}
 		}
 		paths = append(paths, normal)
@@ -98,49 +94,42 @@ func parsePaths(text string) ([]string, error) {
 	return slices.Compact(paths), nil
 }
 
-// Over returns what is wished by w, and where it wishes nothing, by other.
-func (w Wish) Over(other Wish) Wish {
-	if w.apply == "" && w.ignored == "" { // the two belong together
-		w.apply, w.ignored = other.apply, other.ignored
+// WithDefaults returns r, with everything that r does not request taken from defaults.
+func (r Requested) WithDefaults(defaults Requested) Requested {
+	if !r.SetsApply() { // how to apply and what to ignore belong together
+		r.apply, r.ignored = defaults.apply, defaults.ignored
 	}
-	if w.removal == "" {
-		w.removal = other.removal
+	if r.removal == "" {
+		r.removal = defaults.removal
 	}
-	return w
+	return r
 }
 
-// SaysHow tells whether it says how the object is applied.
-func (w Wish) SaysHow() bool { return w.apply != "" || w.ignored != "" }
+// SetsApply reports whether r requests how the object is applied.
+func (r Requested) SetsApply() bool { return r.apply != "" || r.ignored != "" }
 
-// Options returns the options of an object for which this is wished. Where it does not say how the object is applied, rule does:
-// what its kind needs.
-func (w Wish) Options(rule plan.Options) plan.Options {
-	o := rule
-	if w.SaysHow() {
-		o = plan.Options{IgnoredFields: w.ignored}
-		switch w.apply {
-		case createOnly:
-			o.CreateOnly = true
-		case serverSide:
-			o.ServerSide = true
-		case serverSideForce:
-			o.ServerSide, o.Force = true, true
-		case update, "":
-			// Without further word, what is not ignored is ours.
-			o.ServerSide, o.Force = w.ignored != "", w.ignored != ""
-		}
+// Options returns the options that are requested. By default a cluster applies the object
+// server-side and takes the ownership of all its fields: so it removes what the object no longer
+// has, and leaves what others in the cluster added.
+func (r Requested) Options() plan.Options {
+	return plan.Options{
+		CreateOnly:    r.apply == createOnly,
+		Update:        r.apply == update,
+		NoForce:       r.apply == serverSide,
+		IgnoredFields: r.ignored,
+		Orphan:        r.removal == orphan,
 	}
-	o.Orphan = rule.Orphan || w.removal == orphan
-	return o
 }
 
-// Merge returns the options of an object that several Bindings deliver to one cluster. What leaves more to the cluster wins:
-// createOnly over a server-side apply over an update, ignored fields of any, and orphaning over deletion.
+// Merge returns the options of an object that several Bindings deliver to one cluster. The option
+// that changes less in the cluster wins: createOnly over a server-side apply that fails at
+// conflicts, that over one that does not, and all over an update; and orphaning over deletion. The
+// ignored fields are united.
 func Merge(a, b plan.Options) plan.Options {
 	merged := plan.Options{
 		CreateOnly: a.CreateOnly || b.CreateOnly,
-		ServerSide: a.ServerSide || b.ServerSide,
-		Force:      a.Force || b.Force,
+		NoForce:    a.NoForce || b.NoForce,
+		Update:     a.Update && b.Update,
 		Orphan:     a.Orphan || b.Orphan,
 		Observe:    a.Observe && b.Observe,
 	}
@@ -148,7 +137,7 @@ func Merge(a, b plan.Options) plan.Options {
 	slices.Sort(fields)
 	merged.IgnoredFields = strings.Join(slices.Compact(fields), "\n")
 	if merged.CreateOnly {
-		merged.ServerSide, merged.Force, merged.IgnoredFields = false, false, ""
+		merged.NoForce, merged.Update, merged.IgnoredFields = false, false, ""
 	}
 	return merged
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
@@ -21,11 +20,9 @@ const (
 
 func TestParse(t *testing.T) {
 	var (
-		none     plan.Options
+		none     plan.Options // a server-side apply with force
 		create   = plan.Options{CreateOnly: true}
-		ssa      = plan.Options{ServerSide: true}
-		force    = plan.Options{ServerSide: true, Force: true}
-		orphan   = plan.Options{Orphan: true}
+		polite   = plan.Options{NoForce: true}
 		ignoring = func(o plan.Options, paths ...string) plan.Options {
 			o.IgnoredFields = strings.Join(paths, "\n")
 			return o
@@ -33,59 +30,56 @@ func TestParse(t *testing.T) {
 	)
 	cases := map[string]struct {
 		annotations map[string]string
-		rule        plan.Options
 		want        plan.Options
 		wantErr     string
 	}{
-		"Nothing":        {nil, none, none, ""},
-		"RuleOfTheKind":  {nil, force, force, ""},
-		"UpdateOverRule": {map[string]string{apply: "update"}, force, none, ""},
-		"ServerSide":     {map[string]string{apply: "server-side"}, none, ssa, ""},
-		"Force":          {map[string]string{apply: " server-side-force\n"}, none, force, ""},
-		"CreateOnly":     {map[string]string{apply: "create-only"}, force, create, ""},
-		"Orphan":         {map[string]string{onRemoval: "orphan"}, force, plan.Options{ServerSide: true, Force: true, Orphan: true}, ""},
-		"NeverDeleted":   {map[string]string{onRemoval: "delete"}, orphan, orphan, ""},
+		"Nothing":    {nil, none, ""},
+		"Update":     {map[string]string{apply: "update"}, plan.Options{Update: true}, ""},
+		"ServerSide": {map[string]string{apply: "server-side"}, polite, ""},
+		"Force":      {map[string]string{apply: " server-side-force\n"}, none, ""},
+		"CreateOnly": {map[string]string{apply: "create-only"}, create, ""},
+		"Orphan":     {map[string]string{onRemoval: "orphan"}, plan.Options{Orphan: true}, ""},
+		"Delete":     {map[string]string{onRemoval: "delete"}, none, ""},
 		"IgnoreFields": {
 			map[string]string{ignore: ".spec.replicas, $.spec.template.spec.containers[*].image\n.spec.replicas"},
-			none,
-			ignoring(force, ".spec.replicas", ".spec.template.spec.containers[*].image"), "",
+			ignoring(none, ".spec.replicas", ".spec.template.spec.containers[*].image"), "",
 		},
-		"IgnoreWithoutForce": {map[string]string{apply: "server-side", ignore: "spec.replicas"}, none, ignoring(ssa, ".spec.replicas"), ""},
-		"IgnoreNothing":      {map[string]string{ignore: " "}, force, force, ""},
+		"IgnoreWithoutForce": {map[string]string{apply: "server-side", ignore: "spec.replicas"}, ignoring(polite, ".spec.replicas"), ""},
+		"IgnoreNothing":      {map[string]string{ignore: " "}, none, ""},
 		"UnknownApply": {
 			map[string]string{apply: "ssa"},
-			none, none,
+			none,
 			`metadata.annotations[starling.io/apply]: "ssa" must be one of update, server-side, server-side-force, create-only`,
 		},
 		"UnknownRemoval": {
-			map[string]string{onRemoval: "keep"}, none, none, `metadata.annotations[starling.io/on-removal]: "keep" must be delete or orphan`,
+			map[string]string{onRemoval: "keep"}, none, `metadata.annotations[starling.io/on-removal]: "keep" must be delete or orphan`,
 		},
 		"TopLevel": {
 			map[string]string{ignore: ".data"},
-			none, none,
-			`metadata.annotations[starling.io/ignore-fields]: ".data" must be the path of a field below another one, such as .spec.replicas or .spec.template.spec.containers[0].image`,
+			none,
+			`metadata.annotations[starling.io/ignore-fields]: ".data" must be the path of a field inside a top-level field, such as .spec.replicas or .spec.template.spec.containers[0].image`,
 		},
 		"Filter": {
 			map[string]string{ignore: `.spec.list[?(@.name=="x")].y`},
-			none, none,
-			`metadata.annotations[starling.io/ignore-fields]: ".spec.list[?(@.name==\"x\")].y" must be the path of a field below another one, such as .spec.replicas or .spec.template.spec.containers[0].image`,
+			none,
+			`metadata.annotations[starling.io/ignore-fields]: ".spec.list[?(@.name==\"x\")].y" must be the path of a field inside a top-level field, such as .spec.replicas or .spec.template.spec.containers[0].image`,
 		},
-		"Identity": {map[string]string{ignore: ".metadata.name"}, none, none, `metadata.annotations[starling.io/ignore-fields]: ".metadata.name" is part of the object's identity`},
+		"Identity": {map[string]string{ignore: ".metadata.name"}, none, `metadata.annotations[starling.io/ignore-fields]: ".metadata.name" cannot be ignored, because it identifies the object; remove it from the list`},
 		"IgnoreWithUpdate": {
 			map[string]string{apply: "update", ignore: ".spec.replicas"},
-			none, none,
-			`metadata.annotations[starling.io/ignore-fields]: fields can be ignored by server-side and server-side-force only; leave starling.io/apply away, or change it`,
+			none,
+			`metadata.annotations[starling.io/ignore-fields]: only server-side and server-side-force can ignore fields; remove the annotation starling.io/apply, or set it to one of these`,
 		},
 		"Several": {
 			map[string]string{apply: "x", onRemoval: "y"},
-			none, none,
+			none,
 			`metadata.annotations[starling.io/apply]: "x" must be one of update, server-side, server-side-force, create-only` + "\n" +
 				`metadata.annotations[starling.io/on-removal]: "y" must be delete or orphan`,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			wish, err := options.Parse(tc.annotations)
+			requested, err := options.Parse(tc.annotations)
 			text := ""
 			if err != nil {
 				text = err.Error()
@@ -96,46 +90,47 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if diff := cmp.Diff(tc.want, wish.Options(tc.rule)); diff != "" {
+			if diff := cmp.Diff(tc.want, requested.Options()); diff != "" {
 				t.Errorf("Options() (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestOver(t *testing.T) {
-	wish := func(annotations map[string]string) options.Wish {
-		w, err := options.Parse(annotations)
+func TestWithDefaults(t *testing.T) {
+	parse := func(annotations map[string]string) options.Requested {
+		r, err := options.Parse(annotations)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return w
+		return r
 	}
-	binding := wish(map[string]string{apply: "server-side", ignore: ".spec.replicas", onRemoval: "orphan"})
+	binding := parse(map[string]string{apply: "server-side", ignore: ".spec.replicas", onRemoval: "orphan"})
 	for name, tc := range map[string]struct {
 		object map[string]string
 		want   plan.Options
 	}{
-		"AllOfTheBinding":  {nil, plan.Options{ServerSide: true, IgnoredFields: ".spec.replicas", Orphan: true}},
+		"AllOfTheBinding":  {nil, plan.Options{NoForce: true, IgnoredFields: ".spec.replicas", Orphan: true}},
 		"HowOfTheObject":   {map[string]string{apply: "create-only"}, plan.Options{CreateOnly: true, Orphan: true}},
-		"RemovalOfTheSame": {map[string]string{onRemoval: "delete"}, plan.Options{ServerSide: true, IgnoredFields: ".spec.replicas"}},
+		"RemovalOfTheSame": {map[string]string{onRemoval: "delete"}, plan.Options{NoForce: true, IgnoredFields: ".spec.replicas"}},
 	} {
-		if diff := cmp.Diff(tc.want, wish(tc.object).Over(binding).Options(plan.Options{})); diff != "" {
+		if diff := cmp.Diff(tc.want, parse(tc.object).WithDefaults(binding).Options()); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// TestMerge: the order of Bindings does not matter, nor how often one counts.
+// TestMerge checks that the order of Bindings does not matter, and that repeating one changes
+// nothing.
 func TestMerge(t *testing.T) {
 	all := []plan.Options{
 		{},
 		{CreateOnly: true},
-		{ServerSide: true},
-		{ServerSide: true, Force: true},
+		{NoForce: true},
+		{Update: true},
 		{Orphan: true},
-		{ServerSide: true, IgnoredFields: ".a.b\n.a.d"},
-		{ServerSide: true, IgnoredFields: ".a.c", Orphan: true},
+		{NoForce: true, IgnoredFields: ".a.b\n.a.d"},
+		{IgnoredFields: ".a.c", Orphan: true},
 	}
 	for _, a := range all {
 		for _, b := range all {
@@ -153,7 +148,7 @@ func TestMerge(t *testing.T) {
 			}
 		}
 	}
-	want := plan.Options{ServerSide: true, IgnoredFields: ".a.b\n.a.c\n.a.d", Orphan: true}
+	want := plan.Options{NoForce: true, IgnoredFields: ".a.b\n.a.c\n.a.d", Orphan: true}
 	if diff := cmp.Diff(want, options.Merge(all[5], all[6])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -178,32 +173,25 @@ func TestAutoscaler(t *testing.T) {
 		}
 	}
 	for _, tc := range []struct{ in, want plan.Options }{
-		{plan.Options{}, plan.Options{ServerSide: true, Force: true, IgnoredFields: ".spec.replicas"}},
-		{plan.Options{ServerSide: true}, plan.Options{ServerSide: true, IgnoredFields: ".spec.replicas"}},
+		{plan.Options{}, plan.Options{IgnoredFields: ".spec.replicas"}},
+		{plan.Options{NoForce: true}, plan.Options{NoForce: true, IgnoredFields: ".spec.replicas"}},
 		{plan.Options{CreateOnly: true}, plan.Options{CreateOnly: true}},
 	} {
 		if got := options.Scaled(tc.in); got != tc.want {
 			t.Errorf("Scaled(%+v) = %+v, want %+v", tc.in, got, tc.want)
 		}
 	}
-	claim := objref.Ref{Resource: "persistentvolumeclaims", Namespace: "web", Name: "data"}
-	if got := options.ForKind(claim); !got.ServerSide || !got.Force {
-		t.Errorf("ForKind(claim) = %+v", got)
-	}
-	if got := options.ForKind(objref.New(schema.GroupResource{Resource: "configmaps"}, "web", "x")); got != (plan.Options{}) {
-		t.Errorf("ForKind(ConfigMap) = %+v", got)
-	}
 }
 
 func FuzzParse(f *testing.F) {
 	f.Add("server-side", ".spec.replicas, spec.x[0].y", "orphan")
 	f.Fuzz(func(t *testing.T, how, paths, removal string) {
-		wish, err := options.Parse(map[string]string{apply: how, ignore: paths, onRemoval: removal})
+		requested, err := options.Parse(map[string]string{apply: how, ignore: paths, onRemoval: removal})
 		if err != nil {
 			return
 		}
-		o := wish.Options(plan.Options{})
-		if o.IgnoredFields != "" && (!o.ServerSide || o.CreateOnly) {
+		o := requested.Options()
+		if o.IgnoredFields != "" && (o.Update || o.CreateOnly) {
 			t.Errorf("%+v ignores fields without a server-side apply", o)
 		}
 		for path := range strings.SplitSeq(o.IgnoredFields, "\n") {

@@ -24,7 +24,7 @@ func WaveOf(gr schema.GroupResource) int {
 	return WaveSecond
 }
 
-// Ranks of kinds: what others refer to comes first.
+// Ranks of kinds: a kind that others refer to comes first.
 const (
 	rankNamespace = iota
 	rankCRD
@@ -39,7 +39,7 @@ const (
 	rankUnknown // instances of custom resources, mostly: before the workloads that read them
 	rankWorkload
 	rankAroundWorkload
-	rankInterceptor // calls into workloads, and breaks requests while those are not there
+	rankInterceptor // calls workloads, and requests fail while those are not ready
 )
 
 var ranks = map[schema.GroupResource]int{
@@ -85,7 +85,8 @@ func rank(gr schema.GroupResource) int {
 	return rankUnknown
 }
 
-// Order compares objects by the order in which a cluster should apply them: by kind, then by identity.
+// Order compares objects by the order in which a cluster should apply them: by kind, then by
+// identity.
 func Order(a, b objref.Ref) int {
 	return cmp.Or(cmp.Compare(rank(a.GroupResource()), rank(b.GroupResource())), objref.Compare(a, b))
 }

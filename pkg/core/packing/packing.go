@@ -7,7 +7,8 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// Overhead is added to the length of an object to give its size: OCM's admission counts what wraps each manifest too.
+// Overhead is added to the length of an object to give its size: OCM's admission counts what wraps
+// each manifest too.
 const Overhead = 8
 
 // Limits bound a work.
@@ -18,7 +19,7 @@ type Limits struct {
 	Bytes int
 }
 
-// Item is an object that wants a place.
+// Item is an object that needs a place.
 type Item struct {
 	Ref  objref.Ref
 	Size int
@@ -30,8 +31,8 @@ type Item struct {
 type Slot struct {
 	Ref  objref.Ref
 	Size int
-	// Current tells that this is the content that is wanted. Of an object that is in two works, because it is moving, the
-	// one with the current content is where it moves to.
+	// Current: this is the desired content. An object that is in two works, because it is moving,
+	// moves to the one with the current content.
 	Current bool
 }
 
@@ -40,35 +41,28 @@ type Work struct {
 	Name  string
 	Wave  int
 	Slots []Slot
-	// Count and Bytes are what else is in the work, and stays whatever is packed.
+	// Count and Bytes are those of what else is in the work; it stays whatever is packed.
 	Count, Bytes int
 }
 
-// Placement is where the objects go.
-type Placement struct {
-	// Home is the name of the work of each object that has one.
-	Home map[objref.Ref]string
-	// TooLarge lists the objects that are too large for any work. They have no home. Sorted.
-	TooLarge []objref.Ref
-}
-
-// Pack finds a home for each item. Works come in the order in which they are to be filled; newName names the n-th new work
-// (from 0) of a wave. Slots of objects that are no items count for nothing: their place is free.
+// Pack returns the name of the work of each item, its home. An item that is too large for any work
+// has none. Works come in the order in which they are to be filled; newName names the n-th new work
+// (from 0) of a wave. Slots of objects that are not items do not count: their place is free.
 //
-// The result depends on the arguments only. It takes time linear in items and slots, but for the logarithm.
-func Pack(works []Work, items []Item, limits Limits, newName func(wave, n int) string) Placement {
+// The result depends on the arguments only. It takes time linear in items and slots, but for the
+// logarithm.
+func Pack(works []Work, items []Item, limits Limits, newName func(wave, n int) string) map[objref.Ref]string {
 	p := packer{limits: limits, home: make(map[objref.Ref]string, len(items)), pinned: map[objref.Ref]bool{}}
 	sizes := make(map[objref.Ref]int, len(items))
 	for _, item := range items {
 		if item.Pinned {
 			p.pinned[item.Ref] = true
 		} else if item.Size > limits.Bytes || limits.Count < 1 {
-			p.tooLarge = append(p.tooLarge, item.Ref)
 			continue
 		}
 		sizes[item.Ref] = item.Size
 	}
-	p.keep(works, sizes)
+	p.stay(works, sizes)
 
 	var homeless [WaveSecond + 1][]Item
 	for _, item := range items {
@@ -84,24 +78,22 @@ func Pack(works []Work, items []Item, limits Limits, newName func(wave, n int) s
 		slices.SortFunc(items, func(a, b Item) int { return Order(a.Ref, b.Ref) })
 		p.place(wave, works, items, newName)
 	}
-	slices.SortFunc(p.tooLarge, objref.Compare)
-	return Placement{Home: p.home, TooLarge: p.tooLarge}
+	return p.home
 }
 
 type load struct{ count, bytes int }
 
 type packer struct {
-	limits   Limits
-	home     map[objref.Ref]string
-	pinned   map[objref.Ref]bool
-	loads    []load // of the works, by their index, with what is still there of objects that move away
-	tooLarge []objref.Ref
+	limits Limits
+	home   map[objref.Ref]string
+	pinned map[objref.Ref]bool
+	loads  []load // of the works, by their index, with what they still have of objects that move away
 }
 
-// keep leaves every object where it is, as far as it fits.
-func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
+// stay leaves every object where it is, as far as it fits.
+func (p *packer) stay(works []Work, sizes map[objref.Ref]int) {
 	where := make(map[objref.Ref]int, len(sizes)) // the work in which each object may stay
-	current := map[objref.Ref]bool{}              // those whose work there has the content that is wanted
+	current := map[objref.Ref]bool{}              // those whose work there has the desired content
 	other := map[objref.Ref]int{}                 // of those the first further work that has it too: where it moves to
 	for i, work := range works {
 		for _, slot := range work.Slots {
@@ -136,7 +128,7 @@ func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 			p.loads[i].count++
 			p.loads[i].bytes += slot.Size
 		}
-		p.settle(&p.loads[i], &work, stay, sizes)
+		p.stayIn(&p.loads[i], &work, stay, sizes)
 		for _, slot := range stay {
 			if next := other[slot.Ref]; next > i && p.home[slot.Ref] == "" {
 				where[slot.Ref] = next // it was on its way there already, though there may be no room for it a second time
@@ -145,10 +137,10 @@ func (p *packer) keep(works []Work, sizes map[objref.Ref]int) {
 	}
 }
 
-// settle makes the work the home of those of its objects that are pinned or fit. What shrinks makes room at once. What grew
-// least settles first, so that an object that no longer fits is one that grew; it takes its place until it has arrived
-// elsewhere.
-func (p *packer) settle(l *load, work *Work, slots []Slot, sizes map[objref.Ref]int) {
+// stayIn makes the work the home of those of its objects that are pinned or fit. What shrinks makes
+// room at once. Objects that grew least come first, so that an object that no longer fits is one
+// that grew; it counts here until it is in its new work.
+func (p *packer) stayIn(l *load, work *Work, slots []Slot, sizes map[objref.Ref]int) {
 	growth := func(s Slot) int {
 		if p.pinned[s.Ref] {
 			return -1 // before all others
@@ -161,15 +153,15 @@ func (p *packer) settle(l *load, work *Work, slots []Slot, sizes map[objref.Ref]
 	for _, slot := range slots {
 		l.bytes += min(sizes[slot.Ref]-slot.Size, 0)
 	}
-	settled := load{work.Count, work.Bytes}
+	placed := load{work.Count, work.Bytes}
 	for _, slot := range slots {
 		size, grows := sizes[slot.Ref], growth(slot)
-		overfull := !p.pinned[slot.Ref] && (settled.count >= p.limits.Count || settled.bytes+size > p.limits.Bytes) // the limits were lowered
+		overfull := !p.pinned[slot.Ref] && (placed.count >= p.limits.Count || placed.bytes+size > p.limits.Bytes) // the limits were lowered
 		if overfull || grows > 0 && l.bytes+grows > p.limits.Bytes {
 			continue
 		}
-		settled.count++
-		settled.bytes += size
+		placed.count++
+		placed.bytes += size
 		l.bytes += max(size-slot.Size, 0)
 		p.home[slot.Ref] = work.Name
 	}

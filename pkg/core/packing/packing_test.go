@@ -24,11 +24,10 @@ func TestPack(t *testing.T) {
 	limits := packing.Limits{Count: 3, Bytes: 100}
 
 	cases := map[string]struct {
-		works        []packing.Work
-		items        []packing.Item
-		limits       packing.Limits
-		want         map[objref.Ref]string
-		wantTooLarge []objref.Ref
+		works  []packing.Work
+		items  []packing.Item
+		limits packing.Limits
+		want   map[objref.Ref]string
 	}{
 		"FirstPlacementSplitsWaves": {
 			items: []packing.Item{{Ref: a, Size: 10}, {Ref: namespace, Size: 10}, {Ref: b, Size: 10}},
@@ -88,9 +87,8 @@ func TestPack(t *testing.T) {
 			want:  map[objref.Ref]string{a: "new-1-0", b: "w0", c: "new-1-0"},
 		},
 		"TooLargeAlone": {
-			items:        []packing.Item{{Ref: a, Size: 101}, {Ref: b, Size: 100}},
-			want:         map[objref.Ref]string{b: "new-1-0"},
-			wantTooLarge: []objref.Ref{a},
+			items: []packing.Item{{Ref: a, Size: 101}, {Ref: b, Size: 100}},
+			want:  map[objref.Ref]string{b: "new-1-0"},
 		},
 	}
 	for caseName, tc := range cases {
@@ -99,18 +97,16 @@ func TestPack(t *testing.T) {
 				tc.limits = limits
 			}
 			got := packing.Pack(tc.works, tc.items, tc.limits, name)
-			if diff := cmp.Diff(tc.want, got.Home); diff != "" {
-				t.Errorf("Home (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.wantTooLarge, got.TooLarge); diff != "" {
-				t.Errorf("TooLarge (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("Pack() (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestPackKeepsItsPromises runs random histories of objects that come, go, grow and shrink, and checks after each step that
-// the limits hold, that nothing moved that could have stayed, and that the order of the items does not matter.
+// TestPackKeepsItsPromises runs random histories of objects that come, go, grow and shrink, and
+// checks after each step that the limits hold, that nothing moved that could have stayed, and that
+// the order of the items does not matter.
 func TestPackKeepsItsPromises(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -147,14 +143,14 @@ func TestPackKeepsItsPromises(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, before []packing.Work, sizes map[objref.Ref]int, limits packing.Limits, got packing.Placement) []packing.Work {
+func check(t *testing.T, before []packing.Work, sizes map[objref.Ref]int, limits packing.Limits, got map[objref.Ref]string) []packing.Work {
 	t.Helper()
 	contents := map[string][]packing.Slot{}
 	bytes := map[string]int{}
 	for ref, size := range sizes {
-		home, ok := got.Home[ref]
-		if tooLarge := size > limits.Bytes; tooLarge == ok || tooLarge != slices.Contains(got.TooLarge, ref) {
-			t.Errorf("%s of size %d: home %q, too large: %v", ref, size, home, got.TooLarge)
+		home, ok := got[ref]
+		if tooLarge := size > limits.Bytes; tooLarge == ok {
+			t.Errorf("%s of size %d: home %q", ref, size, home)
 		}
 		if ok {
 			contents[home] = append(contents[home], packing.Slot{Ref: ref, Size: size})
@@ -170,7 +166,7 @@ func check(t *testing.T, before []packing.Work, sizes map[objref.Ref]int, limits
 	from := map[objref.Ref]string{}
 	for _, work := range before {
 		for _, slot := range work.Slots {
-			if home, ok := got.Home[slot.Ref]; ok && home != work.Name {
+			if home, ok := got[slot.Ref]; ok && home != work.Name {
 				moved[slot.Ref], from[slot.Ref] = slot, work.Name
 				counts[work.Name]++
 				bytes[work.Name] += slot.Size
@@ -184,7 +180,7 @@ func check(t *testing.T, before []packing.Work, sizes map[objref.Ref]int, limits
 	}
 	for ref, slot := range moved {
 		if bytes[from[ref]]-slot.Size+sizes[ref] <= limits.Bytes {
-			t.Errorf("%s moved from %s to %s, and could have stayed", ref, from[ref], got.Home[ref])
+			t.Errorf("%s moved from %s to %s, and could have stayed", ref, from[ref], got[ref])
 		}
 	}
 	after := make([]packing.Work, 0, len(contents))

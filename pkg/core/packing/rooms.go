@@ -1,7 +1,7 @@
 package packing
 
-// rooms finds the first work with room for a size in logarithmic time: a binary tree in an array, each node holding the
-// largest room below it. Places beyond the works that exist are empty works.
+// rooms finds the first work with room for a size in logarithmic time: a binary tree in an array,
+// each node holding the largest room below it. Places beyond the works that exist are empty works.
 type rooms struct {
 	limits Limits
 	leaves int
@@ -20,7 +20,7 @@ func newRooms(n int, limits Limits) *rooms {
 	return r
 }
 
-// set says what place i holds.
+// set sets the load of place i.
 func (r *rooms) set(i int, l load) {
 	room := r.limits.Bytes - l.bytes
 	if l.count >= r.limits.Count {
@@ -33,8 +33,8 @@ func (r *rooms) set(i int, l load) {
 	}
 }
 
-// first returns the first place with room for size. There is one: no size is beyond the limit, and there are as many places
-// as items.
+// first returns the first place with room for size. There is one: no size is beyond the limit, and
+// there are as many places as items.
 func (r *rooms) first(size int) int {
 	node := 1
 	for node < r.leaves {

@@ -1,14 +1,16 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 
-	"github.com/starlinghq/starling/pkg/core/objref"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// act writes down the Actions: creations and changes wave by wave, then what goes.
+// act makes the Actions: creations and changes wave by wave, then deletions and nudges.
 func (b *builder) act() {
 	guests := make([][]int, len(b.works)) // the objects that come into each work
 	fresh := make([][]int, len(b.fresh))
@@ -46,7 +48,7 @@ func (b *builder) act() {
 	b.plan.Actions = append(b.plan.Actions, deletions...)
 }
 
-// holds tells whether the work holds the object.
+// holds reports whether the work has the object.
 func (b *builder) holds(w, i int) bool {
 	if b.held[i].work == w {
 		return true
@@ -58,29 +60,33 @@ func (b *builder) holds(w, i int) bool {
 	return slices.ContainsFunc(b.works[w].Items, func(item Item) bool { return item.Ref == ref })
 }
 
-// arrived tells whether the object's home reports it Applied with the content that is wanted, so that it may leave elsewhere.
-// Of an object whose content is not known nobody can say which of two places has the newer one: it leaves neither.
+// arrived reports whether the object's home reports it Applied with the desired content, so that it
+// may leave elsewhere. Of an object whose content is not known, it is not known either which of two
+// places has the newer one: it leaves neither.
 func (b *builder) arrived(i int) bool {
-	home := b.home[i]
-	if home < 0 || home >= newWork || b.hold(i) {
+	if b.hold(i) {
 		return false
 	}
-	ref := b.desired.objects[i].Ref
-	for j := range b.works[home].Items {
-		if item := &b.works[home].Items[j]; item.Ref == ref {
-			return item.there() && b.current(i, item)
-		}
-	}
-	return false
+	item := b.homeOf(i)
+	return item != nil && item.inCluster() && b.upToDate(i, item)
 }
 
-// finish puts in order what was found on the way.
-func (b *builder) finish() {
-	slices.SortFunc(b.plan.Leaving, func(x, y HandOver) int { return objref.Compare(x.Ref, y.Ref) })
+// homeOf returns the item of the object in its home, nil if it is not there yet.
+func (b *builder) homeOf(i int) *Item {
+	home := b.home[i]
+	if home < 0 || home >= newWork {
+		return nil
+	}
+	for j := range b.works[home].Items {
+		if item := &b.works[home].Items[j]; item.Ref == b.desired.objects[i].Ref {
+			return item
+		}
+	}
+	return nil
 }
 
 func (b *builder) create(name string, wave int, objects []int) Action {
-	a := Action{Verb: Create, Reason: ReasonPlace, Mailbox: b.site.Mailbox, Name: name, Wave: wave}
+	a := Action{Verb: Create, Reason: ReasonPlace, Mailbox: b.now.Mailbox, Name: name, Wave: wave}
 	for _, i := range objects { // objects are in order
 		a.After = append(a.After, b.entry(i))
 	}
@@ -95,40 +101,36 @@ func (b *builder) entry(i int) Entry {
 	}
 }
 
-// isHeld tells whether the item stays exactly as it is. What nobody wants stays too if a held object needs it, since that would go
-// along with its Namespace; and in a work that lost its annotations, which cannot tell the resources of its kinds for sure.
+// isHeld reports whether the item stays exactly as it is. An item that is not wanted stays too if a
+// held object needs it: the cluster would delete the object with its Namespace. So it does in a
+// work that lost its annotations, since the resources of its kinds are then not known for sure.
 func (b *builder) isHeld(work *Work, item *Item) bool {
-	if !b.site.Hold.Any() {
+	if !b.now.Hold.Any() {
 		return false
 	}
-	if b.site.Hold.Holds(item.Ref) {
+	if b.now.Hold.Holds(item.Ref) {
 		return true
 	}
 	_, wanted := b.desired.index[item.Ref]
 	return !wanted && (b.needed[item.Ref] || work.Recorded == (transform.Hash{}))
 }
 
-// awaits tells whether somebody of our own is about to deliver an object that is to leave.
-func (b *builder) awaits(ref objref.Ref) bool {
-	_, awaited := b.site.Awaited[ref]
-	return awaited
-}
-
-func remove(work *Work, reason string) Action {
+func deletionOf(work *Work, reason string) Action {
 	return Action{
 		Verb: Delete, Reason: reason, Mailbox: work.Mailbox, Name: work.Name, Wave: work.Wave,
 		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded,
 	}
 }
 
-// change compares a work with what it should hold. It returns nil if nothing is to be done.
+// change compares a work with its desired items. It returns nil if there is nothing to do.
 //
-// Where an object leaves this work for another one with older content than it has there, this work's last application may
-// have come after the other's: the other work is nudged, so that the newer content wins.
+// Where an object leaves this work for another one with older content than it has there, this
+// work's last application may have come after the other's: the other work is nudged, so that the
+// newer content wins.
 func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) {
 	work := b.works[w]
 	repair := work.Recorded != work.Actual
-	if !repair && len(guests) == 0 && len(work.Items) > 0 && b.asWanted(w) {
+	if !repair && len(guests) == 0 && len(work.Items) > 0 && b.asDesired(w) {
 		return nil, nil
 	}
 	c := changes{builder: b, work: work, after: make([]Entry, 0, len(work.Items)+len(guests))}
@@ -138,17 +140,24 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 	for _, i := range guests {
 		c.insert(i)
 	}
-	if c.kept == 0 {
+	if len(c.after) == 0 && work.Begun && !b.now.Unattended {
+		c.withdrawAll()
+	}
+	if len(c.after) == 0 || c.kept == 0 && (!work.Begun || b.now.Unattended) {
 		reason := ReasonRemove
 		if c.moves {
 			reason = ReasonMove
 		}
-		action := remove(work, reason)
+		action := deletionOf(work, reason)
+		if len(c.after) > 0 && !b.now.Unattended {
+			action.ResourceVersion = work.ResourceVersion
+		}
 		return &action, c.nudges
 	}
-	// What a hand wrote into the rest of the spec may be about what is held. It waits until that is free, or until the options
-	// of something else change, which cannot be written alone.
-	rest := repair && !c.holding || c.flagged
+	// What another writer wrote into the rest of the spec may concern what is held. It is corrected
+	// when that is not held any more, or when the options of another object change, which cannot be
+	// written alone.
+	rest := repair && !c.holding || c.flagged || c.otherResources()
 	if len(c.replaced)+len(c.removed)+len(c.inserted) == 0 && !rest {
 		return nil, nil
 	}
@@ -156,7 +165,7 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 		c.after[i].Object = nil
 	}
 	return &Action{
-		Verb: Patch, Reason: c.reason(repair), Mailbox: b.site.Mailbox, Name: work.Name, Wave: work.Wave,
+		Verb: Patch, Reason: c.reason(repair), Mailbox: b.now.Mailbox, Name: work.Name, Wave: work.Wave,
 		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded,
 		Changes: slices.Concat(c.replaced, c.removed, c.inserted),
 		Rest:    rest, Unproven: c.withdrawn || c.returned,
@@ -164,15 +173,16 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 	}, c.nudges
 }
 
-// asWanted tells whether each item of the work is there with the content and the flags that are wanted.
-func (b *builder) asWanted(w int) bool {
+// asDesired reports whether each item of the work has the desired content and flags, and no other
+// work is its home.
+func (b *builder) asDesired(w int) bool {
 	for j := range b.works[w].Items {
 		item := &b.works[w].Items[j]
 		if b.isHeld(b.works[w], item) {
 			continue
 		}
 		i, ok := b.desired.index[item.Ref]
-		if !ok || b.home[i] != w || !b.current(i, item) || b.held[i] != (place{w, j}) {
+		if !ok || b.home[i] != w || !b.upToDate(i, item) || b.held[i] != (place{w, j}) {
 			return false
 		}
 		if item.Options != b.options(i, item) {
@@ -182,8 +192,8 @@ func (b *builder) asWanted(w int) bool {
 	return true
 }
 
-// changes collects what happens to one work. Replacements come first, at the positions that are; then removals, the last
-// position first; then insertions, at the positions that will be.
+// changes collects the changes of one work. Replacements come first, at the present positions; then
+// removals, the last position first; then insertions, at the resulting positions.
 type changes struct {
 	*builder
 	work     *Work
@@ -191,13 +201,13 @@ type changes struct {
 	replaced []Change
 	removed  []Change
 	inserted []Change
-	flagged  bool // flags of objects changed
+	flagged  bool // options of objects changed
 	holding  bool // some object is held
 	moves    bool
-	kept     int // entries of after that are there for more than being withdrawn
+	kept     int // entries of after that are not withdrawn
 
 	withdrawn bool // some object was withdrawn
-	returned  bool // some object came back that the destination may still list from before
+	returned  bool // some object came back that the destination may still list, or have released, from before
 	nudges    []Action
 }
 
@@ -212,111 +222,121 @@ func (c *changes) existing(w, j int) {
 	i, wanted := c.desired.index[item.Ref]
 	before := (c.moved || !wanted) && slices.ContainsFunc(c.work.Items[:j], func(other Item) bool { return other.Ref == item.Ref })
 	switch {
-	case before: // a work that holds an object twice was edited by somebody else
-		c.take(j)
+	case before: // another writer edited a work that has an object twice
+		c.remove(j)
 		return
 	case !wanted:
 		c.leave(j)
 		return
 	case c.home[i] != w && item.Withdrawn:
-		c.drop(j)
+		c.removeOrWithdraw(j)
 		return
 	case c.home[i] != w && c.arrived(i):
 		c.moves = true
-		if c.heir(item.Ref) != nil && !released(item) {
-			c.letGo(item) // or the destination might delete the object for this work after the other one has let it go
+		if (contested(c.now.Owners[item.Ref]) || c.homeOf(i).Orphan) && !released(item) {
+			c.release(item) // the cluster might delete the object for this work, since the other one does not own it (any more)
 			return
 		}
-		c.drop(j)
-		if !c.current(i, item) {
+		c.removeOrWithdraw(j)
+		if !c.upToDate(i, item) {
 			home := c.works[c.home[i]]
 			c.nudges = append(c.nudges, NudgeOf(home, ReasonMove))
 		}
 		return
 	}
-	if c.home[i] == w && !c.current(i, item) {
+	if c.home[i] == w && !c.upToDate(i, item) {
 		entry := c.entry(i)
+		entry.Options = c.owning(item, entry.Options)
 		c.replaced = append(c.replaced, Change{Op: OpReplace, At: j, Ref: item.Ref, Object: entry.Object})
 		c.flagged = c.flagged || item.Options != entry.Options
 		c.after = append(c.after, entry)
 		c.kept++
-		c.returned = c.returned || item.Withdrawn
+		c.returned = c.returned || item.Withdrawn || item.Orphan && !entry.Orphan
 		return
 	}
 	c.stay(item, c.options(i, item))
 }
 
-// stay keeps the item's content.
+// stay retains the content of the item.
 func (c *changes) stay(item *Item, options Options) {
 	c.kept++
 	c.flagged = c.flagged || item.Options != options
+	c.returned = c.returned || item.Orphan && !options.Orphan
 	c.after = append(c.after, Entry{Ref: item.Ref, Kind: item.Kind, Hash: item.Hash, Size: item.Size, Options: options})
 }
 
-// letGo makes the destination drop the ownership of an object, if that is not under way.
-func (c *changes) letGo(item *Item) {
+// release makes the destination drop the ownership of an object, if that is not under way.
+func (c *changes) release(item *Item) {
 	if item.Orphan {
 		c.stay(item, item.Options)
 		return
 	}
-	c.stay(item, letGo())
+	c.stay(item, releasing())
 }
 
-// leave takes out an item that nobody wants any more. If somebody else is to have the object, it is let go first; if another Binding
-// of ours is, that comes first.
+// leave removes an item that is not wanted any more, as soon as no other owner needs it to stay.
 func (c *changes) leave(j int) {
 	item := &c.work.Items[j]
-	heir := c.heir(item.Ref)
+	leaving := c.leaving[item]
 	switch {
 	case item.Withdrawn:
-		c.drop(j)
+		c.removeOrWithdraw(j)
 		return
-	case released(item):
-		c.take(j)
+	case leaving.how == removal && released(item):
+		c.remove(j)
 		return
-	case heir == nil && c.awaits(item.Ref):
+	case leaving.how == removal && c.under[item.Ref]:
 		c.stay(item, item.Options)
-		c.plan.Leaving = append(c.plan.Leaving, HandOver{Ref: item.Ref, To: Stake{Binding: c.site.Awaited[item.Ref]}})
 		return
-	case heir == nil:
-		c.drop(j)
+	case leaving.how == removal:
+		c.removeOrWithdraw(j)
 		return
 	}
-	leaving := HandOver{Ref: item.Ref, To: *heir}
-	if item.Orphan && item.State == Failed {
-		leaving.Failed = item
+	handOver := HandOver{Ref: item.Ref, To: *leaving.to, Waits: leaving.how == wait}
+	if leaving.how == wait {
+		c.stay(item, item.Options)
+	} else {
+		if item.Orphan && item.State == Failed {
+			handOver.Failed = item
+		}
+		c.release(item)
 	}
-	c.letGo(item)
-	c.plan.Leaving = append(c.plan.Leaving, leaving)
+	c.plan.Leaving = append(c.plan.Leaving, handOver)
 }
 
-// drop takes out the j-th item. If the destination may have applied it without having noted that, it is withdrawn first.
-func (c *changes) drop(j int) {
-	if c.work.Items[j].settled() {
-		c.take(j)
+// removeOrWithdraw removes the j-th item. If the destination may have applied it without having
+// noted that, it is withdrawn first.
+func (c *changes) removeOrWithdraw(j int) {
+	if c.work.Items[j].mayLeave() {
+		c.remove(j)
 		return
 	}
 	c.withdraw(j)
 }
 
-// take takes out the j-th item at once.
-func (c *changes) take(j int) {
+// remove removes the j-th item at once.
+func (c *changes) remove(j int) {
 	item := &c.work.Items[j]
 	c.removed = slices.Insert(c.removed, 0, Change{Op: OpRemove, At: j, Ref: item.Ref})
 	c.flagged = c.flagged || item.Options != (Options{})
 	c.outdates(item)
 }
 
-// outdates notes the work of another Binding that an item which goes may have outdated in the cluster.
+// outdates notes the works of other Bindings that an item which goes may have outdated in the
+// cluster.
 func (c *changes) outdates(item *Item) {
-	copied, ok := c.site.Copies[item.Ref]
-	if ok && !item.Observe && copied.Hash != item.Hash && !slices.Contains(c.plan.Outdated, copied.Work) {
-		c.plan.Outdated = append(c.plan.Outdated, copied.Work)
+	if item.Observe {
+		return
+	}
+	for _, o := range c.now.Owners[item.Ref] {
+		if o.SameSource() && !o.Leaving && o.Delivers() && o.Item.Hash != item.Hash && !slices.Contains(c.plan.Outdated, o.Work) {
+			c.plan.Outdated = append(c.plan.Outdated, o.Work)
+		}
 	}
 }
 
-// insert puts the object before the first one that comes after it in order. What the work holds is in order, unless somebody
-// else changed that; then it stays as it is.
+// insert puts the object before the first one that comes after it in order. What the work has is in
+// order, unless another writer changed that; then that stays as it is.
 func (c *changes) insert(i int) {
 	entry := c.entry(i)
 	at := slices.IndexFunc(c.after, func(e Entry) bool { return packing.Order(e.Ref, entry.Ref) > 0 })
@@ -328,6 +348,26 @@ func (c *changes) insert(i int) {
 	c.returned = c.returned || slices.Contains(c.work.Listed, entry.Ref)
 	c.inserted = append(c.inserted, Change{Op: OpInsert, At: at, Ref: entry.Ref, Object: entry.Object})
 	c.flagged = c.flagged || entry.Options != (Options{})
+}
+
+// otherResources reports whether the resources of objects without options change: a work may name
+// each of them once, rather than each object.
+func (c *changes) otherResources() bool {
+	if len(c.inserted)+len(c.removed) == 0 {
+		return false
+	}
+	before, after := map[schema.GroupResource]bool{}, map[schema.GroupResource]bool{}
+	for i := range c.work.Items {
+		if c.work.Items[i].Options == (Options{}) {
+			before[c.work.Items[i].Ref.GroupResource()] = true
+		}
+	}
+	for i := range c.after {
+		if c.after[i].Options == (Options{}) {
+			after[c.after[i].Ref.GroupResource()] = true
+		}
+	}
+	return !maps.Equal(before, after)
 }
 
 func (c *changes) reason(repair bool) string {

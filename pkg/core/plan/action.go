@@ -10,7 +10,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// Verb says what an Action does to a work.
+// Verb is what an Action does to a work.
 type Verb string
 
 // Verbs.
@@ -21,7 +21,7 @@ const (
 	Patch Verb = "patch"
 	// Delete deletes the work.
 	Delete Verb = "delete"
-	// Nudge makes the destination look at the work again now.
+	// Nudge makes the destination apply the work again at once.
 	Nudge Verb = "nudge"
 )
 
@@ -31,7 +31,7 @@ const (
 	ReasonEdit   = "edit"   // the content of objects changed
 	ReasonRemove = "remove" // objects go
 	ReasonMove   = "move"   // objects leave a work for another one
-	ReasonRepair = "repair" // somebody else edited the work
+	ReasonRepair = "repair" // another writer edited the work
 	ReasonRetry  = "retry"  // the destination failed for a reason that passes
 )
 
@@ -43,17 +43,22 @@ type Action struct {
 	Name    string
 	Wave    int
 
-	// UID is that of the work that was planned on, unless it is to be created: a write to another one must fail. Generation
-	// and Recorded are those of its spec: a Patch must fail if they no longer hold, since positions are those of that spec.
+	// UID is that of the work that was planned on, unless it is to be created: a write to another
+	// one must fail. Generation and Recorded are those of its spec: a Patch must fail if they no
+	// longer hold, since positions are those of that spec.
 	UID        types.UID
 	Generation int64
 	Recorded   transform.Hash
+	// ResourceVersion, if not empty, is that of the work that was planned on: a Delete must fail if
+	// it no longer holds, since the destination may have begun to apply the work.
+	ResourceVersion string
 
 	// Changes are made one after the other; each position is that after the changes before it.
 	Changes []Change
 	// Rest: what the spec says beside the objects is written as well.
 	Rest bool
-	// Unproven: what the destination reported before this write does not prove any more that it keeps account of an object.
+	// Unproven: what the destination reported before this write no longer proves that it keeps
+	// account of an object.
 	Unproven bool
 	// After is what the work holds afterwards, in order.
 	After []Entry
@@ -61,7 +66,7 @@ type Action struct {
 	Nudges int
 }
 
-// Op says what a Change does.
+// Op is what a Change does.
 type Op byte
 
 // Ops.
@@ -93,7 +98,7 @@ type Entry struct {
 	Object *Object
 }
 
-// String says on one line what the action does: identities and positions, never content.
+// String returns what the action does on one line: identities and positions, never content.
 func (a *Action) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s/%s (%s)", a.Verb, a.Mailbox, a.Name, a.Reason)
@@ -127,9 +132,9 @@ func flags(e *Entry) string {
 		name string
 	}{
 		{e.CreateOnly, "createOnly"},
-		{e.ServerSide, "serverSide"},
-		{e.Force, "force"},
+		{e.NoForce, "noForce"},
 		{e.IgnoredFields != "", "ignore(" + strings.ReplaceAll(e.IgnoredFields, "\n", " ") + ")"},
+		{e.Update, "update"},
 		{e.Orphan, "orphan"},
 		{e.Observe, "observe"},
 	} {

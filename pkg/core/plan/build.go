@@ -8,90 +8,80 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
-	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// Plan is what is to be done for one destination.
+// Plan is what to do for one destination.
 type Plan struct {
-	// Actions are to be carried out in this order. Those behind a failed one may still be carried out: each stands alone.
+	// Actions are to be carried out in this order. Those after a failed one may still be carried
+	// out: they do not depend on each other.
 	Actions []Action
-	// Waiting lists the objects that are not delivered yet because others are not there.
+	// Waiting lists the objects that are not delivered yet because objects that they need are not
+	// in the cluster.
 	Waiting []Wait
-	// Conflicts lists the objects that other WDSes want at the destination with other content. Sorted.
+	// Conflicts lists the objects that other owners want at the destination with other content.
+	// Sorted.
 	Conflicts []Conflict
-	// Leaving lists the objects that are not wanted any more and are being handed over to somebody else. Sorted.
+	// Leaving lists the objects that are not wanted any more and stay until another owner has them.
+	// Sorted.
 	Leaving []HandOver
-	// Outdated lists works of other Bindings of ours: they hold objects that leave with other content, which the cluster may have
-	// written last. Once the Actions are carried out they are to be nudged.
+	// Postponed: something is done later because other Bindings of ours leave objects that this one
+	// is to orphan.
+	Postponed bool
+	// Outdated lists works of other Bindings of our source: they have objects that leave with other
+	// content, which the cluster may have written last. Once the Actions are carried out they are
+	// to be nudged.
 	Outdated []*Work
-	// HeldBack counts the objects that are not as they are wanted because they are held.
+	// HeldBack counts the objects that are not as desired because they are held.
 	HeldBack int
-	// TooLarge lists the objects that fit into no work. What works hold of them is held as it is. Sorted.
+	// TooLarge lists the objects that fit into no work. What works have of them stays as it is.
+	// Sorted.
 	TooLarge []objref.Ref
 }
 
-// Wait says what an object waits for.
+// Wait is an object and what it waits for.
 type Wait struct {
 	Ref, For objref.Ref
 }
 
-// Site is one destination of a Binding as it is.
-type Site struct {
+// Current is what a Binding has at one destination now, and what others have there of the same
+// objects.
+type Current struct {
 	// Mailbox is the name of the destination.
 	Mailbox string
-	// Prefix begins the names of new works: <prefix>-<wave>-<number>, with the lowest number that no work has.
+	// Prefix begins the names of new works: <prefix>-<wave>-<number>, with the lowest number that
+	// no work has.
 	Prefix string
 	// Works are all works of the Binding in the mailbox.
 	Works []*Work
+	// Unattended: no agent is expected to report on the works any more, or nobody waits for it.
+	Unattended bool
 	// Hold says what stays as it is.
 	Hold Hold
-	// Stakes are those of others in objects that the Binding lists or the works hold. An object in which no other WDS has one
-	// may be left out.
-	Stakes map[objref.Ref][]Stake
-	// Awaited are objects that another Binding of ours is about to deliver, with its name. What leaves the works of this one stays
-	// until it has: the cluster would delete the object in between.
-	Awaited map[objref.Ref]string
-	// Copies are those of objects in the works, or of some of them, that works of other Bindings of ours hold there.
-	Copies map[objref.Ref]Copy
+	// Owners are the others that are to have, or have, objects that the Binding wants or its works
+	// have. Owners of our source matter only for objects that leave, and for those that owners of
+	// another source have.
+	Owners Owners
 }
 
-// Copy is an object in a work of another Binding of ours.
-type Copy struct {
-	Work *Work
-	Hash transform.Hash
-}
-
-// Remove plans to take everything out of the works of a site.
-func Remove(site *Site) Plan {
-	b := newBuilder(&Desired{}, site)
-	b.holdOn()
-	b.act()
-	b.finish()
-	return b.plan
-}
-
-// Build plans one destination.
+// Build plans one destination. The zero Desired removes everything from the works.
 //
-// It takes time linear in objects and items; the common case, in which every object has its place, allocates next to nothing.
-func Build(d *Desired, site *Site) Plan {
-	b := newBuilder(d, site)
-	b.look()
-	b.holdOn()
-	b.disputes()
-	b.settle()
-	b.act()
-	b.finish()
-	return b.plan
-}
-
-func newBuilder(d *Desired, site *Site) *builder {
-	b := &builder{desired: d, site: site, all: sorted(site.Works)}
+// It takes time linear in objects and items; the common case, in which every object has its place,
+// allocates next to nothing.
+func Build(d *Desired, now *Current) Plan {
+	b := &builder{desired: d, now: now, all: sorted(now.Works)}
 	for _, work := range b.all {
 		if !work.Deleting {
 			b.works = append(b.works, work)
 		}
 	}
-	return b
+	b.findItems()
+	b.holdOn()
+	b.disputes()
+	b.departures()
+	b.findHomes()
+	b.act()
+	slices.SortFunc(b.plan.Leaving, func(x, y HandOver) int { return objref.Compare(x.Ref, y.Ref) })
+	return b.plan
 }
 
 // sorted returns the works by wave and number.
@@ -113,45 +103,56 @@ const newWork = 1 << 30
 
 type builder struct {
 	desired *Desired
-	site    *Site
+	now     *Current
 	all     []*Work // by wave and number
 	works   []*Work // those of all that are not on their way out
 
-	held   []place             // for each object the first place that holds it, with the content that is wanted if there is one
+	held   []place             // for each object the first place that has it, with the desired content if there is one
 	home   []int               // for each object the index of its work, -1: none
 	moved  bool                // some object is in two works
-	claims map[int]bool        // the objects that somebody else delivers
-	needed map[objref.Ref]bool // the Namespaces and kinds of held objects that the works hold
-	fresh  []string
-	plan   Plan
+	claims map[int]bool        // the objects that another owner delivers
+	needed map[objref.Ref]bool // the Namespaces and kinds of held objects that the works have
+	// leaving are the items that stay until another owner has them, or are released; under are the
+	// Namespaces and kinds that they need.
+	leaving map[*Item]leaving
+	under   map[objref.Ref]bool
+	fresh   []string
+	plan    Plan
 }
 
-// hold tells whether the object's content stays as it is.
+// hold reports whether the content of the object stays as it is.
 func (b *builder) hold(i int) bool {
 	object := &b.desired.objects[i]
-	return !object.Known || object.Size() > b.desired.limits.Bytes || b.site.Hold.Holds(object.Ref)
+	return !object.Known || object.Size() > b.desired.limits.Bytes || b.now.Hold.Holds(object.Ref)
 }
 
-// keeps tells whether the item's content stays as it is, also because the object is to be let go first.
-func (b *builder) keeps(i int, item *Item) bool {
+// retains reports whether the content of the item stays as it is, also because the object is to be
+// released first.
+func (b *builder) retains(i int, item *Item) bool {
 	return b.hold(i) || b.claims[i] && !released(item)
 }
 
-// options returns the options that the object, if it is in the item already, should have there; item may be nil.
+// options returns the desired options of the object; item is what a work has of it, nil if none
+// has.
 func (b *builder) options(i int, item *Item) Options {
 	options := b.desired.objects[i].Options
 	switch {
-	case item != nil && item.Withdrawn && b.keeps(i, item):
-		return Options{Observe: true} // there is no content to deal with
+	case item != nil && item.Withdrawn && b.retains(i, item):
+		return Options{Observe: true} // it has no content
 	case !b.claims[i] && item != nil && !b.desired.objects[i].Known:
-		return item.Options // how to deal with it is said by the object, which cannot be read
+		return item.Options // the options are part of the object, which cannot be read
 	case !b.claims[i]:
 	case item != nil && item.Orphan && !released(item):
 		return item.Options
+	case item != nil && !released(item) && b.owning(item, releasing()) != releasing():
+		return item.Options
 	case item != nil && !released(item):
-		return letGo()
+		return releasing()
 	default:
 		return Options{Observe: true}
+	}
+	if item != nil {
+		return b.owning(item, options)
 	}
 	return options
 }
@@ -160,19 +161,19 @@ func (b *builder) item(p place) *Item { return &b.works[p.work].Items[p.item] }
 
 // size is the size that the object will have where it is held or goes to.
 func (b *builder) size(i int) int {
-	if b.held[i] != nowhere && b.keeps(i, b.item(b.held[i])) {
+	if b.held[i] != nowhere && b.retains(i, b.item(b.held[i])) {
 		return b.item(b.held[i]).Size
 	}
 	return b.desired.objects[i].Size()
 }
 
-// current tells whether the item holds what is wanted of the object.
-func (b *builder) current(i int, item *Item) bool {
-	return b.keeps(i, item) || item.Hash == b.desired.objects[i].Hash
+// upToDate reports whether the item has the desired content of the object.
+func (b *builder) upToDate(i int, item *Item) bool {
+	return b.retains(i, item) || item.Hash == b.desired.objects[i].Hash
 }
 
-// look finds out where the objects are.
-func (b *builder) look() {
+// findItems finds the items of the objects.
+func (b *builder) findItems() {
 	b.held = slices.Repeat([]place{nowhere}, len(b.desired.objects))
 	for w, work := range b.works {
 		for j := range work.Items {
@@ -191,39 +192,37 @@ func (b *builder) look() {
 	}
 	for i := range b.desired.objects {
 		object := &b.desired.objects[i]
-		if object.Known && object.Size() > b.desired.limits.Bytes && !b.site.Hold.Holds(object.Ref) {
+		if object.Known && object.Size() > b.desired.limits.Bytes && !b.now.Hold.Holds(object.Ref) {
 			b.plan.TooLarge = append(b.plan.TooLarge, object.Ref)
 		}
 	}
 	slices.SortFunc(b.plan.TooLarge, objref.Compare)
 }
 
-// better tells whether an item rather than another one is the place of the object.
+// better reports whether an item rather than another one is the place of the object.
 func (b *builder) better(i int, item, than *Item) bool {
 	if item.Withdrawn != than.Withdrawn {
 		return than.Withdrawn
 	}
-	return b.current(i, item) && !b.current(i, than)
+	return b.upToDate(i, item) && !b.upToDate(i, than)
 }
 
-// holdOn finds out what is held, and what is held back.
+// holdOn determines what is held, and what is held back.
 func (b *builder) holdOn() {
-	if !b.site.Hold.Any() {
+	if !b.now.Hold.Any() {
 		return
 	}
 	b.needed = map[objref.Ref]bool{}
-	for _, work := range b.works {
-		for j := range work.Items {
-			if ref := work.Items[j].Ref; b.site.Hold.Holds(ref) {
-				for _, need := range prerequisites(ref) {
-					b.needed[need] = true
-				}
+	for _, item := range Items(b.works) {
+		if b.now.Hold.Holds(item.Ref) {
+			for _, need := range prerequisites(item.Ref) {
+				b.needed[need] = true
 			}
 		}
 	}
 	for i := range b.desired.objects {
 		object := &b.desired.objects[i]
-		if !b.site.Hold.Holds(object.Ref) {
+		if !b.now.Hold.Holds(object.Ref) {
 			continue
 		}
 		if b.held[i] == nowhere {
@@ -232,17 +231,18 @@ func (b *builder) holdOn() {
 			b.plan.HeldBack++
 		}
 	}
-	for _, work := range b.works {
-		for j := range work.Items {
-			if _, wanted := b.desired.index[work.Items[j].Ref]; !wanted && b.isHeld(work, &work.Items[j]) {
-				b.plan.HeldBack++
-			}
+	for work, item := range Items(b.works) {
+		if !b.desired.Wants(item.Ref) && b.isHeld(work, item) {
+			b.plan.HeldBack++
 		}
 	}
 }
 
-// settle gives each object its home.
-func (b *builder) settle() {
+// findHomes gives each object its home.
+func (b *builder) findHomes() {
+	if len(b.desired.objects) == 0 {
+		return // what leaves needs no place
+	}
 	b.home = slices.Repeat([]int{-1}, len(b.desired.objects))
 	var homeless []int
 	for i := range b.desired.objects {
@@ -260,26 +260,27 @@ func (b *builder) settle() {
 	b.pack(homeless)
 }
 
-// fits tells whether all objects can stay where they are. It spares the packing in the common case.
+// fits reports whether all objects can stay where they are. In the common case, no packing is
+// necessary.
 func (b *builder) fits() bool {
 	limits := b.desired.limits
 	for _, work := range b.works {
 		count, bytes := 0, 0
 		for j := range work.Items {
 			i, ok := b.desired.index[work.Items[j].Ref]
-			lingering := 0
+			remaining := 0
 			if !ok {
-				lingering = b.lingers(work, &work.Items[j])
+				remaining = b.remainingSize(work, &work.Items[j])
 			}
 			switch {
-			case !ok && lingering == 0:
+			case !ok && remaining == 0:
 				continue
 			case packing.WaveOf(work.Items[j].Ref.GroupResource()) != work.Wave:
 				return false
 			case ok:
 				bytes += b.size(i)
 			default:
-				bytes += lingering
+				bytes += remaining
 			}
 			count++
 		}
@@ -290,10 +291,12 @@ func (b *builder) fits() bool {
 	return true
 }
 
-// ready returns those of the objects for which everything they need is in the cluster, and notes what the others wait for.
+// ready returns those of the objects for which everything they need is in the cluster, and notes
+// what the others wait for.
 //
-// While an answer is under way that may let objects go, all new ones of the second wave wait for it, so that they come with
-// one write. An answer that says no, or that cannot come, holds up only those who need it.
+// While an answer of the destination is pending that objects wait for, all new ones of the second
+// wave wait for it, so that they come with one write. If the answer is an error, or cannot come,
+// only the objects wait that need it.
 func (b *builder) ready(objects []int) []int {
 	expecting := -1
 	wait := func(i, need int) {
@@ -332,31 +335,30 @@ func (b *builder) ready(objects []int) []int {
 	})
 }
 
-// present tells whether the object is in the cluster with the content that is wanted: also by a work that it is leaving.
+// present reports whether the object is in the cluster with the desired content, also by a work
+// that it is leaving.
 func (b *builder) present(i int) bool {
-	is := func(item *Item) bool { return item.there() && b.current(i, item) }
+	is := func(item *Item) bool { return item.inCluster() && b.upToDate(i, item) }
 	switch p := b.held[i]; {
 	case p == nowhere:
 		return false
 	case is(b.item(p)) || !b.moved:
 		return is(b.item(p))
 	}
-	for _, work := range b.works {
-		for j := range work.Items {
-			if item := &work.Items[j]; item.Ref == b.desired.objects[i].Ref && is(item) {
-				return true
-			}
+	for _, item := range Items(b.works) {
+		if item.Ref == b.desired.objects[i].Ref && is(item) {
+			return true
 		}
 	}
 	return false
 }
 
-// pack asks package packing for the homes of the objects that are held and of those that come.
+// pack lets package packing choose the homes of the objects that works have and of those that come.
 func (b *builder) pack(come []int) {
 	items := make([]packing.Item, 0, len(b.desired.objects))
 	for i := range b.desired.objects {
 		if b.held[i] != nowhere {
-			pinned := b.keeps(i, b.item(b.held[i]))
+			pinned := b.retains(i, b.item(b.held[i]))
 			items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i), Pinned: pinned})
 		}
 	}
@@ -370,8 +372,8 @@ func (b *builder) pack(come []int) {
 		for j := range work.Items {
 			item := &work.Items[j]
 			if i, ok := b.desired.index[item.Ref]; ok {
-				works[w].Slots = append(works[w].Slots, packing.Slot{Ref: item.Ref, Size: item.Size, Current: b.current(i, item)})
-			} else if size := b.lingers(work, item); size > 0 {
+				works[w].Slots = append(works[w].Slots, packing.Slot{Ref: item.Ref, Size: item.Size, Current: b.upToDate(i, item)})
+			} else if size := b.remainingSize(work, item); size > 0 {
 				works[w].Count++
 				works[w].Bytes += size
 			}
@@ -379,7 +381,7 @@ func (b *builder) pack(come []int) {
 		index[work.Name] = w
 	}
 	namer := b.namer()
-	placement := packing.Pack(works, items, b.desired.limits, func(wave, n int) string {
+	homes := packing.Pack(works, items, b.desired.limits, func(wave, n int) string {
 		name := namer(wave, n)
 		index[name] = newWork + len(b.fresh)
 		b.fresh = append(b.fresh, name)
@@ -387,13 +389,14 @@ func (b *builder) pack(come []int) {
 	})
 	for i := range b.desired.objects {
 		b.home[i] = -1
-		if name, ok := placement.Home[b.desired.objects[i].Ref]; ok {
+		if name, ok := homes[b.desired.objects[i].Ref]; ok {
 			b.home[i] = index[name]
 		}
 	}
 }
 
-// namer returns a function that names the n-th new work of a wave. A work that is on its way out still has its name.
+// namer returns a function that names the n-th new work of a wave. A work that is being deleted
+// still has its name.
 func (b *builder) namer() func(wave, n int) string {
 	taken := make(map[string]bool, len(b.all))
 	for _, work := range b.all {
@@ -401,7 +404,7 @@ func (b *builder) namer() func(wave, n int) string {
 	}
 	return func(wave, _ int) string {
 		for n := 0; ; n++ {
-			name := fmt.Sprintf("%s-%d-%d", b.site.Prefix, wave, n)
+			name := fmt.Sprintf("%s-%d-%d", b.now.Prefix, wave, n)
 			if !taken[name] {
 				taken[name] = true
 				return name

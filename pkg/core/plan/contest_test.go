@@ -21,66 +21,65 @@ import (
 func TestContest(t *testing.T) {
 	const nothing = ""
 	one, two := transform.HashOf([]byte("1")), transform.HashOf([]byte("2"))
-	theirs := func(change func(*plan.Stake)) plan.Stake {
-		s := plan.Stake{WDS: plan.WDS{UID: "wds2", Name: "two"}, Work: "w", Created: 20, UID: "m", Hash: two}
-		change(&s)
-		return s
+	theirs := func(wds, work, uid types.UID, item plan.Item) plan.Owner {
+		return plan.OwnerOf(&plan.Work{Name: string(work), UID: uid, Created: 20, Foreign: plan.WDS{UID: wds, Name: string(wds)}}, &item)
 	}
-	delivers := theirs(func(*plan.Stake) {})
-	claims := theirs(func(s *plan.Stake) { s.Observe = true })
+	claim := plan.Options{Observe: true}
+	delivers := theirs("wds2", "w", "m", plan.Item{Hash: two})
+	claims := theirs("wds2", "w", "m", plan.Item{Hash: two, Options: claim})
 	cases := map[string]struct {
 		own     *plan.Item // ours, in a work of the same age and a smaller UID
 		created int64
-		stakes  []plan.Stake
+		owners  []plan.Owner
 		want    string // the options that we come to
 		against string
 	}{
 		"NobodyElse":            {nil, 0, nil, nothing, nothing},
-		"SameBytes":             {nil, 0, []plan.Stake{theirs(func(s *plan.Stake) { s.Hash = one })}, nothing, nothing},
-		"TheyDeliver":           {nil, 0, []plan.Stake{delivers}, "observe", "w"},
-		"TheyClaim":             {nil, 0, []plan.Stake{claims}, "observe", "w"},
-		"WeDeliver":             {&plan.Item{Hash: one}, 30, []plan.Stake{claims}, nothing, "w, ours"},
-		"WeClaim":               {&plan.Item{Hash: one, Options: plan.Options{Observe: true}}, 10, []plan.Stake{delivers}, "observe", "w"},
-		"BothDeliverWeEarlier":  {&plan.Item{Hash: one}, 20, []plan.Stake{delivers}, nothing, "w, ours"},
-		"BothDeliverWeLater":    {&plan.Item{Hash: one}, 21, []plan.Stake{delivers}, "createOnly orphan", "w"},
-		"BothDeliverSmallerUID": {&plan.Item{Hash: one}, 20, []plan.Stake{theirs(func(s *plan.Stake) { s.UID = "a" })}, "createOnly orphan", "w"},
-		"BothClaimWeEarlier":    {&plan.Item{Hash: one, Options: plan.Options{Observe: true}}, 20, []plan.Stake{claims}, nothing, "w, ours"},
-		"BothClaimWeLater":      {&plan.Item{Hash: one, Options: plan.Options{Observe: true}}, 21, []plan.Stake{claims}, "observe", "w"},
-		"ThreeAndOneOfOurMind": {nil, 0, []plan.Stake{
-			claims, theirs(func(s *plan.Stake) { s.WDS.UID, s.Hash = "wds3", one }),
+		"SameBytes":             {nil, 0, []plan.Owner{theirs("wds2", "w", "m", plan.Item{Hash: one})}, nothing, nothing},
+		"TheyDeliver":           {nil, 0, []plan.Owner{delivers}, "observe", "w"},
+		"TheyClaim":             {nil, 0, []plan.Owner{claims}, "observe", "w"},
+		"WeDeliver":             {&plan.Item{Hash: one}, 30, []plan.Owner{claims}, nothing, "w, ours"},
+		"WeClaim":               {&plan.Item{Hash: one, Options: plan.Options{Observe: true}}, 10, []plan.Owner{delivers}, "observe", "w"},
+		"BothDeliverWeEarlier":  {&plan.Item{Hash: one}, 20, []plan.Owner{delivers}, nothing, "w, ours"},
+		"BothDeliverWeLater":    {&plan.Item{Hash: one}, 21, []plan.Owner{delivers}, "createOnly orphan", "w"},
+		"BothDeliverSmallerUID": {&plan.Item{Hash: one}, 20, []plan.Owner{theirs("wds2", "w", "a", plan.Item{Hash: two})}, "createOnly orphan", "w"},
+		"BothClaimWeEarlier":    {&plan.Item{Hash: one, Options: plan.Options{Observe: true}}, 20, []plan.Owner{claims}, nothing, "w, ours"},
+		"BothClaimWeLater":      {&plan.Item{Hash: one, Options: plan.Options{Observe: true}}, 21, []plan.Owner{claims}, "observe", "w"},
+		"ThreeAndOneOfOurMind": {nil, 0, []plan.Owner{
+			claims, theirs("wds3", "w", "m", plan.Item{Hash: one}),
 		}, nothing, "w, ours"},
-		"ThreeAndTheOtherDelivers": {nil, 0, []plan.Stake{
-			theirs(func(s *plan.Stake) { s.Work = "v" }), theirs(func(s *plan.Stake) { s.WDS.UID, s.Hash = "wds3", one }),
+		"ThreeAndTheOtherDelivers": {nil, 0, []plan.Owner{
+			theirs("wds2", "v", "m", plan.Item{Hash: two}), theirs("wds3", "w", "m", plan.Item{Hash: one}),
 		}, "observe", "v"},
-		"AnotherBindingOfOursDelivers": {nil, 0, []plan.Stake{claims, {Work: "ours", Created: 30, UID: "o", Hash: one}}, nothing, "w, ours"},
-		"LettingGoIsUnderWay":          {&plan.Item{Hash: one, Options: plan.Options{CreateOnly: true, Orphan: true}}, 30, []plan.Stake{delivers}, "createOnly orphan", "w"},
+		"AnotherBindingOfOursDelivers": {nil, 0, []plan.Owner{claims, plan.OwnerOf(&plan.Work{Name: "ours", Created: 30, UID: "o"}, &plan.Item{Hash: one})}, nothing, "w, ours"},
+		"LettingGoIsUnderWay":          {&plan.Item{Hash: one, Options: plan.Options{CreateOnly: true, Orphan: true}}, 30, []plan.Owner{delivers}, "createOnly orphan", "w"},
 		"LetGo": {
 			&plan.Item{Hash: one, Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, 30,
-			[]plan.Stake{delivers},
+			[]plan.Owner{delivers},
 			"observe", "w",
 		},
 		"LettingGoInVain": {
 			&plan.Item{Hash: one, Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, 30,
-			[]plan.Stake{claims},
+			[]plan.Owner{claims},
 			nothing, "w, ours",
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			m := &mailbox{works: map[string]*plan.Work{}, stakes: map[objref.Ref][]plan.Stake{settings: tc.stakes}}
+			m := &mailbox{works: map[string]*plan.Work{}, owners: plan.Owners{settings: tc.owners}}
 			if tc.own != nil {
 				tc.own.Ref = settings
 				m.works["uid-1-0"] = &plan.Work{
 					Mailbox: "cluster1", Name: "uid-1-0", UID: "b", Created: tc.created, Wave: 1, Items: []plan.Item{*tc.own},
 				}
 			}
-			p := plan.Build(plan.NewDesired([]plan.Object{object(settings, "1")}, packing.Limits{Count: 1, Bytes: 100}), m.site())
+			p := plan.Build(plan.NewDesired([]plan.Object{object(settings, "1")}, packing.Limits{Count: 1, Bytes: 100}), m.current())
 			for i := range p.Actions {
 				m.do(t, &p.Actions[i])
 			}
 			against := make([]string, 0, 1)
 			for _, c := range p.Conflicts {
-				text := c.With.Work
+				text := c.With.Work.Name
 				if c.Ours {
 					text += ", ours"
 				}
@@ -107,36 +106,38 @@ func words(o plan.Options) string {
 	return strings.Join(all, " ")
 }
 
-// TestLeavingAfterOthersOfOurs takes out an object that another Binding of ours is about to deliver, and one that none is.
-func TestLeavingAfterOthersOfOurs(t *testing.T) {
-	for name, build := range map[string]func(*plan.Site) plan.Plan{
-		"Removed": plan.Remove,
-		"Unlisted": func(s *plan.Site) plan.Plan {
-			return plan.Build(plan.NewDesired(nil, packing.Limits{Count: 1, Bytes: 100}), s)
+// TestWaitForOthersOfOurs takes out an object that another Binding of ours is about to deliver, and
+// one that none is.
+func TestWaitForOthersOfOurs(t *testing.T) {
+	for name, build := range map[string]func(*plan.Current) plan.Plan{
+		"Removed": func(now *plan.Current) plan.Plan { return plan.Build(&plan.Desired{}, now) },
+		"Unlisted": func(c *plan.Current) plan.Plan {
+			return plan.Build(plan.NewDesired(nil, packing.Limits{Count: 1, Bytes: 100}), c)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &mailbox{works: map[string]*plan.Work{}}
-			run(t, m, plan.NewDesired([]plan.Object{object(settings, "1"), object(role, "1")}, packing.Limits{Count: 9, Bytes: 100}), name)
-			m.report(every, plan.Applied)
-			site := m.site()
-			site.Awaited = map[objref.Ref]string{settings: "other"}
-			p := build(site)
+			all := []plan.Object{object(settings, "1"), object(role, "1"), object(namespace, "1")}
+			for range 3 {
+				run(t, m, plan.NewDesired(all, packing.Limits{Count: 9, Bytes: 100}), name)
+				m.report(every, plan.Applied)
+			}
+			m.owners = plan.Owners{settings: {{Binding: "other"}}}
+			p := build(m.current())
 			for i := range p.Actions {
 				m.do(t, &p.Actions[i])
 			}
-			if diff := cmp.Diff(map[objref.Ref]bool{settings: true}, placed(m)); diff != "" {
+			if diff := cmp.Diff(map[objref.Ref]bool{settings: true, namespace: true}, placed(m)); diff != "" {
 				t.Errorf("while the other has not delivered it (-want +got):\n%s", diff)
 			}
-			if want := []plan.HandOver{{Ref: settings, To: plan.Stake{Binding: "other"}}}; !cmp.Equal(want, p.Leaving) {
+			if want := []plan.HandOver{{Ref: settings, To: plan.Owner{Binding: "other"}, Waits: true}}; !cmp.Equal(want, p.Leaving) {
 				t.Errorf("leaving %+v, want %+v", p.Leaving, want)
 			}
-			site = m.site()
-			site.Awaited = map[objref.Ref]string{settings: "other"}
-			if again := build(site); len(again.Actions) > 0 {
+			if again := build(m.current()); len(again.Actions) > 0 {
 				t.Errorf("planned again: %s", trace(again.Actions))
 			}
-			p = build(m.site())
+			m.owners = nil
+			p = build(m.current())
 			for i := range p.Actions {
 				m.do(t, &p.Actions[i])
 			}
@@ -147,31 +148,53 @@ func TestLeavingAfterOthersOfOurs(t *testing.T) {
 	}
 }
 
-// TestLeaving takes out an object in which others have a stake.
+// TestLeaving takes out an object that others are to have, or have.
 func TestLeaving(t *testing.T) {
-	other := func(change func(*plan.Stake)) []plan.Stake {
-		s := plan.Stake{WDS: plan.WDS{UID: "wds2", Name: "two"}, Work: "w", UID: "m"}
-		change(&s)
-		return []plan.Stake{s}
-	}
-	claims := other(func(s *plan.Stake) { s.Observe = true })
-	orphaned := plan.Options{Orphan: true}
+	w := &plan.Work{Name: "w", UID: "m"}
+	foreign := &plan.Work{Name: "w", UID: "m", Foreign: plan.WDS{UID: "wds2", Name: "two"}}
+	claim, orphaned := plan.Options{Observe: true}, plan.Options{Orphan: true}
+	with := func(o plan.Owner, change func(*plan.Owner)) []plan.Owner { change(&o); return []plan.Owner{o} }
+	package1 := func(o *plan.Owner) { o.Source = "package 1" }
+	left := func(o *plan.Owner) { o.Leaving = true }
+	claims := []plan.Owner{plan.OwnerOf(foreign, &plan.Item{Options: claim})}
+	pending := plan.OwnerOf(w, &plan.Item{})
+	applied := plan.OwnerOf(w, &plan.Item{State: plan.Applied})
+	claimed := plan.OwnerOf(w, &plan.Item{Options: claim})
 	cases := map[string]struct {
 		item   plan.Item
-		stakes []plan.Stake
+		owners []plan.Owner
 		want   string // what happens to the work, or which options the object has then
 	}{
-		"NobodyWantsIt":            {plan.Item{}, nil, "deleted"},
-		"SomebodyClaimsIt":         {plan.Item{State: plan.Applied}, claims, "createOnly orphan"},
-		"NotReportedYet":           {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}}, claims, "createOnly orphan"},
-		"CannotBeReleased":         {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Failed}, claims, "createOnly orphan"},
-		"Released":                 {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, claims, "deleted"},
-		"OrphanedByItsUser":        {plan.Item{Options: orphaned, State: plan.Applied}, claims, "deleted"},
-		"OrphanedButNotYet":        {plan.Item{Options: orphaned}, claims, "orphan"},
-		"WeOnlyClaim":              {plan.Item{Options: plan.Options{Observe: true}}, claims, "deleted"},
-		"TheyDeliverIt":            {plan.Item{}, other(func(*plan.Stake) {}), "createOnly orphan"},
-		"AnotherBindingOfOurs":     {plan.Item{}, other(func(s *plan.Stake) { s.WDS = plan.WDS{} }), "createOnly orphan"},
-		"AnotherBindingThatClaims": {plan.Item{}, other(func(s *plan.Stake) { s.WDS, s.Observe = plan.WDS{}, true }), "deleted"},
+		"NobodyWantsIt":     {plan.Item{}, nil, "deleted"},
+		"SomebodyClaimsIt":  {plan.Item{State: plan.Applied}, claims, "createOnly orphan"},
+		"NotReportedYet":    {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}}, claims, "createOnly orphan"},
+		"CannotBeReleased":  {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Failed}, claims, "createOnly orphan"},
+		"Released":          {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, claims, "deleted"},
+		"OrphanedByItsUser": {plan.Item{Options: orphaned, State: plan.Applied}, claims, "deleted"},
+		"OrphanedButNotYet": {plan.Item{Options: orphaned}, claims, "orphan"},
+		"WeOnlyClaim":       {plan.Item{Options: claim}, claims, "deleted"},
+		"TheyDeliverIt":     {plan.Item{}, []plan.Owner{plan.OwnerOf(foreign, &plan.Item{})}, "createOnly orphan"},
+
+		"OursListed":            {plan.Item{}, []plan.Owner{{Binding: "b"}}, "stays"},
+		"OursPending":           {plan.Item{}, []plan.Owner{pending}, "stays"},
+		"OursFailed":            {plan.Item{}, []plan.Owner{plan.OwnerOf(w, &plan.Item{State: plan.Failed})}, "stays"},
+		"OursFailedAfterwards":  {plan.Item{}, []plan.Owner{plan.OwnerOf(w, &plan.Item{State: plan.Failed, Reported: true})}, "deleted"},
+		"OursSilent":            {plan.Item{}, []plan.Owner{plan.OwnerOf(w, &plan.Item{State: plan.Silent})}, "deleted"},
+		"OursApplied":           {plan.Item{}, []plan.Owner{applied}, "deleted"},
+		"OursAppliedButOrphans": {plan.Item{}, []plan.Owner{plan.OwnerOf(w, &plan.Item{State: plan.Applied, Options: orphaned})}, "createOnly orphan"},
+		"OursLeavesToo":         {plan.Item{}, with(pending, left), "deleted"},
+		"OursClaims":            {plan.Item{}, []plan.Owner{claimed}, "stays"},
+		"OursClaimsFromThem":    {plan.Item{}, append(claims, claimed), "createOnly orphan"},
+		"OursListedAndThem":     {plan.Item{}, append(claims, plan.Owner{Binding: "b"}), "stays"},
+		"OursAppliedAndThem":    {plan.Item{}, append(claims, applied), "createOnly orphan"},
+		"OneOfOursIsLate":       {plan.Item{}, []plan.Owner{applied, {Binding: "b"}}, "stays"},
+		"WeOnlyClaimAndOurs":    {plan.Item{Options: claim}, []plan.Owner{pending}, "deleted"},
+		"WeClaimAndOursListed":  {plan.Item{Options: claim}, append(claims, plan.Owner{Binding: "b"}), "observe"},
+
+		"PackageListed":    {plan.Item{}, with(plan.Owner{Binding: "b"}, package1), "stays"},
+		"PackageClaims":    {plan.Item{}, with(claimed, package1), "createOnly orphan"},
+		"PackageApplied":   {plan.Item{}, with(applied, package1), "createOnly orphan"},
+		"PackageLeavesToo": {plan.Item{}, with(with(applied, package1)[0], left), "deleted"},
 	}
 	for name, tc := range cases {
 		for _, way := range []string{"Unlisted", "Removed"} {
@@ -181,25 +204,27 @@ func TestLeaving(t *testing.T) {
 					works: map[string]*plan.Work{"uid-1-0": {
 						Mailbox: "cluster1", Name: "uid-1-0", UID: "b", Wave: 1, Items: []plan.Item{tc.item},
 					}},
-					stakes: map[objref.Ref][]plan.Stake{settings: tc.stakes},
+					owners: plan.Owners{settings: tc.owners},
 				}
 				var p plan.Plan
 				if way == "Removed" {
-					p = plan.Remove(m.site())
+					p = plan.Build(&plan.Desired{}, m.current())
 				} else {
-					p = plan.Build(plan.NewDesired(nil, packing.Limits{Count: 1, Bytes: 100}), m.site())
+					p = plan.Build(plan.NewDesired(nil, packing.Limits{Count: 1, Bytes: 100}), m.current())
 				}
 				for i := range p.Actions {
 					m.do(t, &p.Actions[i])
 				}
 				got := "deleted"
 				if work := m.works["uid-1-0"]; work != nil {
-					got = words(work.Items[0].Options)
+					if got = words(work.Items[0].Options); work.Items[0].Options == tc.item.Options && got == "" {
+						got = "stays"
+					}
 				}
 				if got != tc.want {
 					t.Errorf("got %q, want %q", got, tc.want)
 				}
-				if waits := len(p.Leaving) == 1 && p.Leaving[0].Ref == settings && p.Leaving[0].To.Work == "w"; waits != (tc.want != "deleted") {
+				if waits := len(p.Leaving) == 1 && p.Leaving[0].Ref == settings; waits != (tc.want != "deleted") {
 					t.Errorf("leaving: %+v", p.Leaving)
 				}
 				if failed := len(p.Leaving) == 1 && p.Leaving[0].Failed != nil; failed != (tc.item.State == plan.Failed) {
@@ -214,7 +239,8 @@ func TestLeaving(t *testing.T) {
 type cluster struct {
 	uids    int
 	objects map[objref.Ref]*live
-	// applied is what the agent knows of the works that it has applied: the objects that were in them, with their UIDs.
+	// applied is what the agent knows of the works that it has applied: the objects that were in
+	// them, with their UIDs.
 	applied map[types.UID]map[objref.Ref]int
 }
 
@@ -289,12 +315,13 @@ type sides struct {
 	clock   int64
 	cluster cluster
 	limits  packing.Limits
-	// left are the objects that were taken out of a work while others had a stake in them, with those who have had one since.
+	// left are the objects that were taken out of a work while others had them, with those who have
+	// had them since.
 	left map[objref.Ref]map[types.UID]map[types.UID]bool
 }
 
-func (s *sides) stakes(of *side) map[objref.Ref][]plan.Stake {
-	stakes := map[objref.Ref][]plan.Stake{}
+func (s *sides) owners(of *side) plan.Owners {
+	owners := plan.Owners{}
 	for _, other := range s.all {
 		for _, name := range slices.Sorted(maps.Keys(other.works)) {
 			work := other.works[name]
@@ -303,27 +330,21 @@ func (s *sides) stakes(of *side) map[objref.Ref][]plan.Stake {
 			}
 			foreign := *work
 			foreign.Foreign = other.wds
-			for i := range work.Items {
-				ref := work.Items[i].Ref
-				if work.Items[i].Withdrawn {
-					continue
-				}
-				stakes[ref] = append(stakes[ref], plan.StakeOf(&foreign, &work.Items[i]))
-			}
+			owners.Add(&plan.Peer{WDS: other.wds, Binding: work.Binding, Works: []*plan.Work{&foreign}}, func(objref.Ref) bool { return true })
 		}
 	}
-	return stakes
+	return owners
 }
 
 // plan makes one side look once; it returns what it did.
 func (s *sides) plan(i int) plan.Plan {
 	w := s.all[i]
-	w.stakes = s.stakes(w)
+	w.owners = s.owners(w)
 	var objects []plan.Object
 	for ref, content := range w.want {
 		objects = append(objects, object(ref, content))
 	}
-	p := plan.Build(plan.NewDesired(objects, s.limits), w.site())
+	p := plan.Build(plan.NewDesired(objects, s.limits), w.current())
 	for i := range p.Actions {
 		a := &p.Actions[i]
 		before := w.works[a.Name]
@@ -343,8 +364,8 @@ func (s *sides) plan(i int) plan.Plan {
 				s.left[item.Ref] = map[types.UID]map[types.UID]bool{}
 			}
 			s.left[item.Ref][before.UID] = map[types.UID]bool{}
-			for _, stake := range w.stakes[item.Ref] {
-				s.left[item.Ref][before.UID][stake.WDS.UID] = true
+			for _, owner := range w.owners[item.Ref] {
+				s.left[item.Ref][before.UID][owner.WDS.UID] = true
 			}
 			if !placed(&w.mailbox)[item.Ref] {
 				for _, holders := range s.left[item.Ref] {
@@ -371,7 +392,7 @@ func (s *sides) agent(which func() bool) {
 		if which() {
 			s.cluster.sync(boxes[uid], uid, works[uid], func(ref objref.Ref, uid types.UID) {
 				if len(s.left[ref][uid]) > 0 {
-					s.t.Errorf("%s was deleted by %s, though %v had a stake in it all the time since it left", ref, uid, s.left[ref][uid])
+					s.t.Errorf("%s was deleted by %s, though %v had it all the time since it left", ref, uid, s.left[ref][uid])
 				}
 			})
 		}
@@ -409,8 +430,8 @@ func (s *sides) settle() {
 	s.t.Error("does not come to rest")
 }
 
-// check checks that of the contents that are wanted of each object one is delivered and in the cluster, that all others are
-// claims, and that both sides know.
+// check checks that of the contents that are wanted of each object one is delivered and in the
+// cluster, that all others are claims, and that both sides know.
 func (s *sides) check(when string) {
 	s.t.Helper()
 	refs := map[objref.Ref]bool{}
@@ -431,7 +452,7 @@ func (s *sides) check(when string) {
 			if wanted {
 				contents[content] = true
 				if told != differ {
-					s.t.Errorf("%s: %s: %s tells of a conflict: %v, want %v", when, ref, w.wds.Name, told, differ)
+					s.t.Errorf("%s: %s: %s reports a conflict: %v, want %v", when, ref, w.wds.Name, told, differ)
 				}
 			}
 			for _, work := range w.works {
@@ -449,16 +470,17 @@ func (s *sides) check(when string) {
 		o := s.cluster.objects[ref]
 		switch {
 		case len(contents) == 0 && o != nil && len(o.owners) > 0:
-			s.t.Errorf("%s: %s is there, and nobody wants it", when, ref)
+			s.t.Errorf("%s: %s exists, and no WDS wants it", when, ref)
 		case len(contents) > 0 && (len(delivered) != 1 || o == nil || !delivered[o.hash]):
 			s.t.Errorf("%s: %s: %d contents are wanted, %d delivered; in the cluster is %+v", when, ref, len(contents), len(delivered), o)
 		}
 	}
 }
 
-// TestSidesAgree lets three WDSes want, edit and leave the same few objects at random, with an agent that looks at works in
-// any order and late. After each quiet there is one delivery of each object, everybody else claims it, and everybody knows;
-// and no object is deleted for having left one of them while another one had a stake in it.
+// TestSidesAgree lets three WDSes want, edit and leave the same few objects at random, with an
+// agent that looks at works in any order and late. After each quiet there is one delivery of each
+// object, everybody else claims it, and everybody knows; and no object is deleted for having left
+// one of them while another one had a stake in it.
 func TestSidesAgree(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 11))
@@ -491,7 +513,8 @@ func TestSidesAgree(t *testing.T) {
 	}
 }
 
-// TestHandOverKeepsTheObject follows one object from one WDS to another, and counts the writes of each.
+// TestHandOverKeepsTheObject follows one object from one WDS to another, and counts the writes of
+// each.
 func TestHandOverKeepsTheObject(t *testing.T) {
 	s := newSides(t, packing.Limits{Count: 10, Bytes: 1000}, "a", "b")
 	a, b := s.all[0], s.all[1]
@@ -528,4 +551,109 @@ func TestHandOverKeepsTheObject(t *testing.T) {
 	delete(b.want, settings)
 	s.settle()
 	s.check("both have left")
+}
+
+// TestOwnsWhileOthersLeave: an object that is to be orphaned, or claimed, is owned until another
+// Binding has left it, which may do so because this one owns it.
+func TestOwnsWhileOthersLeave(t *testing.T) {
+	orphaned := object(settings, "1")
+	orphaned.Orphan = true
+	edited := object(settings, "2")
+	edited.Orphan = true
+	w := &plan.Work{Name: "w", UID: "m", Created: 20}
+	theirs := plan.OwnerOf(w, &plan.Item{State: plan.Applied})
+	leaving, writing := theirs, theirs
+	leaving.Leaving, writing.Writing = true, true
+	foreign := plan.OwnerOf(&plan.Work{Name: "f", UID: "f", Created: 1, Foreign: plan.WDS{UID: "wds2"}}, &plan.Item{Hash: transform.Hash{1}})
+	cases := map[string]struct {
+		desired []plan.Object
+		owners  []plan.Owner
+		want    string
+	}{
+		"NobodyLeaves":         {[]plan.Object{orphaned}, []plan.Owner{theirs}, "orphan"},
+		"OneLeaves":            {[]plan.Object{orphaned}, []plan.Owner{leaving}, ""},
+		"OneMayLeave":          {[]plan.Object{orphaned}, []plan.Owner{writing}, ""},
+		"OneLeavesAndAnEdit":   {[]plan.Object{edited}, []plan.Owner{leaving}, ""},
+		"ContestLost":          {[]plan.Object{object(settings, "1")}, []plan.Owner{foreign}, "createOnly orphan"},
+		"ContestLostOneLeaves": {[]plan.Object{object(settings, "1")}, []plan.Owner{foreign, leaving}, ""},
+		"ToThem":               {nil, []plan.Owner{foreign}, "createOnly orphan"},
+		"ToThemOneMayLeave":    {nil, []plan.Owner{foreign, withLeaving(writing)}, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			m := &mailbox{works: map[string]*plan.Work{}}
+			limits := packing.Limits{Count: 9, Bytes: 100}
+			run(t, m, plan.NewDesired([]plan.Object{object(settings, "1")}, limits), name)
+			m.report(every, plan.Applied)
+			m.works["uid-1-0"].Created = 30
+			m.owners = plan.Owners{settings: tc.owners}
+			p := plan.Build(plan.NewDesired(tc.desired, limits), m.current())
+			for i := range p.Actions {
+				m.do(t, &p.Actions[i])
+			}
+			item := &m.works["uid-1-0"].Items[0]
+			if got := words(item.Options); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if want := tc.want == "" && tc.desired != nil; p.Postponed != want {
+				t.Errorf("postponed: %v, want %v", p.Postponed, want)
+			}
+			if again := plan.Build(plan.NewDesired(tc.desired, limits), m.current()); len(again.Actions) > 0 {
+				t.Errorf("planned again: %s", trace(again.Actions))
+			}
+		})
+	}
+}
+
+func withLeaving(o plan.Owner) plan.Owner {
+	o.Leaving = true
+	return o
+}
+
+// TestOwnsAgain: the reports of an object from before it was owned again prove nothing.
+func TestOwnsAgain(t *testing.T) {
+	m := &mailbox{works: map[string]*plan.Work{}}
+	limits := packing.Limits{Count: 9, Bytes: 100}
+	orphaned := object(settings, "1")
+	orphaned.Orphan = true
+	run(t, m, plan.NewDesired([]plan.Object{orphaned}, limits), "orphaned")
+	m.report(every, plan.Applied)
+	for _, content := range []string{"1", "2"} {
+		run(t, m, plan.NewDesired([]plan.Object{object(settings, content)}, limits), "owned again")
+		if m.works["uid-1-0"].Items[0].Reported {
+			t.Errorf("with content %s: it is reported before the cluster has answered", content)
+		}
+		run(t, m, plan.NewDesired([]plan.Object{orphaned}, limits), "orphaned again")
+		m.report(every, plan.Applied)
+	}
+}
+
+// TestMoveToOrphan: an object that moves to another work, which orphans it, is released by the
+// first one before it leaves that.
+func TestMoveToOrphan(t *testing.T) {
+	m := &mailbox{works: map[string]*plan.Work{}}
+	limits := packing.Limits{Count: 10, Bytes: 100}
+	long := strings.Repeat("x", 60)
+	run(t, m, plan.NewDesired([]plan.Object{object(settings, "1"), object(nginx, "1")}, limits), "place")
+	m.report(every, plan.Applied)
+	grown, orphaned := object(settings, long), object(nginx, long)
+	grown.Orphan, orphaned.Orphan = true, true
+	desired := plan.NewDesired([]plan.Object{grown, orphaned}, limits)
+	for i := range 6 {
+		before := m.works["uid-1-0"]
+		p := plan.Build(desired, m.current())
+		for i := range p.Actions {
+			m.do(t, &p.Actions[i])
+		}
+		for _, item := range before.Items {
+			gone := !slices.ContainsFunc(m.works["uid-1-0"].Items, func(o plan.Item) bool { return o.Ref == item.Ref })
+			if gone && (!item.Orphan || item.State != plan.Applied) {
+				t.Errorf("%s left its work with %+v", item.Ref, item)
+			}
+		}
+		m.report(func(w *plan.Work) bool { return i > 3 || w.Name != "uid-1-0" }, plan.Applied) // the first work is late
+	}
+	if len(m.works) != 2 {
+		t.Errorf("%d works, want 2", len(m.works))
+	}
 }

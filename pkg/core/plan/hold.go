@@ -13,8 +13,9 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// Hold says which objects stay in all mailboxes exactly as they are: content, options, and what somebody changed by hand; also
-// when they are no longer wanted there. What is not in a mailbox does not come. It is immutable; the zero Hold holds nothing.
+// Hold is the set of objects that stay in all mailboxes exactly as they are: content, options, and
+// what was changed by hand; also when they are no longer wanted there. What is not in a mailbox is
+// not delivered. It is immutable; the zero Hold holds nothing.
 type Hold struct {
 	all  bool
 	refs map[objref.Ref]struct{}
@@ -23,32 +24,24 @@ type Hold struct {
 // HoldAll holds every object.
 func HoldAll() Hold { return Hold{all: true} }
 
-// HoldOf holds these objects.
-func HoldOf(refs ...objref.Ref) Hold {
-	h := Hold{refs: make(map[objref.Ref]struct{}, len(refs))}
-	for _, ref := range refs {
-		h.refs[ref] = struct{}{}
-	}
-	return h
-}
-
-// Holds tells whether the object is held.
+// Holds reports whether the object is held.
 func (h Hold) Holds(ref objref.Ref) bool {
 	_, listed := h.refs[ref]
 	return h.all || listed
 }
 
-// Any tells whether anything could be held.
+// Any reports whether anything may be held.
 func (h Hold) Any() bool { return h.all || len(h.refs) > 0 }
 
-// Equal tells whether the two hold the same.
+// Equal reports whether both hold the same.
 func (h Hold) Equal(other Hold) bool { return h.all == other.all && maps.Equal(h.refs, other.refs) }
 
-// ParseHold reads the text of a Hold: "*" for every object, or a list of objects, separated by commas or white space, each as
-// <resource>[.<group>]/<namespace>/<name>. The namespace of a cluster-scoped object is empty: "namespaces//web".
+// ParseHold parses the text of a Hold: "*" for every object, or a list of objects, separated by
+// commas or white space, each as <resource>[.<group>]/<namespace>/<name>. The namespace of a
+// cluster-scoped object is empty: "namespaces//web".
 //
-// A text that cannot be read holds everything: whoever wrote it meant to hold something, and nobody knows what. The error
-// names each bad entry.
+// A text that cannot be parsed holds everything: its author meant to hold something, and it is not
+// known what. The error names each invalid entry.
 func ParseHold(text string) (Hold, error) {
 	h := Hold{refs: map[objref.Ref]struct{}{}}
 	var errs []error
@@ -81,18 +74,18 @@ func parseRef(text string) (objref.Ref, error) {
 		return objref.Ref{}, fmt.Errorf("the resource %q must be a lowercase plural, like deployments", resource)
 	}
 	if problems := validation.IsDNS1123Subdomain(group); grouped && len(problems) > 0 {
-		return objref.Ref{}, fmt.Errorf("%q is no API group", group)
+		return objref.Ref{}, fmt.Errorf("%q is not an API group", group)
 	}
 	if problems := validation.IsDNS1123Label(ref.Namespace); ref.Namespace != "" && len(problems) > 0 {
-		return objref.Ref{}, fmt.Errorf("%q is no name of a namespace", ref.Namespace)
+		return objref.Ref{}, fmt.Errorf("%q is not a valid name of a namespace", ref.Namespace)
 	}
 	if problems := path.IsValidPathSegmentName(ref.Name); ref.Name == "" || len(problems) > 0 {
-		return objref.Ref{}, fmt.Errorf("%q is no name of an object", ref.Name)
+		return objref.Ref{}, fmt.Errorf("%q is not a valid name of an object", ref.Name)
 	}
 	return ref, nil
 }
 
-// String is what ParseHold reads, sorted.
+// String returns a text that ParseHold parses, sorted.
 func (h Hold) String() string {
 	if h.all {
 		return "*"

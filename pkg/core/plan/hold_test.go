@@ -16,6 +16,19 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
+// holdOf holds these objects.
+func holdOf(refs ...objref.Ref) plan.Hold {
+	var entries []string
+	for _, ref := range refs {
+		entries = append(entries, ref.GroupResource().String()+"/"+ref.Namespace+"/"+ref.Name)
+	}
+	h, err := plan.ParseHold(strings.Join(entries, ","))
+	if err != nil {
+		panic(err)
+	}
+	return h
+}
+
 func TestParseHold(t *testing.T) {
 	cases := map[string]struct {
 		text    string
@@ -32,10 +45,10 @@ func TestParseHold(t *testing.T) {
 		"NoSlashes":        {"nginx", "*", `"nginx": want <resource>.<group>/<namespace>/<name>, with nothing between the slashes for an object that has no namespace`},
 		"OneSlash":         {"namespaces/web", "*", `"namespaces/web": want <resource>.<group>/<namespace>/<name>, with nothing between the slashes for an object that has no namespace`},
 		"Kind":             {"Deployment.apps/web/nginx", "*", `"Deployment.apps/web/nginx": the resource "Deployment" must be a lowercase plural, like deployments`},
-		"Group":            {"deployments.Apps/web/nginx", "*", `"deployments.Apps/web/nginx": "Apps" is no API group`},
-		"EmptyGroup":       {"configmaps./web/settings", "*", `"configmaps./web/settings": "" is no API group`},
-		"Namespace":        {"configmaps/we.b/settings", "*", `"configmaps/we.b/settings": "we.b" is no name of a namespace`},
-		"Name":             {"configmaps/web/", "*", `"configmaps/web/": "" is no name of an object`},
+		"Group":            {"deployments.Apps/web/nginx", "*", `"deployments.Apps/web/nginx": "Apps" is not an API group`},
+		"EmptyGroup":       {"configmaps./web/settings", "*", `"configmaps./web/settings": "" is not an API group`},
+		"Namespace":        {"configmaps/we.b/settings", "*", `"configmaps/we.b/settings": "we.b" is not a valid name of a namespace`},
+		"Name":             {"configmaps/web/", "*", `"configmaps/web/": "" is not a valid name of an object`},
 		"SomeBad":          {"namespaces//web, x, y", "*", `"x": want <resource>.<group>/<namespace>/<name>, with nothing between the slashes for an object that has no namespace` + "\n" + `"y": want <resource>.<group>/<namespace>/<name>, with nothing between the slashes for an object that has no namespace`},
 	}
 	for name, tc := range cases {
@@ -72,7 +85,7 @@ func FuzzParseHold(f *testing.F) {
 	})
 }
 
-// neededByHeld tells whether something that is held in the mailbox is in that Namespace.
+// neededByHeld reports whether a held object in the mailbox is in that Namespace.
 func neededByHeld(m *mailbox, namespace objref.Ref) bool {
 	for ref := range placed(m) {
 		if m.hold.Holds(ref) && ref.Namespace == namespace.Name && namespace.Resource == "namespaces" {
@@ -82,7 +95,8 @@ func neededByHeld(m *mailbox, namespace objref.Ref) bool {
 	return false
 }
 
-// heldItems returns what the mailbox holds of held objects: everything of the items that a write could change.
+// heldItems returns what the mailbox holds of held objects: everything of the items that a write
+// could change.
 func heldItems(m *mailbox) []string {
 	var all []string
 	for _, work := range m.works {
@@ -96,9 +110,9 @@ func heldItems(m *mailbox) []string {
 	return all
 }
 
-// TestHeldObjectsNeverChange runs random histories with random holds, which come, change and go; the Binding may also be
-// removed from the destination and come back. No plan may touch what is held, and the rest converges as if nothing were. When
-// all is released, everything converges.
+// TestHeldObjectsNeverChange runs random histories with random holds, which come, change and go;
+// the Binding may also be removed from the destination and come back. No plan may touch what is
+// held, and the rest converges as if nothing were. When all is released, everything converges.
 func TestHeldObjectsNeverChange(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -125,7 +139,7 @@ func TestHeldObjectsNeverChange(t *testing.T) {
 			case 1:
 				m.hold = plan.Hold{}
 			case 2:
-				m.hold = plan.HoldOf(randomRef(random), randomRef(random), randomRef(random))
+				m.hold = holdOf(randomRef(random), randomRef(random), randomRef(random))
 			}
 			if random.IntN(6) == 0 {
 				vandalize(random, m)
@@ -138,11 +152,11 @@ func TestHeldObjectsNeverChange(t *testing.T) {
 				homes[ref] = neededByHeld(m, ref)
 			}
 			if random.IntN(8) == 0 {
-				removal := plan.Remove(m.site())
+				removal := plan.Build(&plan.Desired{}, m.current())
 				for i := range removal.Actions {
 					m.do(t, &removal.Actions[i])
 				}
-				if again := plan.Remove(m.site()); len(again.Actions) > 0 {
+				if again := plan.Build(&plan.Desired{}, m.current()); len(again.Actions) > 0 {
 					t.Fatalf("%s: removed, and then again: %s", when, trace(again.Actions))
 				}
 				for ref := range placed(m) {

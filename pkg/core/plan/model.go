@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"iter"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -31,15 +32,32 @@ type Work struct {
 	Wave int
 	// Items are the objects in the work, in the order in which they are applied.
 	Items []Item
-	// Listed are objects that the work holds no more, but that the destination listed when it last reported.
+	// Listed are objects that the work no longer has, but that the destination listed when it last
+	// reported.
 	Listed []objref.Ref
-	// Recorded is the hash that was written with the spec, zero if there is none that makes sense; Actual is the hash of the
-	// spec as it is. They differ if somebody else edited the work.
+	// Recorded is the hash that was written with the spec, zero if there is no valid one; Actual is
+	// the hash of the spec as it is. They differ if another writer edited the work.
 	Recorded, Actual transform.Hash
-	// Deleting tells that the work was deleted and is on its way out.
+	// Begun: the destination may have applied something of the work. A work that is not begun is
+	// never applied once it is deleted.
+	Begun bool
+	// Deleting: the work is being deleted.
 	Deleting bool
 	// Nudges is how often the work was nudged.
 	Nudges int
+}
+
+// Items yields the objects in works, each with its work.
+func Items(works []*Work) iter.Seq2[*Work, *Item] {
+	return func(yield func(*Work, *Item) bool) {
+		for _, work := range works {
+			for i := range work.Items {
+				if !yield(work, &work.Items[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Item is an object in a work.
@@ -50,21 +68,24 @@ type Item struct {
 	// Version is the version of the kind that the work delivers.
 	Version string
 	Hash    transform.Hash
-	// Bare is the hash of the content without what differs between WDSes that deliver the same; zero if that is Hash.
+	// Bare is the hash of the content without what differs between WDSes that deliver the same;
+	// zero if that is Hash.
 	Bare transform.Hash
 	// Size counts as packing counts it.
 	Size int
 	Options
 	// State is what the destination reported at the work's generation.
 	State State
-	// Reported tells that the destination keeps account of the object: it has reported it Applied, or anything of one that is
-	// Withdrawn, since the last Action that was Unproven.
+	// Reported: the destination keeps account of the object. It has reported it Applied, or
+	// anything of one that is Withdrawn, since the last Action that was Unproven.
 	Reported bool
-	// Withdrawn tells that the work holds no content of the object any more, since it is on its way out.
+	// Withdrawn: the work has no content of the object any more, since the object is leaving.
 	Withdrawn bool
-	// Reason and Message are what the destination said of a Failed object. The message may hold what the object holds.
+	// Reason and Message are what the destination reported of a Failed object. The message may
+	// contain parts of the object.
 	Reason, Message string
-	// Since is when it began to be Applied, or Failed, by the destination's clock, in seconds since 1970.
+	// Since is when it began to be Applied, or Failed, by the destination's clock, in seconds since
+	// 1970.
 	Since int64
 }
 
@@ -76,7 +97,7 @@ func (i *Item) content() transform.Hash {
 	return i.Bare
 }
 
-// State says what a destination reported of an object.
+// State is what a destination reported of an object.
 type State int8
 
 // States.
@@ -87,48 +108,53 @@ const (
 	Applied
 	// Failed: the object could not be applied.
 	Failed
-	// Silent: the destination reports nothing, ever. What was delivered is taken to arrive in the order of delivery.
+	// Silent: the destination reports nothing, ever. What was delivered is taken to arrive in the
+	// order of delivery.
 	Silent
 )
 
 // Object is an object that a destination should hold.
 type Object struct {
 	transform.Object
-	// Known tells that the content was read. The content of an object that could not be read is held as it is.
+	// Known: the content was read. The content of an object that could not be read stays as it is.
 	Known bool
 	Options
 }
 
-// Options say how a cluster deals with an object, beside its content. They are comparable; the zero Options mean that the
-// cluster keeps the object equal to the content, and deletes it when it leaves its last work.
+// Options are how a cluster handles an object, beside its content. They are comparable. With the
+// zero Options the cluster keeps the object equal to the content, and deletes it when it leaves its
+// last work.
 type Options struct {
-	// CreateOnly: the cluster creates the object when it is not there, and never updates it.
+	// CreateOnly: the cluster creates the object if it does not exist, and never updates it.
 	CreateOnly bool `json:"createOnly,omitempty"`
-	// ServerSide: the cluster applies the object server-side, so that fields which the content does not name keep what others
-	// in the cluster wrote. Force takes over fields that others own. CreateOnly wins over both.
-	ServerSide bool `json:"serverSide,omitempty"`
-	Force      bool `json:"force,omitempty"`
-	// IgnoredFields are the JSON paths of fields that are written when the object is created and left alone afterwards: sorted,
-	// one on each line. They need ServerSide.
+	// NoForce: an apply fails if another field manager owns a field with another value.
+	NoForce bool `json:"noForce,omitempty"`
+	// IgnoredFields are the JSON paths of fields that are written when the object is created and
+	// left alone afterwards: sorted, one on each line.
 	IgnoredFields string `json:"ignoredFields,omitempty"`
+	// Update: the cluster writes the object with an update. What the content does not name may be
+	// removed or stay, which depends on the kind. NoForce and IgnoredFields do not apply.
+	Update bool `json:"update,omitempty"`
 	// Orphan: the cluster keeps the object when it leaves the work.
 	Orphan bool `json:"orphan,omitempty"`
-	// Observe: the cluster applies nothing. The manifest says that we would deliver the object if somebody else did not.
+	// Observe: the cluster applies nothing. The manifest is a claim: we would deliver the object if
+	// another owner did not.
 	Observe bool `json:"observe,omitempty"`
 }
 
 // Size returns the size of the object as packing counts it.
 func (o *Object) Size() int { return len(o.JSON) + packing.Overhead }
 
-// Desired is what each destination of a Binding should hold. It is immutable, and shared by the plans of all destinations.
+// Desired is what each destination of a Binding should hold. It is immutable, and shared by the
+// plans of all destinations.
 type Desired struct {
 	objects []Object // in packing.Order
 	index   map[objref.Ref]int
 	limits  packing.Limits
-	needs   [][]int // for each object the objects that must be there before it
+	needs   [][]int // for each object the objects that must be in the cluster before it
 }
 
-// NewDesired returns a Desired of these objects, which it takes over.
+// NewDesired returns a Desired of these objects. It owns the slice from then on.
 func NewDesired(objects []Object, limits packing.Limits) *Desired {
 	slices.SortFunc(objects, func(a, b Object) int { return packing.Order(a.Ref, b.Ref) })
 	d := &Desired{
@@ -150,8 +176,9 @@ func NewDesired(objects []Object, limits packing.Limits) *Desired {
 	return d
 }
 
-// With returns a Desired in which each object is what change made of it: for destinations that want something else than
-// the others. Change is given a copy, and must not touch its Ref. Order and prerequisites are shared.
+// With returns a Desired in which change has changed each object: for destinations whose desired
+// content differs from that of the others. Change receives a copy, and must not change its Ref.
+// Order and prerequisites are shared.
 func (d *Desired) With(change func(*Object)) *Desired {
 	varied := *d
 	varied.objects = slices.Clone(d.objects)
@@ -161,7 +188,7 @@ func (d *Desired) With(change func(*Object)) *Desired {
 	return &varied
 }
 
-// Wants tells whether the object is one of them.
+// Wants reports whether the object is one of them.
 func (d *Desired) Wants(ref objref.Ref) bool {
 	_, ok := d.index[ref]
 	return ok
@@ -170,7 +197,8 @@ func (d *Desired) Wants(ref objref.Ref) bool {
 // Len returns the number of objects.
 func (d *Desired) Len() int { return len(d.objects) }
 
-// prerequisites returns what must be in a cluster before the object can be: its namespace and its kind.
+// prerequisites returns what must be in a cluster before the object can be: its namespace and its
+// kind.
 func prerequisites(ref objref.Ref) []objref.Ref {
 	if packing.WaveOf(ref.GroupResource()) == packing.WaveFirst {
 		return nil

@@ -9,8 +9,9 @@ import (
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
-// The plan of one destination costs its objects, whatever changes: what is made once for all destinations, NewDesired, and what each
-// of them costs, are apart. Compare with bin/tools/benchstat.
+// The plan of one destination costs its objects, whatever changes: what is made once for all
+// destinations, NewDesired, and what each of them costs, are apart. Compare with
+// bin/tools/benchstat.
 
 func manyObjects(n int) []plan.Object {
 	objects := make([]plan.Object, n)
@@ -36,10 +37,10 @@ func BenchmarkNewDesired(b *testing.B) {
 func BenchmarkBuildPlace(b *testing.B) {
 	for _, n := range []int{1e2, 1e3, 1e4, 1e5} {
 		desired := plan.NewDesired(manyObjects(n), benchLimits)
-		site := (&mailbox{works: map[string]*plan.Work{}}).site()
+		now := (&mailbox{works: map[string]*plan.Work{}}).current()
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				if p := plan.Build(desired, site); len(p.Actions) == 0 {
+				if p := plan.Build(desired, now); len(p.Actions) == 0 {
 					b.Fatal("nothing is placed")
 				}
 			}
@@ -51,14 +52,14 @@ func BenchmarkBuildUnchanged(b *testing.B) {
 	for _, n := range []int{1e2, 1e3, 1e4, 1e5} {
 		desired := plan.NewDesired(manyObjects(n), benchLimits)
 		m := &mailbox{works: map[string]*plan.Work{}}
-		p := plan.Build(desired, m.site())
+		p := plan.Build(desired, m.current())
 		for i := range p.Actions {
 			m.do(&testing.T{}, &p.Actions[i])
 		}
-		site := m.site()
+		now := m.current()
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				if p := plan.Build(desired, site); len(p.Actions) != 0 {
+				if p := plan.Build(desired, now); len(p.Actions) != 0 {
 					b.Fatalf("%d actions, want none", len(p.Actions))
 				}
 			}

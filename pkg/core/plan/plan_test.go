@@ -1,12 +1,9 @@
 package plan_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +16,8 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/test/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // mailbox is a mailbox that carries out Actions as a plugin must.
 type mailbox struct {
@@ -30,7 +26,7 @@ type mailbox struct {
 	listed map[types.UID]map[objref.Ref]report // what the destination listed last of each work
 	proven map[types.UID]int64                 // the generation from which on that proves something
 	hold   plan.Hold
-	stakes map[objref.Ref][]plan.Stake
+	owners plan.Owners
 }
 
 func (m *mailbox) list() []*plan.Work {
@@ -41,9 +37,9 @@ func (m *mailbox) list() []*plan.Work {
 	return works
 }
 
-// site is the mailbox as it is planned on.
-func (m *mailbox) site() *plan.Site {
-	return &plan.Site{Mailbox: "cluster1", Prefix: "uid", Works: m.list(), Hold: m.hold, Stakes: m.stakes}
+// current is the mailbox as it is planned on.
+func (m *mailbox) current() *plan.Current {
+	return &plan.Current{Mailbox: "cluster1", Prefix: "uid", Works: m.list(), Hold: m.hold, Owners: m.owners}
 }
 
 func hashOf(items []plan.Item) transform.Hash {
@@ -147,7 +143,7 @@ func (m *mailbox) do(t *testing.T, a *plan.Action) {
 	m.works[a.Name] = &next
 }
 
-// report is what a destination said of an object.
+// report is what a destination reported about an object.
 type report struct {
 	generation int64
 	applied    bool
@@ -231,7 +227,7 @@ var (
 
 func every(*plan.Work) bool { return true }
 
-// TestTrace tells the lives of placements as the actions taken, step by step, for people to read.
+// TestTrace writes the lives of placements as their actions, step by step, for people to read.
 func TestTrace(t *testing.T) {
 	type step struct {
 		what    string
@@ -278,7 +274,7 @@ func TestTrace(t *testing.T) {
 		"hold": {roomy, []step{
 			{"place", []plan.Object{object(settings, "1"), object(role, "1")}, nil},
 			{"hold one, edit both, and a third comes", []plan.Object{object(settings, "2"), object(role, "2"), object(nginx, "1")}, func(m *mailbox) {
-				m.hold = plan.HoldOf(settings)
+				m.hold = holdOf(settings)
 			}},
 			{"somebody edits what is held", []plan.Object{object(settings, "2"), object(role, "2"), object(nginx, "1")}, func(m *mailbox) {
 				work := m.works["uid-1-0"]
@@ -292,7 +288,7 @@ func TestTrace(t *testing.T) {
 			}},
 			{"hold what is not there, and its namespace", []plan.Object{
 				object(settings, "2"), object(role, "2"), object(nginx, "1"), object(namespace, "1"), object(secret, "1"),
-			}, func(m *mailbox) { m.hold = plan.HoldOf(settings, namespace) }},
+			}, func(m *mailbox) { m.hold = holdOf(settings, namespace) }},
 			{"all goes but what is held", nil, nil},
 			{"release", nil, func(m *mailbox) { m.hold = plan.Hold{} }},
 		}},
@@ -325,7 +321,7 @@ func TestTrace(t *testing.T) {
 				if s.event != nil {
 					s.event(m)
 				}
-				p := plan.Build(plan.NewDesired(s.objects, tc.limits), m.site())
+				p := plan.Build(plan.NewDesired(s.objects, tc.limits), m.current())
 				fmt.Fprintf(&trace, "# %s\n", s.what)
 				for i := range p.Actions {
 					fmt.Fprintln(&trace, p.Actions[i].String())
@@ -338,31 +334,15 @@ func TestTrace(t *testing.T) {
 					fmt.Fprintf(&trace, "too large: %s\n", ref)
 				}
 			}
-			golden(t, name, trace.String())
+			golden.Compare(t, "TestTrace/"+name, trace.String())
 		})
 	}
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", "TestTrace", name+".golden")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("trace (-want +got):\n%s", diff)
-	}
-}
-
-// TestRandomHistories runs objects through random lives: they come, go, change, cannot be read; clusters answer or not, and
-// works are edited and deleted behind our back. After each plan a second one must be empty; no object that is placed may leave
-// the mailbox; and once all clusters have answered, the mailbox holds what is desired, each object once.
+// TestRandomHistories runs objects through random lives: they come, go, change, cannot be read;
+// clusters answer or not, and works are edited and deleted behind our back. After each plan a
+// second one must be empty; no object that is placed may leave the mailbox; and once all clusters
+// have answered, the mailbox holds what is desired, each object once.
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 2))
@@ -406,11 +386,11 @@ func TestRandomHistories(t *testing.T) {
 
 func run(t *testing.T, m *mailbox, d *plan.Desired, when string) int {
 	t.Helper()
-	first := plan.Build(d, m.site())
+	first := plan.Build(d, m.current())
 	for i := range first.Actions {
 		m.do(t, &first.Actions[i])
 	}
-	second := plan.Build(d, m.site())
+	second := plan.Build(d, m.current())
 	for i := range second.Actions {
 		t.Fatalf("%s: planned\n%s\nand then again: %s", when, trace(first.Actions), &second.Actions[i])
 	}
@@ -440,7 +420,8 @@ func settle(t *testing.T, m *mailbox, d *plan.Desired, want map[objref.Ref]strin
 		}
 		bytes := 0
 		for _, item := range work.Items {
-			// Of one that is too large for any work now, nobody can say which of two old contents is the newer: it leaves neither.
+			// Of one that is too large for any work now, nobody can say which of two old contents
+			// is the newer: it leaves neither.
 			if _, twice := got[item.Ref]; twice && len(want[item.Ref])+packing.Overhead <= limits.Bytes {
 				t.Errorf("seed %d: %s is in two works in the end", seed, item.Ref)
 			}
@@ -522,7 +503,7 @@ func vandalize(random *rand.Rand, m *mailbox) {
 }
 
 func TestRemoveLeavesWhatIsOnItsWayOut(t *testing.T) {
-	actions := plan.Remove(&plan.Site{Mailbox: "cluster1", Works: []*plan.Work{
+	actions := plan.Build(&plan.Desired{}, &plan.Current{Mailbox: "cluster1", Works: []*plan.Work{
 		{Mailbox: "cluster1", Name: "b", Deleting: true}, {Mailbox: "cluster1", Name: "a", UID: "1"},
 	}}).Actions
 	if len(actions) != 1 || actions[0].String() != "delete cluster1/a (remove)" || actions[0].UID != "1" {
@@ -545,15 +526,15 @@ func BenchmarkBuild(b *testing.B) {
 		}
 		limits := packing.Limits{Count: 500, Bytes: 512000}
 		m := &mailbox{works: map[string]*plan.Work{}}
-		p := plan.Build(plan.NewDesired(objects(""), limits), m.site())
+		p := plan.Build(plan.NewDesired(objects(""), limits), m.current())
 		for i := range p.Actions {
 			m.do(&testing.T{}, &p.Actions[i])
 		}
-		site := m.site()
+		now := m.current()
 		edited := plan.NewDesired(objects("edited"), limits)
 		b.Run(fmt.Sprintf("edit-%d", n), func(b *testing.B) {
 			for b.Loop() {
-				if p := plan.Build(edited, site); len(p.Actions) != 1 {
+				if p := plan.Build(edited, now); len(p.Actions) != 1 {
 					b.Fatalf("%d actions, want 1", len(p.Actions))
 				}
 			}

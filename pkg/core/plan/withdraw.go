@@ -1,34 +1,49 @@
 package plan
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// An agent applies an object first and notes afterwards that it did. If the object leaves the work in between, the agent may never note
-// it, and then never deletes it: the object would stay in the cluster for ever, and nobody would know. So an object that the destination
-// has not reported to be there leaves in two steps. It is withdrawn first: the work goes on to name it, but holds no content and has
-// nothing applied, so that a cluster that was away does not get what nobody wants any more. Once the destination has said something of
-// that, it has also noted whether the object is there, and it leaves.
+// An agent applies an object first and notes afterwards that it did. If the object leaves the work
+// in between, the agent may never note it, and then never deletes it: the object would stay in the
+// cluster forever, unnoticed. So an object that the destination has not reported leaves in two
+// steps. It is withdrawn first: the work still names it, but has no content of it and applies
+// nothing, so that a cluster that was offline does not get an object that is not wanted any more.
+// Once the destination has reported anything of that, it has also noted whether the object exists,
+// and the object leaves.
 //
-// A destination may still list an object that left when that comes back. Then, too, only what it reports afterwards counts.
+// A destination may still list an object that left when that comes back. Then, too, only what it
+// reports afterwards counts.
 //
-// A work that goes as a whole needs none of this: what the cluster knows of it owns its objects, and takes them along.
+// A work is deleted when everything in it was withdrawn, and that was reported. The cluster's
+// account of the work owns its objects, and they are deleted with it. But the agent looks for that
+// account in its cache, and releases a deleted work of which the cache has none. A first report
+// proves only that the account exists: while the agent cannot watch, its cache lacks it for as long
+// as that takes. The report on a later change proves that the cache has it. A work that the agent
+// has not begun is deleted at once, as is one that no agent is expected to report on.
 
-// settled tells whether the item may leave the work at once: the destination keeps account of it, or never does, or is to keep the
-// object anyway.
-func (i *Item) settled() bool { return i.Reported || i.State == Silent || i.Orphan }
+// mayLeave reports whether the item may leave the work at once: the destination keeps account of
+// it, or never does, or is to keep the object anyway.
+func (i *Item) mayLeave() bool { return i.Reported || i.State == Silent || i.Orphan }
 
-// there tells whether the object can be taken to be in the cluster, as far as the cluster tells.
-func (i *Item) there() bool { return (i.State == Applied || i.State == Silent) && !i.Withdrawn }
+// owned reports whether the cluster may delete the object for the work, and the object was not
+// withdrawn.
+func (i *Item) owned() bool { return !i.Withdrawn && !i.Orphan && !i.Observe && i.State != Silent }
 
-// lingers returns the size of an item that nobody wants any more and that stays nevertheless, for the time being; zero if it goes.
-func (b *builder) lingers(work *Work, item *Item) int {
+// inCluster reports whether the object is in the cluster, as far as the cluster reports.
+func (i *Item) inCluster() bool { return (i.State == Applied || i.State == Silent) && !i.Withdrawn }
+
+// remainingSize returns the size of an item that is not wanted any more and stays for now; zero if
+// it is removed.
+func (b *builder) remainingSize(work *Work, item *Item) int {
 	switch {
-	case b.isHeld(work, item) || !released(item) && (b.heir(item.Ref) != nil || b.awaits(item.Ref)):
+	case b.isHeld(work, item) || b.stays(item):
 		return item.Size
-	case item.settled() || released(item) && !item.Withdrawn:
+	case item.mayLeave() || released(item) && !item.Withdrawn:
 		return 0
 	}
 	object, ok := withdrawn(item)
@@ -38,12 +53,13 @@ func (b *builder) lingers(work *Work, item *Item) int {
 	return object.Size()
 }
 
-// withdraw takes the content of the j-th item out of the work. What is no object cannot be in the cluster, and goes.
+// withdraw removes the content of the j-th item from the work. What is not an object cannot be in
+// the cluster, and is removed.
 func (c *changes) withdraw(j int) {
 	item := &c.work.Items[j]
 	object, ok := withdrawn(item)
 	if !ok {
-		c.take(j)
+		c.remove(j)
 		return
 	}
 	c.flagged = c.flagged || item.Options != object.Options
@@ -55,7 +71,21 @@ func (c *changes) withdraw(j int) {
 	}
 }
 
-// withdrawn returns what stands for an item that is withdrawn.
+// withdrawAll withdraws the items of a work in which nothing is to stay.
+func (c *changes) withdrawAll() {
+	c.removed = nil
+	for j := range c.work.Items {
+		item := &c.work.Items[j]
+		twice := slices.ContainsFunc(c.work.Items[:j], func(other Item) bool { return other.Ref == item.Ref })
+		if item.owned() && !twice {
+			c.withdraw(j)
+		} else {
+			c.remove(j)
+		}
+	}
+}
+
+// withdrawn returns what replaces an item that is withdrawn.
 func withdrawn(item *Item) (*Object, bool) {
 	if item.Kind == "" || item.Version == "" {
 		return nil, false

@@ -7,42 +7,43 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// accepted returns what of a status an API server accepts for an object that holds another one: some kinds do not let their
-// status go back. What it does not accept stays as the object has it. Have and want are not changed; either may be nil.
+// accepted returns want, changed so that an API server accepts it as the new status of an object
+// with status have: the API servers refuse some changes of the status of some kinds. A field whose
+// change is refused has the value in have. Have and want are not changed; either may be nil.
 //
-// These are the rules of Kubernetes' own kinds, which hold for everybody, their controllers as well. For whatever else a WDS
-// refuses (admission, a schema that is narrower there), see Decision.Without.
+// These are the rules of Kubernetes' own kinds, which hold for all clients. A WDS may refuse other
+// changes, by admission or by a narrower schema; Plan receives those fields as refused.
 func accepted(gr schema.GroupResource, have, want map[string]any) map[string]any {
 	switch gr {
 	case schema.GroupResource{Group: "apps", Resource: "deployments"}, schema.GroupResource{Group: "apps", Resource: "daemonsets"},
 		schema.GroupResource{Group: "apps", Resource: "statefulsets"}:
-		return keepCount(have, want, "collisionCount")
+		return notBelow(have, want, "collisionCount")
 	case schema.GroupResource{Group: "batch", Resource: "jobs"}:
 		return acceptedJob(have, want)
 	case schema.GroupResource{Resource: "pods"}:
-		return keepField(have, want, "qosClass") // chosen when the Pod was created
+		return unchanged(have, want, "qosClass") // set when the Pod was created
 	}
 	return want
 }
 
-// acceptedJob keeps a Job as it is that is finished; and of another one counters, the time of the start, and what has been
-// decided of its end.
+// acceptedJob is accepted for Jobs. A finished Job cannot change. In an unfinished one, counters
+// cannot decrease, and the start time and the conditions that announce its end cannot change.
 func acceptedJob(have, want map[string]any) map[string]any {
 	conditions, _ := have[conditionsField].([]any)
 	if isTrue(conditions, "Complete") || isTrue(conditions, "Failed") {
 		return have
 	}
-	want = keepCount(have, want, "succeeded")
-	want = keepCount(have, want, "failed")
-	want = keepField(have, want, "startTime")
-	for _, decided := range []string{"FailureTarget", "SuccessCriteriaMet"} {
+	want = notBelow(have, want, "succeeded")
+	want = notBelow(have, want, "failed")
+	want = unchanged(have, want, "startTime")
+	for _, final := range []string{"FailureTarget", "SuccessCriteriaMet"} {
 		wanted, _ := want[conditionsField].([]any)
-		if !isTrue(conditions, decided) || isTrue(wanted, decided) {
+		if !isTrue(conditions, final) || isTrue(wanted, final) {
 			continue
 		}
-		wanted = slices.DeleteFunc(slices.Clone(wanted), func(c any) bool { return typeOf(c) == decided })
+		wanted = slices.DeleteFunc(slices.Clone(wanted), func(c any) bool { return typeOf(c) == final })
 		for _, c := range conditions {
-			if typeOf(c) == decided {
+			if typeOf(c) == final {
 				wanted = append(wanted, c)
 			}
 		}
@@ -51,23 +52,24 @@ func acceptedJob(have, want map[string]any) map[string]any {
 	return want
 }
 
-// keepCount keeps a counter that must not shrink.
-func keepCount(have, want map[string]any, field string) map[string]any {
+// notBelow returns want with a counter that is not lower than in have.
+func notBelow(have, want map[string]any, field string) map[string]any {
 	if have[field] != nil && (want[field] == nil || integer(want[field]) < integer(have[field])) {
 		return with(want, field, have[field])
 	}
 	return want
 }
 
-// keepField keeps a field that must not change.
-func keepField(have, want map[string]any, field string) map[string]any {
+// unchanged returns want with the value that a field has in have, if it has one.
+func unchanged(have, want map[string]any, field string) map[string]any {
 	if have[field] != nil {
 		return with(want, field, have[field])
 	}
 	return want
 }
 
-// with returns the status with that value in a field, none if it is nil.
+// with returns a copy of the status with that value in a field, or without the field if the value
+// is nil.
 func with(status map[string]any, field string, value any) map[string]any {
 	changed := maps.Clone(status)
 	if changed == nil {

@@ -7,38 +7,38 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestAccepted: what API servers do not let go back stays.
+// TestAccepted checks that fields stay unchanged whose change API servers refuse.
 func TestAccepted(t *testing.T) {
 	const complete = `{"succeeded":1,"startTime":"2026-01-01T00:00:00Z","completionTime":"2026-01-01T00:01:00Z","conditions":[{"type":"SuccessCriteriaMet","status":"True"},{"type":"Complete","status":"True"}]}`
 	for name, tc := range map[string]struct {
 		resource   schema.GroupResource
-		have, wish string // "" for none
+		have, next string // "" for none
 		want       string
 	}{
-		"CollisionsGrow":        {resource: deployments, have: `{"collisionCount":1}`, wish: `{"collisionCount":2}`, want: `{"collisionCount":2}`},
-		"CollisionsDoNotShrink": {resource: daemonSets, have: `{"collisionCount":2}`, wish: `{"collisionCount":1,"numberReady":1}`, want: `{"collisionCount":2,"numberReady":1}`},
-		"CollisionsDoNotVanish": {resource: statefulSets, have: `{"collisionCount":2}`, wish: `{"replicas":1}`, want: `{"collisionCount":2,"replicas":1}`},
+		"CollisionsGrow":        {resource: deployments, have: `{"collisionCount":1}`, next: `{"collisionCount":2}`, want: `{"collisionCount":2}`},
+		"CollisionsDoNotShrink": {resource: daemonSets, have: `{"collisionCount":2}`, next: `{"collisionCount":1,"numberReady":1}`, want: `{"collisionCount":2,"numberReady":1}`},
+		"CollisionsDoNotVanish": {resource: statefulSets, have: `{"collisionCount":2}`, next: `{"replicas":1}`, want: `{"collisionCount":2,"replicas":1}`},
 		"CollisionsWhenCleared": {resource: deployments, have: `{"collisionCount":2,"replicas":1}`, want: `{"collisionCount":2}`},
-		"CollisionsOfOthers":    {resource: custom, have: `{"collisionCount":2}`, wish: `{"a":1}`, want: `{"a":1}`},
-		"FinishedJobStays":      {resource: jobs, have: complete, wish: `{"active":1}`, want: complete},
+		"CollisionsOfOthers":    {resource: custom, have: `{"collisionCount":2}`, next: `{"a":1}`, want: `{"a":1}`},
+		"FinishedJobStays":      {resource: jobs, have: complete, next: `{"active":1}`, want: complete},
 		"FinishedJobCleared":    {resource: jobs, have: complete, want: complete},
-		"FailedJobStays":        {resource: jobs, have: `{"conditions":[{"type":"Failed","status":"True"}]}`, wish: complete, want: `{"conditions":[{"type":"Failed","status":"True"}]}`},
-		"RunningJobFinishes":    {resource: jobs, have: `{"active":1,"startTime":"2026-01-01T00:00:00Z"}`, wish: complete, want: complete},
+		"FailedJobStays":        {resource: jobs, have: `{"conditions":[{"type":"Failed","status":"True"}]}`, next: complete, want: `{"conditions":[{"type":"Failed","status":"True"}]}`},
+		"RunningJobFinishes":    {resource: jobs, have: `{"active":1,"startTime":"2026-01-01T00:00:00Z"}`, next: complete, want: complete},
 		"RunningJobCleared": {
 			resource: jobs, have: `{"active":1,"failed":2,"startTime":"2026-01-01T00:00:00Z","conditions":[{"type":"Suspended","status":"False"}]}`,
 			want: `{"failed":2,"startTime":"2026-01-01T00:00:00Z"}`,
 		},
 		"JobCountersAndStart": {
 			resource: jobs, have: `{"failed":2,"succeeded":1,"startTime":"2026-01-01T00:00:00Z"}`,
-			wish: `{"failed":1,"succeeded":3,"startTime":"2026-01-05T00:00:00Z"}`, want: `{"failed":2,"succeeded":3,"startTime":"2026-01-01T00:00:00Z"}`,
+			next: `{"failed":1,"succeeded":3,"startTime":"2026-01-05T00:00:00Z"}`, want: `{"failed":2,"succeeded":3,"startTime":"2026-01-01T00:00:00Z"}`,
 		},
 		"JobThatWillFail": {
 			resource: jobs, have: `{"conditions":[{"type":"FailureTarget","status":"True","reason":"R"}]}`,
-			wish: `{"active":1,"conditions":[{"type":"FailureTarget","status":"False"},{"type":"Suspended","status":"False"}]}`,
+			next: `{"active":1,"conditions":[{"type":"FailureTarget","status":"False"},{"type":"Suspended","status":"False"}]}`,
 			want: `{"active":1,"conditions":[{"type":"Suspended","status":"False"},{"type":"FailureTarget","status":"True","reason":"R"}]}`,
 		},
-		"PodClass":  {resource: pods, have: `{"qosClass":"BestEffort"}`, wish: `{"qosClass":"Burstable","phase":"Running"}`, want: `{"qosClass":"BestEffort","phase":"Running"}`},
-		"NewStatus": {resource: deployments, wish: `{"collisionCount":1}`, want: `{"collisionCount":1}`},
+		"PodClass":  {resource: pods, have: `{"qosClass":"BestEffort"}`, next: `{"qosClass":"Burstable","phase":"Running"}`, want: `{"qosClass":"BestEffort","phase":"Running"}`},
+		"NewStatus": {resource: deployments, next: `{"collisionCount":1}`, want: `{"collisionCount":1}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parsed := func(text string) map[string]any {
@@ -47,15 +47,15 @@ func TestAccepted(t *testing.T) {
 				}
 				return decoded(t, text)
 			}
-			have, wish := parsed(tc.have), parsed(tc.wish)
-			got := accepted(tc.resource, have, wish)
+			have, next := parsed(tc.have), parsed(tc.next)
+			got := accepted(tc.resource, have, next)
 			if diff := cmp.Diff(parsed(tc.want), got); diff != "" {
 				t.Errorf("accepted (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(parsed(tc.have), have) + cmp.Diff(parsed(tc.wish), wish); diff != "" {
+			if diff := cmp.Diff(parsed(tc.have), have) + cmp.Diff(parsed(tc.next), next); diff != "" {
 				t.Errorf("the arguments were changed:\n%s", diff)
 			}
-			if diff := cmp.Diff(got, accepted(tc.resource, got, wish)); diff != "" {
+			if diff := cmp.Diff(got, accepted(tc.resource, got, next)); diff != "" {
 				t.Errorf("accepted again is something else:\n%s", diff)
 			}
 		})

@@ -14,11 +14,13 @@ type Reported struct {
 	Status  map[string]any
 }
 
-// Aggregate makes one status of those of several clusters, by the rules of the kind (rules.go), or for kinds that have none by
-// general ones (general.go). Silent are the clusters that should report and do not: of them nothing is known, so the result
-// never looks more complete than it would if they stood at the very beginning.
+// Aggregate returns one status for the statuses of several clusters, by the rules of the kind
+// (rules.go), or by general rules for kinds without their own (general.go). Silent are the clusters
+// that should report and do not. Their state is unknown, so the result never looks more complete
+// than it would if they had not started yet.
 //
-// The order of both lists does not matter. The result may share values with the statuses: do not change it.
+// The order of both lists does not matter. The result may share values with the statuses, and must
+// not be changed.
 func Aggregate(gr schema.GroupResource, reported []Reported, silent []string) map[string]any {
 	s := &sample{reported: slices.Clone(reported), silent: slices.Sorted(slices.Values(silent))}
 	slices.SortFunc(s.reported, func(a, b Reported) int { return strings.Compare(a.Cluster, b.Cluster) })
@@ -43,13 +45,13 @@ func Aggregate(gr schema.GroupResource, reported []Reported, silent []string) ma
 	return aggregate
 }
 
-// sample is what an aggregate is made of.
+// sample is the input of an aggregate.
 type sample struct {
 	reported []Reported // by cluster
 	silent   []string   // sorted
 }
 
-// numbers returns what the clusters report in a field. What is absent is zero: that is how API servers write it.
+// numbers returns the values of a field. An absent field is zero: API servers omit zeroes.
 func (s *sample) numbers(field string) []int64 {
 	values := make([]int64, len(s.reported))
 	for i := range s.reported {
@@ -58,7 +60,7 @@ func (s *sample) numbers(field string) []int64 {
 	return values
 }
 
-// texts returns what the clusters report in a field, "" where it is absent.
+// texts returns the values of a field, "" if it is absent.
 func (s *sample) texts(field string) []string {
 	values := make([]string, len(s.reported))
 	for i := range s.reported {
@@ -67,12 +69,12 @@ func (s *sample) texts(field string) []string {
 	return values
 }
 
-// anywhere tells whether a cluster reports the field.
+// anywhere reports whether any cluster reports the field.
 func (s *sample) anywhere(field string) bool {
 	return slices.ContainsFunc(s.reported, func(r Reported) bool { return r.Status[field] != nil })
 }
 
-// integer returns the whole number that a decoded value is, 0 if it is none.
+// integer returns a decoded value as a whole number, 0 if it is not a number.
 func integer(value any) int64 {
 	switch v := value.(type) {
 	case int64:

@@ -5,10 +5,13 @@ import (
 	"testing"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/starlinghq/starling/pkg/core/match"
 )
 
-// BenchmarkDecide is what one more report of an object in several clusters costs, with reading all their statuses: that of a Deployment
-// and one of a kind that has no rules of its own. Compare runs with benchstat.
+// BenchmarkDecide is what one more report of an object in several clusters costs, with reading all
+// their statuses: that of a Deployment and one of a kind that has no rules of its own. Compare runs
+// with benchstat.
 func BenchmarkDecide(b *testing.B) {
 	const text = `{"observedGeneration":4,"replicas":3,"updatedReplicas":3,"readyReplicas":3,"availableReplicas":3,"conditions":[
 		{"type":"Available","status":"True","reason":"MinimumReplicasAvailable","message":"Deployment has minimum availability.","lastTransitionTime":"2026-01-01T00:00:00Z","lastUpdateTime":"2026-01-02T00:00:00Z"},
@@ -19,7 +22,7 @@ func BenchmarkDecide(b *testing.B) {
 			from = append(from, fmt.Sprintf("cluster%d", i))
 		}
 		evidence := Evidence{
-			Request: Request{MultiWEC: Want{Requested: true, Clusters: from}}, RequestKnown: true, Now: Source{"u", 2},
+			Requests: match.Requests{Known: true, MultiWEC: true, MultiWECClusters: from}, Now: Source{"u", 2},
 			Report: func(string) (*Report, bool) {
 				report := &Report{Generation: 4, Source: Source{"u", 2}}
 				if err := utiljson.Unmarshal([]byte(text), &report.Status); err != nil {

@@ -58,7 +58,7 @@ func TestAggregate(t *testing.T) {
 			silent: []string{"c9", "c8"},
 			want: `{"replicas":3,"unavailableReplicas":3,"conditions":[
 				{"type":"Available","status":"Unknown","reason":"NotReported","message":"not reported by c8, c9","lastTransitionTime":"2026-01-01T00:00:00Z","lastUpdateTime":"2026-01-02T00:00:00Z"},
-				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"no status from c8, c9","lastTransitionTime":"2026-01-01T00:00:00Z"}]}`,
+				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c8, c9","lastTransitionTime":"2026-01-01T00:00:00Z"}]}`,
 		},
 		"DeploymentStuckInOne": {
 			resource: deployments,
@@ -104,7 +104,7 @@ func TestAggregate(t *testing.T) {
 			reports:  []string{`{"observedGeneration":2,"desiredNumberScheduled":3,"currentNumberScheduled":3,"updatedNumberScheduled":3,"numberReady":3,"numberAvailable":3,"numberMisscheduled":0}`},
 			silent:   []string{"c2"},
 			want: `{"desiredNumberScheduled":3,"currentNumberScheduled":0,"numberReady":0,"numberUnavailable":3,"numberMisscheduled":0,
-				"conditions":[{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"no status from c2","lastTransitionTime":"` + epoch + `"}]}`,
+				"conditions":[{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c2","lastTransitionTime":"` + epoch + `"}]}`,
 		},
 		"StatefulSetUpdatedInOne": {
 			resource: statefulSets,
@@ -164,7 +164,7 @@ func TestAggregate(t *testing.T) {
 			reports:  []string{`{"succeeded":1,"startTime":"2026-01-01T00:00:00Z","completionTime":"2026-01-01T00:02:00Z","conditions":[{"type":"Complete","status":"True"}]}`},
 			silent:   []string{"c2"},
 			want: `{"startTime":"2026-01-01T00:00:00Z","conditions":[{"type":"Complete","status":"Unknown","reason":"NotReported","message":"not reported by c2"},
-				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"no status from c2","lastTransitionTime":"` + epoch + `"}]}`,
+				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c2","lastTransitionTime":"` + epoch + `"}]}`,
 		},
 		"Pod": {
 			resource: pods,
@@ -179,7 +179,7 @@ func TestAggregate(t *testing.T) {
 			reports:  []string{`{"phase":"Succeeded"}`},
 			silent:   []string{"c2"},
 			want: `{"phase":"Pending","conditions":[
-				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"no status from c2","lastTransitionTime":"` + epoch + `"}]}`,
+				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c2","lastTransitionTime":"` + epoch + `"}]}`,
 		},
 		"Claim": {
 			resource: claims,
@@ -230,7 +230,7 @@ func TestAggregate(t *testing.T) {
 			want: `{"ready":false,"readyReplicas":0,"conditions":[
 				{"type":"Ready","status":"Unknown","reason":"NotReported","message":"not reported by c2, c3, c4, c5, c6 … and 2 more"},
 				{"type":"Stalled","status":"Unknown","reason":"NotReported","message":"not reported by c2, c3, c4, c5, c6 … and 2 more"},
-				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"no status from c2, c3, c4, c5, c6 … and 2 more","lastTransitionTime":"` + epoch + `"}]}`,
+				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c2, c3, c4, c5, c6 … and 2 more","lastTransitionTime":"` + epoch + `"}]}`,
 		},
 		"CustomSilentWithoutConditions": {
 			resource: custom, reports: []string{`{"phase":"Ready"}`}, silent: []string{"c2"}, want: `{}`,
@@ -275,9 +275,10 @@ func decoded(t *testing.T, text string) map[string]any {
 	return object
 }
 
-// TestAggregateKeepsItsPromises: the order of clusters does not matter; a cluster that falls silent makes nothing look more
-// complete; what API servers demand of a status that each cluster's fulfils, the aggregate fulfils too.
-func TestAggregateKeepsItsPromises(t *testing.T) {
+// TestAggregateInvariants checks that the order of clusters does not matter; that nothing
+// looks more complete when a cluster becomes silent; and that the aggregate is valid for API
+// servers if the status of each cluster is.
+func TestAggregateInvariants(t *testing.T) {
 	resources := []schema.GroupResource{deployments, replicaSets, daemonSets, statefulSets, jobs, pods, claims, services, ingresses, custom}
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -322,7 +323,7 @@ var goals = map[schema.GroupResource]struct {
 	daemonSets:   {"desiredNumberScheduled", []string{"currentNumberScheduled", "updatedNumberScheduled", "numberReady", "numberAvailable"}},
 }
 
-// lessComplete tells which counters are closer to their goal than in the worst cluster.
+// lessComplete returns which counters are closer to their goal than in the worst cluster.
 func lessComplete(gr schema.GroupResource, got map[string]any, reported []Reported, silent []string) (problems []string) {
 	of := goals[gr]
 	for _, part := range of.parts {
@@ -339,7 +340,7 @@ func lessComplete(gr schema.GroupResource, got map[string]any, reported []Report
 	return problems
 }
 
-// invalid tells what an API server would refuse.
+// invalid returns what an API server would refuse.
 func invalid(gr schema.GroupResource, got map[string]any) (problems []string) {
 	of := goals[gr]
 	for _, part := range of.parts {
@@ -371,7 +372,7 @@ func invalidJob(got map[string]any) (problems []string) {
 		"complete without a time":               complete && got["completionTime"] == nil,
 		"not complete with a time":              !complete && got["completionTime"] != nil,
 		"finished without a start":              (complete || failed) && got["startTime"] == nil,
-		"completed before it was started":       got["completionTime"] != nil && before(got["completionTime"].(string), got["startTime"].(string)),
+		"completed before it was started":       got["completionTime"] != nil && compareTimes(got["completionTime"].(string), got["startTime"].(string)) < 0,
 		"unfinished condition of a Failed kind": failed && !target,
 	} {
 		if is {

@@ -1,32 +1,36 @@
 package status
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/text"
 )
 
 const (
 	conditionsField = "conditions"
-	// maxSilent bounds the clusters that one message lists.
-	maxSilent = 5
+	// maxListed limits the clusters that one message lists.
+	maxListed = 5
 )
 
-// verdict is one cluster's condition of a type.
-type verdict struct {
+// ownCondition is the condition of one cluster, of a given type.
+type ownCondition struct {
 	cluster   string
 	condition map[string]any
 	status    string
 }
 
-// conditions merges the conditions of the clusters by type: each has the worst status that a cluster gives it, and reason and
-// message of the latest condition that has this status. Of most types False is the worst, and what a cluster does not say of
-// it is Unknown; of adverse ones True is, and silence about it is good. While clusters are silent, no condition says that all is
-// well, and one more names them.
+// conditions merges the conditions of the clusters by type. A merged condition has the worst status
+// that any cluster reports, with the reason and the message of the latest condition with that
+// status.
+//
+// For most types False is the worst status, and Unknown is assumed for a cluster that does not
+// report the condition. For adverse types True is the worst, and a cluster that does not report the
+// condition has no problem. While clusters are silent, no condition is good, and a further
+// condition names these clusters.
 func (s *sample) conditions(adverse func(string) bool) []any {
-	byType := map[string][]verdict{}
+	byType := map[string][]ownCondition{}
 	latest := ""
 	for i := range s.reported {
 		own, _ := s.reported[i].Status[conditionsField].([]any)
@@ -39,15 +43,13 @@ func (s *sample) conditions(adverse func(string) bool) []any {
 			}
 			seen[name] = true
 			status, _ := condition["status"].(string)
-			byType[name] = append(byType[name], verdict{s.reported[i].Cluster, condition, status})
-			if when, _ := condition["lastTransitionTime"].(string); when != "" && (latest == "" || before(latest, when)) {
-				latest = when
-			}
+			byType[name] = append(byType[name], ownCondition{s.reported[i].Cluster, condition, status})
+			latest = later(latest, condition["lastTransitionTime"])
 		}
 	}
 	var merged []any
-	for name, verdicts := range byType {
-		merged = append(merged, s.merge(name, verdicts, name == ConditionTruncated || adverse(name)))
+	for name, all := range byType {
+		merged = append(merged, s.merge(name, all, name == ConditionTruncated || adverse(name)))
 	}
 	if len(s.silent) > 0 {
 		merged = append(merged, s.incomplete(latest))
@@ -56,14 +58,14 @@ func (s *sample) conditions(adverse func(string) bool) []any {
 	return merged
 }
 
-// merge makes one condition of those that clusters have of a type.
-func (s *sample) merge(name string, verdicts []verdict, adverse bool) map[string]any {
+// merge returns one condition for the conditions of a type.
+func (s *sample) merge(name string, own []ownCondition, adverse bool) map[string]any {
 	missing := slices.Clone(s.silent)
 	if !adverse {
-		said := 0 // verdicts are in the order of reports
+		next := 0 // own has the order of s.reported
 		for i := range s.reported {
-			if said < len(verdicts) && verdicts[said].cluster == s.reported[i].Cluster {
-				said++
+			if next < len(own) && own[next].cluster == s.reported[i].Cluster {
+				next++
 			} else {
 				missing = append(missing, s.reported[i].Cluster)
 			}
@@ -75,7 +77,7 @@ func (s *sample) merge(name string, verdicts []verdict, adverse bool) map[string
 		bad, good = good, bad
 	}
 	status := good
-	for _, v := range verdicts {
+	for _, v := range own {
 		switch {
 		case v.status == bad:
 			status = bad
@@ -84,16 +86,17 @@ func (s *sample) merge(name string, verdicts []verdict, adverse bool) map[string
 		}
 	}
 	if status == good && len(missing) > 0 {
-		return s.unheard(name, verdicts, missing)
+		return notReported(name, own, missing)
 	}
 
-	var chosen verdict
+	var chosen ownCondition
+	chosenAt := ""
 	agreed := len(missing) == 0
-	for _, v := range verdicts {
-		agreed = agreed && v.status == verdicts[0].status
+	for _, v := range own {
+		agreed = agreed && v.status == own[0].status
 		same := v.status == status || status == "Unknown" && v.status != good
-		if same && (chosen.condition == nil || transition(chosen.condition, v.condition) < 0) {
-			chosen = v
+		if when, _ := v.condition["lastTransitionTime"].(string); same && (chosen.condition == nil || compareTimes(chosenAt, when) < 0) {
+			chosen, chosenAt = v, when
 		}
 	}
 	condition := map[string]any{}
@@ -106,28 +109,28 @@ func (s *sample) merge(name string, verdicts []verdict, adverse bool) map[string
 	if message, _ := condition["message"].(string); message != "" && !agreed {
 		condition["message"] = chosen.cluster + ": " + message
 	}
-	s.times(condition, verdicts)
-	observed(condition, verdicts, len(missing) == 0)
+	times(condition, own)
+	observed(condition, own, len(missing) == 0)
 	return condition
 }
 
-// unheard returns the condition of a type that is well as far as clusters say.
-func (s *sample) unheard(name string, verdicts []verdict, missing []string) map[string]any {
+// notReported returns the condition of a type that is good in all clusters except the missing ones,
+// which have not reported it.
+func notReported(name string, own []ownCondition, missing []string) map[string]any {
 	condition := map[string]any{
-		"type": name, "status": "Unknown", "reason": controlv1alpha1.ReasonNotReported, "message": "not reported by " + listed(missing),
+		"type": name, "status": "Unknown", "reason": controlv1alpha1.ReasonNotReported,
+		"message": "not reported by " + text.List(missing, maxListed),
 	}
-	s.times(condition, verdicts)
+	times(condition, own)
 	return condition
 }
 
-// times sets the times of a merged condition to the latest that clusters give: of those that any of them gives.
-func (s *sample) times(condition map[string]any, verdicts []verdict) {
+// times sets each time of a merged condition to the latest of the clusters, if any cluster has it.
+func times(condition map[string]any, own []ownCondition) {
 	for _, field := range []string{"lastTransitionTime", "lastUpdateTime", "lastProbeTime", "lastHeartbeatTime"} {
 		latest := ""
-		for _, v := range verdicts {
-			if when, _ := v.condition[field].(string); when != "" && (latest == "" || before(latest, when)) {
-				latest = when
-			}
+		for _, v := range own {
+			latest = later(latest, v.condition[field])
 		}
 		if latest != "" {
 			condition[field] = latest
@@ -135,11 +138,12 @@ func (s *sample) times(condition map[string]any, verdicts []verdict) {
 	}
 }
 
-// observed sets the generation that a merged condition speaks of to the least of all clusters, or to none if one does not say it.
-func observed(condition map[string]any, verdicts []verdict, all bool) {
+// observed sets the observedGeneration of a merged condition to the lowest of all clusters. It
+// removes the field if a cluster does not report it.
+func observed(condition map[string]any, own []ownCondition, all bool) {
 	delete(condition, observedField)
 	least := int64(0)
-	for i, v := range verdicts {
+	for i, v := range own {
 		if n := integer(v.condition[observedField]); i == 0 || n < least {
 			least = n
 		}
@@ -149,29 +153,17 @@ func observed(condition map[string]any, verdicts []verdict, all bool) {
 	}
 }
 
-// incomplete returns the condition that names the silent clusters. Conditions of many kinds need a time; the latest transition of
-// the others is one that does not change unless something does.
+// incomplete returns the condition that names the silent clusters. The schemas of many kinds
+// require a time in conditions. The latest transition of the other conditions is used, since it
+// changes only if another condition changes.
 func (s *sample) incomplete(latest string) map[string]any {
 	if latest == "" {
 		latest = epoch
 	}
 	return map[string]any{
 		"type": controlv1alpha1.ConditionIncomplete, "status": "True", "reason": controlv1alpha1.ReasonNotReported,
-		"message": "no status from " + listed(s.silent), "lastTransitionTime": latest,
+		"message": "clusters not reporting status: " + text.List(s.silent, maxListed), "lastTransitionTime": latest,
 	}
-}
-
-// transition orders conditions by the times of their last transitions.
-func transition(a, b map[string]any) int {
-	x, _ := a["lastTransitionTime"].(string)
-	y, _ := b["lastTransitionTime"].(string)
-	switch {
-	case before(x, y):
-		return -1
-	case before(y, x):
-		return 1
-	}
-	return 0
 }
 
 func typeOf(condition any) string {
@@ -185,11 +177,4 @@ func isTrue(conditions []any, name string) bool {
 		fields, _ := c.(map[string]any)
 		return typeOf(c) == name && fields["status"] == "True"
 	})
-}
-
-func listed(clusters []string) string {
-	if more := len(clusters) - maxSilent; more > 0 {
-		return fmt.Sprintf("%s … and %d more", strings.Join(clusters[:maxSilent], ", "), more)
-	}
-	return strings.Join(clusters, ", ")
 }

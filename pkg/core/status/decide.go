@@ -1,129 +1,122 @@
 package status
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/starlinghq/starling/pkg/core/match"
 )
 
-// Request is what the policies that select an object ask for, together.
-type Request struct {
-	// Singleton is wantSingletonReportedState.
-	Singleton Want
-	// MultiWEC is wantMultiWECReportedState.
-	MultiWEC Want
-}
-
-// Want is one form of status return that is asked for an object.
-type Want struct {
-	// Requested tells whether a clause that matches the object asks for this form.
-	Requested bool
-	// Clusters are the destinations of the policies whose matching clauses ask for this form; in any order, duplicates do
-	// not count.
-	Clusters []string
-}
-
-// Report is what one cluster says of one object.
+// Report is what one cluster reports about one object.
 type Report struct {
-	// Status is the object's .status in the cluster; nil for an object that has none.
+	// Status is the object's .status in the cluster, nil if it has none.
 	Status map[string]any
-	// Generation is that of the object in the cluster when this was reported, 0 if the cluster does not say it.
+	// Generation is the generation of the object in the cluster at the time of the report, 0 if
+	// unknown.
 	Generation int64
-	// Source is the content that it has, the zero Source if the cluster does not say it.
+	// Source identifies the content of the object in the cluster. It is the zero Source if unknown.
 	Source Source
 }
 
-// Evidence is all that Decide looks at.
+// Evidence is the input of Decide.
 type Evidence struct {
-	// Request is what the policies ask for.
-	Request Request
-	// RequestKnown is false as long as the policies, the object or the inventory were not evaluated since the start.
-	RequestKnown bool
-	// Now is the object in the WDS; its generation is 0 if its kind has none.
+	// Requests are those of the policies.
+	Requests match.Requests
+	// Now identifies the current content of the object in the WDS. Its generation is 0 if the kind
+	// has none.
 	Now Source
-	// Report returns what the cluster reports of the object, nil for nothing; known is false if "nothing" may only mean
-	// that the reports of that cluster were not read yet, or that several contradict each other.
+	// Report returns the report of a cluster, nil if there is none. Known is false if the reports
+	// of the cluster are not synced yet, or if several of them contradict each other.
 	Report func(cluster string) (report *Report, known bool)
 }
 
-// Action is what is to be done with the status of an object in the WDS.
+// Action is what happens to the status of an object in the WDS.
 type Action string
 
 const (
-	// Keep leaves the object's status as it is.
+	// Keep does not change the status.
 	Keep Action = "Keep"
-	// Copy makes the object's status that of one cluster.
+	// Copy writes the status of one cluster.
 	Copy Action = "Copy"
-	// Combine makes the object's status the aggregate of several clusters.
+	// Combine writes the aggregate of the statuses of several clusters.
 	Combine Action = "Combine"
-	// Clear empties the object's status, if it is one that was returned before.
+	// Clear removes the status if it was returned before.
 	Clear Action = "Clear"
 )
 
-// Decision is what Decide decided.
+// Decision is the result of Decide.
 type Decision struct {
 	Action Action
-	// Clusters are where the status comes from, with Copy and Combine; with Keep and Clear, of what clusters there is nothing.
-	// Sorted.
+	// Clusters, sorted, are the clusters whose statuses are in Status, for Copy and Combine. For
+	// Keep and Clear they are the clusters that have not reported.
 	Clusters []string
-	// Silent are the clusters of which there is nothing in it, with Combine. Sorted.
+	// Silent, sorted, are the clusters that have not reported, for Combine.
 	Silent []string
-	// Status may be shared with the Reports that it comes from, with Copy and Combine: do not change it.
+	// Status is the new status, for Copy and Combine. It may be shared with Reports and must not be
+	// changed.
 	Status map[string]any
-	// Executing is in how many clusters the object executes of which status is asked for; "" if none is. Known tells whether it
-	// is known.
+	// Executing is the number of clusters whose status is requested, "" if no status is requested.
 	Executing string
-	Known     bool
-	// Reason says why in a few words, for logs and tests.
+	// Known is true if Executing is known.
+	Known bool
+	// Reason explains the decision in a few words, for logs and tests.
 	Reason string
 }
 
-// Decide tells what becomes of the status of an object in the WDS. In the order of the contract:
+// Decide returns the decision for the status of an object in the WDS. The first rule that applies
+// decides, in the order of the contract:
 //
-//  1. Both forms asked for: one cluster in the union of both: its status is copied; otherwise multi-cluster over the union.
-//  2. Singleton asked for with exactly one cluster, or multi-cluster with exactly one: its status is copied.
-//  3. Multi-cluster asked for with several clusters: multi-cluster over them.
+//  1. Both forms are requested: if their union has one cluster, its status is copied; otherwise the
+//     statuses of the union are aggregated.
+//  2. One form is requested, with exactly one cluster: its status is copied.
+//  3. The multi-cluster form is requested, with several clusters: their statuses are aggregated.
 //  4. Otherwise the status is cleared.
 //
-// A copy needs exactly one report of that cluster; a report without a status changes nothing; no report clears. Multi-cluster is
-// the aggregate of what is reported, also if that is one report of several; nothing clears. What is not known changes nothing.
+// A copy needs exactly one report of its cluster. A report without a status changes nothing;
+// without a report the status is cleared. An aggregate needs one report or more; without any the
+// status is cleared. If something is unknown, the status is not changed.
 func Decide(ref schema.GroupResource, in Evidence) Decision {
 	if !Returnable(ref) {
 		return Decision{Action: Keep, Reason: "status of this kind is never returned"}
 	}
-	if !in.RequestKnown {
+	if !in.Requests.Known {
 		return Decision{Action: Keep, Reason: "not evaluated yet"}
 	}
-	singleton, multi := clusters(in.Request.Singleton), clusters(in.Request.MultiWEC)
-	union := maps.Clone(singleton)
-	maps.Copy(union, multi)
-	both := in.Request.Singleton.Requested && in.Request.MultiWEC.Requested
+	var union []string
+	if in.Requests.Singleton {
+		union = append(union, in.Requests.SingletonClusters...)
+	}
+	if in.Requests.MultiWEC {
+		union = append(union, in.Requests.MultiWECClusters...)
+	}
+	slices.Sort(union)
+	union = slices.Compact(union)
 
 	d := Decision{Action: Clear}
 	switch {
-	case both && len(union) == 1, !both && len(singleton) == 1, !both && len(multi) == 1:
-		d = copyFrom(slices.Collect(maps.Keys(union))[0], in) // one of the two is empty, or the same
-	case both && len(union) > 1, !both && len(multi) > 1:
-		d = combine(ref, slices.Sorted(maps.Keys(union)), in)
-	case len(singleton) > 1:
-		d.Reason = "several clusters"
-	case in.Request.Singleton.Requested || in.Request.MultiWEC.Requested:
-		d.Reason = "no cluster"
-	default:
+	case !in.Requests.Singleton && !in.Requests.MultiWEC:
 		d.Reason = "not requested"
+	case len(union) == 0:
+		d.Reason = "no cluster"
+	case len(union) == 1:
+		d = copyFrom(union[0], in)
+	case in.Requests.MultiWEC:
+		d = combine(ref, union, in)
+	default:
+		d.Reason = "several clusters"
 	}
 	d.Known = true
-	if in.Request.Singleton.Requested || in.Request.MultiWEC.Requested {
+	if in.Requests.Singleton || in.Requests.MultiWEC {
 		d.Executing = strconv.Itoa(len(union))
 	}
 	return d
 }
 
-// Returnable tells whether status of that resource may be written into a WDS. Namespaces and CustomResourceDefinitions live
-// a life of their own there: their status says whether the WDS itself serves them.
+// Returnable reports whether the status of that resource may be written into a WDS. Namespaces and
+// CustomResourceDefinitions have a status of their own there: whether the WDS itself serves them.
 func Returnable(gr schema.GroupResource) bool {
 	return gr != schema.GroupResource{Resource: "namespaces"} &&
 		gr != schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
@@ -144,7 +137,8 @@ func copyFrom(cluster string, in Evidence) Decision {
 	}
 }
 
-// combine makes one status of those of several clusters. An object that has no status in a cluster yet is as good as not reported.
+// combine aggregates the statuses of several clusters. A report without a status counts as no
+// report.
 func combine(gr schema.GroupResource, from []string, in Evidence) Decision {
 	var reported []Reported
 	d := Decision{Action: Combine}
@@ -168,15 +162,5 @@ func combine(gr schema.GroupResource, from []string, in Evidence) Decision {
 	return d
 }
 
-// From names the clusters that the decision speaks of, for logs.
+// From returns the names of d.Clusters, for logs.
 func (d Decision) From() string { return strings.Join(d.Clusters, ",") }
-
-func clusters(want Want) map[string]struct{} {
-	set := map[string]struct{}{}
-	if want.Requested {
-		for _, cluster := range want.Clusters {
-			set[cluster] = struct{}{}
-		}
-	}
-	return set
-}

@@ -5,11 +5,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/starlinghq/starling/pkg/core/match"
 )
 
 var deployments = schema.GroupResource{Group: "apps", Resource: "deployments"}
 
-func want(clusters ...string) Want { return Want{Requested: true, Clusters: clusters} }
+// form is one form of status return, nil for one that no policy requests.
+type form []string
+
+func want(clusters ...string) form { return append(form{}, clusters...) }
+
+type request struct{ Singleton, MultiWEC form }
 
 func TestDecide(t *testing.T) {
 	status := map[string]any{"replicas": int64(3)}
@@ -26,67 +33,69 @@ func TestDecide(t *testing.T) {
 	half := Decision{
 		Action: Combine, Clusters: []string{"c1"}, Silent: []string{"c2"}, Reason: "reported by 1 of 2", Executing: "2", Known: true,
 		Status: map[string]any{"replicas": int64(3), "unavailableReplicas": int64(3), "conditions": []any{map[string]any{
-			"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "no status from c2",
+			"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "clusters not reporting status: c2",
 			"lastTransitionTime": "1970-01-01T00:00:00Z",
 		}}},
 	}
 	for name, tc := range map[string]struct {
 		resource schema.GroupResource
-		request  Request
+		request  request
 		unknown  bool
 		unread   bool
-		want     Decision
+		// unasked are clusters that no policy asks.
+		unasked []string
+		want    Decision
 	}{
 		"NotRequested": {want: cleared("not requested", "")},
 		"NotEvaluated": {
-			request: Request{Singleton: want("c1")}, unknown: true,
+			request: request{Singleton: want("c1")}, unknown: true,
 			want: Decision{Action: Keep, Reason: "not evaluated yet"},
 		},
-		"SingletonOneCluster":                   {request: Request{Singleton: want("c1")}, want: copied},
-		"SingletonSameClusterTwice":             {request: Request{Singleton: want("c1", "c1")}, want: copied},
-		"SingletonNoCluster":                    {request: Request{Singleton: want()}, want: cleared("no cluster", "0")},
-		"SingletonSeveralClusters":              {request: Request{Singleton: want("c1", "c2")}, want: cleared("several clusters", "2")},
-		"SingletonNotReported":                  {request: Request{Singleton: want("c2")}, want: cleared("not reported", "1", "c2")},
-		"SingletonNotReportedYet":               {request: Request{Singleton: want("c2")}, unread: true, want: keep("reports not known", "1", "c2")},
-		"SingletonReportedWhileOthersAreUnread": {request: Request{Singleton: want("c1")}, unread: true, want: copied},
-		"SingletonReportedWithoutStatus":        {request: Request{Singleton: want("bare")}, want: keep("reported without a status", "1", "bare")},
-		"MultiOneClusterIsSingleton":            {request: Request{MultiWEC: want("c1")}, want: copied},
-		"MultiNoCluster":                        {request: Request{MultiWEC: want()}, want: cleared("no cluster", "0")},
-		"MultiOneReportOfSeveralIsNoCopy":       {request: Request{MultiWEC: want("c2", "c1")}, want: half},
-		"MultiNothingReported":                  {request: Request{MultiWEC: want("c5", "c2", "bare")}, want: cleared("not reported", "3", "bare", "c2", "c5")},
-		"MultiNotRead":                          {request: Request{MultiWEC: want("c1", "c2")}, unread: true, want: keep("reports not known", "2", "c2")},
+		"SingletonOneCluster":                   {request: request{Singleton: want("c1")}, want: copied},
+		"SingletonSameClusterTwice":             {request: request{Singleton: want("c1", "c1")}, want: copied},
+		"SingletonNoCluster":                    {request: request{Singleton: want()}, want: cleared("no cluster", "0")},
+		"SingletonSeveralClusters":              {request: request{Singleton: want("c1", "c2")}, want: cleared("several clusters", "2")},
+		"SingletonNotReported":                  {request: request{Singleton: want("c2")}, want: cleared("not reported", "1", "c2")},
+		"SingletonNotReportedYet":               {request: request{Singleton: want("c2")}, unread: true, want: keep("reports not known", "1", "c2")},
+		"SingletonReportedWhileOthersAreUnread": {request: request{Singleton: want("c1")}, unread: true, want: copied},
+		"SingletonReportedWithoutStatus":        {request: request{Singleton: want("bare")}, want: keep("reported without a status", "1", "bare")},
+		"MultiOneClusterIsSingleton":            {request: request{MultiWEC: want("c1")}, want: copied},
+		"MultiNoCluster":                        {request: request{MultiWEC: want()}, want: cleared("no cluster", "0")},
+		"MultiOneReportOfSeveralIsNoCopy":       {request: request{MultiWEC: want("c2", "c1")}, want: half},
+		"MultiNothingReported":                  {request: request{MultiWEC: want("c5", "c2", "bare")}, want: cleared("not reported", "3", "bare", "c2", "c5")},
+		"MultiNotRead":                          {request: request{MultiWEC: want("c1", "c2")}, unread: true, want: keep("reports not known", "2", "c2")},
 		"MultiSeveral": {
-			request: Request{MultiWEC: want("c1", "c3", "c1")},
+			request: request{MultiWEC: want("c1", "c3", "c1")},
 			want: Decision{
 				Action: Combine, Clusters: []string{"c1", "c3"}, Status: map[string]any{"replicas": int64(2)}, Reason: "reported by 2 of 2",
 				Executing: "2", Known: true,
 			},
 		},
 		"MultiOneWithoutStatus": {
-			request: Request{MultiWEC: want("bare", "c1")},
+			request: request{MultiWEC: want("bare", "c1")},
 			want: func() Decision {
 				d := half
 				d.Silent = []string{"bare"}
 				d.Status = map[string]any{"replicas": int64(3), "unavailableReplicas": int64(3), "conditions": []any{map[string]any{
-					"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "no status from bare",
+					"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "clusters not reporting status: bare",
 					"lastTransitionTime": "1970-01-01T00:00:00Z",
 				}}}
 				return d
 			}(),
 		},
-		"BothOneClusterInUnion":            {request: Request{Singleton: want("c1"), MultiWEC: want("c1")}, want: copied},
-		"BothOneClusterInOne":              {request: Request{Singleton: want(), MultiWEC: want("c1")}, want: copied},
-		"BothOneClusterEach":               {request: Request{Singleton: want("c1"), MultiWEC: want("c2")}, want: half},
-		"BothSeveralSingletonNoMulti":      {request: Request{Singleton: want("c1", "c2"), MultiWEC: want()}, want: half},
-		"BothNoCluster":                    {request: Request{Singleton: want(), MultiWEC: want()}, want: cleared("no cluster", "0")},
-		"ClustersWithoutRequestDoNotCount": {request: Request{Singleton: Want{Clusters: []string{"c1"}}}, want: cleared("not requested", "")},
+		"BothOneClusterInUnion":            {request: request{Singleton: want("c1"), MultiWEC: want("c1")}, want: copied},
+		"BothOneClusterInOne":              {request: request{Singleton: want(), MultiWEC: want("c1")}, want: copied},
+		"BothOneClusterEach":               {request: request{Singleton: want("c1"), MultiWEC: want("c2")}, want: half},
+		"BothSeveralSingletonNoMulti":      {request: request{Singleton: want("c1", "c2"), MultiWEC: want()}, want: half},
+		"BothNoCluster":                    {request: request{Singleton: want(), MultiWEC: want()}, want: cleared("no cluster", "0")},
+		"ClustersWithoutRequestDoNotCount": {unasked: []string{"c1"}, want: cleared("not requested", "")},
 		"Namespace": {
-			resource: schema.GroupResource{Resource: "namespaces"}, request: Request{Singleton: want("c1")},
+			resource: schema.GroupResource{Resource: "namespaces"}, request: request{Singleton: want("c1")},
 			want: Decision{Action: Keep, Reason: "status of this kind is never returned"},
 		},
 		"CustomResourceDefinition": {
 			resource: schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
-			request:  Request{MultiWEC: want("c1", "c2")},
+			request:  request{MultiWEC: want("c1", "c2")},
 			want:     Decision{Action: Keep, Reason: "status of this kind is never returned"},
 		},
 	} {
@@ -96,7 +105,10 @@ func TestDecide(t *testing.T) {
 				resource = deployments
 			}
 			got := Decide(resource, Evidence{
-				Request: tc.request, RequestKnown: !tc.unknown,
+				Requests: match.Requests{
+					Known: !tc.unknown, Singleton: tc.request.Singleton != nil, SingletonClusters: append(tc.unasked, tc.request.Singleton...),
+					MultiWEC: tc.request.MultiWEC != nil, MultiWECClusters: tc.request.MultiWEC,
+				},
 				Report: func(cluster string) (*Report, bool) { return reported[cluster], !tc.unread },
 			})
 			if diff := cmp.Diff(tc.want, got); diff != "" {

@@ -1,6 +1,8 @@
-// Package status decides what status of the clusters goes to the objects of a WDS.
+// Package status decides which status each object of a WDS gets from the clusters.
 //
-// It is pure: what the policies ask for (Request), what the clusters report (Report) and what the object holds (View) come
-// in, a Decision and the Steps that carry it out come out. The status of one cluster is copied; those of several are aggregated
-// (Aggregate) by rules for each kind. In both, observedGeneration is one of the object in the WDS (generation.go).
+// It is pure. Its input is what the policies request (Request), what the clusters report (Report),
+// and what the object has (View). Its output is a Decision, and the Steps that carry it out. The
+// status of one cluster is copied; the statuses of several clusters are aggregated (Aggregate), by
+// rules for each kind. Each observedGeneration in the result is a generation of the object in the
+// WDS (generation.go).
 package status

@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// general aggregates statuses of kinds of which nothing is known but the customs of Kubernetes' APIs:
+// general aggregates statuses of unknown kinds, by the conventions of Kubernetes' APIs:
 //
 //   - conditions are merged by type;
-//   - observedGeneration, replicas and other counters of what is ready are the least; counters of what is not, the most;
-//   - other numbers are the least; a boolean is true if it is so everywhere;
+//   - observedGeneration, replicas and other counters of progress are the minimum; counters of what
+//     is missing are the maximum;
+//   - other numbers are the minimum; a boolean is true if it is true in all clusters;
 //   - objects are aggregated field by field;
-//   - of everything else, what all clusters report alike is kept, and what differs is left out.
+//   - any other field is included if it is equal in all clusters, and omitted otherwise.
 //
-// While clusters are silent, counters of what is ready are 0 and booleans false; everything else is left out, since it is not known to be
-// the same there.
+// While clusters are silent, counters of progress are 0 and booleans are false. All other fields
+// are omitted, since their values in those clusters are unknown.
 func (s *sample) general() map[string]any {
 	statuses := make([]map[string]any, len(s.reported))
 	conditional := true
@@ -29,21 +30,20 @@ func (s *sample) general() map[string]any {
 		conditional = conditional && areConditions(statuses[i][conditionsField])
 		some = some || statuses[i][conditionsField] != nil
 	}
-	var merged []any
-	if conditional && some {
-		merged = s.conditions(adverse)
-		for i := range statuses {
-			delete(statuses[i], conditionsField)
-		}
+	if !conditional || !some {
+		return unite(statuses, len(s.silent) == 0)
+	}
+	for i := range statuses {
+		delete(statuses[i], conditionsField)
 	}
 	aggregate := unite(statuses, len(s.silent) == 0)
-	if len(merged) > 0 {
+	if merged := s.conditions(adverse); len(merged) > 0 {
 		aggregate[conditionsField] = merged
 	}
 	return aggregate
 }
 
-// areConditions tells whether a value is a list of conditions, or nothing.
+// areConditions reports whether a value is nil or a list of conditions.
 func areConditions(value any) bool {
 	if value == nil {
 		return true
@@ -56,7 +56,7 @@ func areConditions(value any) bool {
 	})
 }
 
-// unite aggregates objects field by field. Complete tells that no cluster is silent.
+// unite aggregates objects field by field. Complete is true if no cluster is silent.
 func unite(objects []map[string]any, complete bool) map[string]any {
 	keys := map[string]struct{}{}
 	for _, object := range objects {
@@ -79,7 +79,8 @@ func unite(objects []map[string]any, complete bool) map[string]any {
 	return united
 }
 
-// uniteField aggregates the values that clusters report of one field: everywhere tells that all do.
+// uniteField aggregates the values of one field. Everywhere is true if all clusters report the
+// field.
 func uniteField(key string, values []any, everywhere, complete bool) any {
 	switch {
 	case all(values, isNumber):
@@ -92,15 +93,10 @@ func uniteField(key string, values []any, everywhere, complete bool) any {
 			return extreme(values, -1)
 		}
 		return nil
-	case all(values, isBool):
+	case all(values, is[bool]):
 		return everywhere && !slices.Contains(values, any(false))
-	case !everywhere:
-		if all(values, isObject) {
-			break
-		}
-		return nil
-	case !all(values, isObject):
-		if slices.ContainsFunc(values, func(v any) bool { return !reflect.DeepEqual(v, values[0]) }) {
+	case !all(values, is[map[string]any]):
+		if !everywhere || slices.ContainsFunc(values, func(v any) bool { return !reflect.DeepEqual(v, values[0]) }) {
 			return nil
 		}
 		return values[0]
@@ -120,19 +116,14 @@ func all(values []any, is func(any) bool) bool {
 	return len(values) > 0 && !slices.ContainsFunc(values, func(v any) bool { return !is(v) })
 }
 
-func isNumber(value any) bool {
-	switch value.(type) {
-	case int64, float64:
-		return true
-	}
-	return false
+func isNumber(value any) bool { return is[int64](value) || is[float64](value) }
+
+func is[T any](value any) bool {
+	_, ok := value.(T)
+	return ok
 }
 
-func isBool(value any) bool { _, ok := value.(bool); return ok }
-
-func isObject(value any) bool { _, ok := value.(map[string]any); return ok }
-
-// extreme returns the most (sign 1) or the least (sign -1) of numbers.
+// extreme returns the maximum (sign 1) or the minimum (sign -1) of numbers.
 func extreme(values []any, sign float64) any {
 	best := values[0]
 	for _, value := range values[1:] {
@@ -141,7 +132,7 @@ func extreme(values []any, sign float64) any {
 		}
 	}
 	if v, ok := best.(float64); ok && v == float64(int64(v)) {
-		return int64(v) // 1.0 of one cluster and 1 of another are the same, whichever came first
+		return int64(v) // 1.0 and 1 are equal, so the result must not depend on which is first
 	}
 	return best
 }
@@ -156,21 +147,21 @@ func number(value any) float64 {
 	return 0
 }
 
-// isProgress tells by its name whether a number says how far something got.
+// isProgress reports whether a number is a counter of progress, judging by the field's name.
 func isProgress(field string) bool {
 	name := strings.ToLower(field)
 	return name == strings.ToLower(observedField) || strings.Contains(name, "replicas") || hasPrefix(name, "ready", "available", "updated", "succeeded", "completed", "numberready", "numberavailable") ||
 		strings.HasSuffix(name, "ready")
 }
 
-// isLack tells by its name whether a number says how much is not as it should be.
+// isLack reports whether a number counts what is missing or wrong, judging by the field's name.
 func isLack(field string) bool {
 	return hasPrefix(strings.ToLower(field), "unavailable", "unready", "unhealthy", "unsched", "failed", "terminating", "missing", "pending", "error",
 		"numberunavailable", "numbermis")
 }
 
-// adverse tells of conditions of kinds that are not known whether True is the bad state: those that the conventions of
-// Kubernetes and kstatus name, and those whose name says so.
+// adverse reports, for unknown kinds, whether True is the bad status of a condition type: for the
+// types in the conventions of Kubernetes and kstatus, and by the suffix of the name.
 func adverse(conditionType string) bool {
 	return slices.Contains([]string{"Stalled", "Reconciling", "Degraded", "Failed", "Error", "Suspended", "Terminating"}, conditionType) ||
 		slices.ContainsFunc([]string{"Failure", "Failed", "Error", "Pressure", "Unavailable"}, func(end string) bool { return strings.HasSuffix(conditionType, end) })

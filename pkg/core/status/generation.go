@@ -11,14 +11,15 @@ import (
 
 const observedField = "observedGeneration"
 
-// Source names content: that of a generation of an object in the WDS. The UID belongs to it, since an object that is made anew counts
-// from 1 again, and a cluster may have the content of the one before for long. The zero Source names none.
+// Source identifies content: one generation of an object in the WDS. The UID is part of it, since
+// the generations of a re-created object start at 1 again, and a cluster may have the content of
+// the former object for a long time. The zero Source identifies nothing.
 type Source struct {
 	UID        types.UID
 	Generation int64
 }
 
-// String returns it as annotations have it, "" for none.
+// String returns the value of the annotation, "" for the zero Source.
 func (s Source) String() string {
 	if s == (Source{}) {
 		return ""
@@ -26,7 +27,7 @@ func (s Source) String() string {
 	return strconv.FormatInt(s.Generation, 10) + "/" + string(s.UID)
 }
 
-// ParseSource reads what String returned; false if it names no content.
+// ParseSource parses the result of String. It returns false if the text is invalid.
 func ParseSource(text string) (Source, bool) {
 	number, uid, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseInt(number, 10, 64)
@@ -36,13 +37,14 @@ func ParseSource(text string) (Source, bool) {
 	return Source{types.UID(uid), n}, true
 }
 
-// inTermsOf returns the status with each observedGeneration in the terms of the object in the WDS as it is now; its generation is 0
-// if its kind has none.
+// inTermsOf returns the status with each observedGeneration replaced by a generation of the object
+// in the WDS. The generation of now is 0 if the kind has none.
 //
-// Controllers in the cluster speak of the generations of the copy there. Whoever observed the copy's generation that was reported,
-// or a later one, observed the content that it has, which is that of generation Source.Generation in the WDS; whoever observed an
-// earlier one, at most the content before. As long as it is not known which content the copy has, nobody is said to have observed
-// the last one.
+// Controllers in the cluster observe generations of the copy there. A controller that observed the
+// reported generation of the copy, or a later one, has observed its content, which is that of
+// generation Source.Generation in the WDS. A controller that observed an earlier generation has
+// observed at most the content before. If the content of the copy is unknown, the result never
+// claims that a controller has observed the latest generation.
 func (r *Report) inTermsOf(now Source) map[string]any {
 	if now.Generation == 0 {
 		return r.Status
@@ -67,7 +69,7 @@ func (r *Report) inTermsOf(now Source) map[string]any {
 		changed := maps.Clone(fields)
 		changed[observedField] = n
 		if n == 0 {
-			delete(changed, observedField) // that is how none is written
+			delete(changed, observedField) // absent means that none was observed
 		}
 		return changed
 	}

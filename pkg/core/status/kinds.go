@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// DefaultExcludeKinds returns the kinds that agents do not report unless somebody wants them: they have no status, and some of
-// them hold what is better not read. The slice is the caller's.
+// DefaultExcludeKinds returns the kinds that agents do not report by default: they have no status,
+// and some of them contain secrets. The caller owns the slice.
 func DefaultExcludeKinds() []string {
 	return []string{
 		"ClusterRole.rbac.authorization.k8s.io", "ClusterRoleBinding.rbac.authorization.k8s.io",
@@ -17,8 +17,8 @@ func DefaultExcludeKinds() []string {
 	}
 }
 
-// hasStatus tells whether objects of that resource may have a .status. Of Kubernetes' own resources it is known; custom
-// resources and those of other API servers are taken to have one.
+// hasStatus reports whether objects of that resource may have a .status. It knows Kubernetes' own
+// resources, and returns true for all others.
 func hasStatus(gr schema.GroupResource) bool {
 	switch gr.Group {
 	case "":
@@ -45,22 +45,24 @@ func hasStatus(gr schema.GroupResource) bool {
 	return true
 }
 
-// Excluded are kinds of objects that an agent does not report, and does not even watch. The zero value excludes nothing.
+// Excluded are kinds of objects that an agent neither reports nor watches. The zero value excludes
+// nothing.
 type Excluded struct {
 	kinds     map[schema.GroupKind]struct{}
 	resources map[schema.GroupResource]struct{}
 }
 
-// ParseExcluded reads kinds as "Kind" or "Kind.group".
+// ParseExcluded parses kinds in the form "Kind" or "Kind.group".
 //
-// What is applied is known by its resource before it is watched, so the resource is derived from the kind by the rule that
-// Kubernetes follows for its own (Ingress, ingresses). A kind with an irregular plural is watched then, yet not reported.
+// The agent knows only the resource of an applied object before it watches the object. So the
+// resource is derived from the kind by the rule for Kubernetes' own kinds (Ingress, ingresses). A
+// kind with an irregular plural is therefore watched, but not reported.
 func ParseExcluded(kinds []string) (Excluded, error) {
 	e := Excluded{kinds: map[schema.GroupKind]struct{}{}, resources: map[schema.GroupResource]struct{}{}}
 	for _, kind := range kinds {
 		gk := schema.ParseGroupKind(strings.TrimSpace(kind))
 		if gk.Kind == "" || strings.ToUpper(gk.Kind[:1]) != gk.Kind[:1] {
-			return Excluded{}, fmt.Errorf("kind %q: want Kind or Kind.group, as in ClusterRole.rbac.authorization.k8s.io", kind)
+			return Excluded{}, fmt.Errorf("kind %q must have the form Kind or Kind.group, such as ClusterRole.rbac.authorization.k8s.io", kind)
 		}
 		resource, _ := meta.UnsafeGuessKindToResource(gk.WithVersion("v1"))
 		e.kinds[gk] = struct{}{}
@@ -69,17 +71,18 @@ func ParseExcluded(kinds []string) (Excluded, error) {
 	return e, nil
 }
 
-// Resource tells whether objects of that resource are excluded, as far as the name of a resource tells it.
+// Resource reports whether objects of that resource are excluded. It misses kinds with irregular
+// plurals.
 func (e Excluded) Resource(gr schema.GroupResource) bool {
 	_, ok := e.resources[gr]
 	return ok
 }
 
-// Reports tells whether a delivered object of that resource is expected to have a WorkStatus that tells how it does. If not, all
-// that can be known of the object is that it is applied, and nothing is missing when it is not reported.
+// Reports reports whether a WorkStatus with a status is expected for a delivered object of that
+// resource. If not, a missing report is no problem.
 func (e Excluded) Reports(gr schema.GroupResource) bool { return hasStatus(gr) && !e.Resource(gr) }
 
-// Kind tells whether objects of that kind are excluded.
+// Kind reports whether objects of that kind are excluded.
 func (e Excluded) Kind(gk schema.GroupKind) bool {
 	_, ok := e.kinds[gk]
 	return ok

@@ -62,7 +62,7 @@ func TestReports(t *testing.T) {
 			t.Errorf("Reports(%s) = %t, want %t", text, got, want)
 		}
 	}
-	// What agents leave out by default is missed by nobody.
+	// A kind that agents exclude by default needs no report.
 	excluded, err := ParseExcluded(DefaultExcludeKinds())
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestReports(t *testing.T) {
 			t.Errorf("%s is excluded, and expected", gr)
 		}
 	}
-	// So is what somebody has them leave out.
+	// The same holds for a kind that a flag excludes.
 	if excluded, err = ParseExcluded([]string{"Widget.example.com"}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// ReportName returns the name of the WorkStatus of an object in each mailbox: a part that can be read, and a hash of the
-// whole identity. So objects whose names are long, or hold characters that a name of WorkStatus must not (RBAC's colons),
-// have one, and no two share it.
+// ReportName returns the name of the WorkStatus of an object, which is the same in each mailbox: a
+// readable part, and a hash of the whole identity. The name is valid even if the object's name is
+// long or has characters that the name of a WorkStatus must not have (RBAC's colons), and it is
+// unique.
 func ReportName(ref objref.Ref) string {
 	const readable = 42 // with the hash 63, so that the name may also be a label's value
 	var b strings.Builder
@@ -25,7 +26,7 @@ func ReportName(ref objref.Ref) string {
 			b.WriteByte('-')
 		}
 	}
-	// Names of groups, resources, namespaces and objects hold no NUL.
+	// Names of groups, resources, namespaces and objects contain no NUL.
 	sum := sha256.Sum256([]byte(strings.Join([]string{ref.Group, ref.Resource, ref.Namespace, ref.Name}, "\x00")))
 	const hashed = 12 // bytes: 96 bits, 20 characters
 	hash := strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:hashed]))

@@ -2,10 +2,11 @@ package status
 
 import "reflect"
 
-// MergePatch returns the JSON merge patch (RFC 7386) that makes one object the other, and whether there is anything to
-// change. Only the fields of the two are mentioned: a field that neither has stays as it is in the object that is patched.
+// MergePatch returns the JSON merge patch (RFC 7386) that changes before into after, and whether it
+// changes anything. A field that neither of them has stays unchanged in the patched object.
 //
-// A merge patch cannot say null, so a field that is null counts as absent. The patch shares values with its arguments.
+// A merge patch cannot set null, so a field that is null counts as absent. The patch shares values
+// with its arguments.
 func MergePatch(before, after map[string]any) (patch map[string]any, changed bool) {
 	patch = map[string]any{}
 	for key, value := range before {

@@ -11,21 +11,21 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
-// View is what an object of a WDS holds, as far as status return is concerned.
+// View is the part of an object of a WDS that status return uses.
 type View struct {
-	// Labels are those of OwnLabels that the object has.
+	// Labels are the labels of the object that status return writes; see OwnLabels.
 	Labels map[string]string
-	// Status is the object's .status: as it was read, or as it was returned last. nil for none.
+	// Status is the object's .status, as it was last read or returned; nil if it has none.
 	Status map[string]any
 }
 
-// formLabels mark an object whose status was returned, and in which form.
+// formLabels mark an object whose status was returned, with the form.
 var formLabels = []string{controlv1alpha1.LabelSingletonStatus, controlv1alpha1.LabelMultiWECStatus}
 
 // ownLabels are the labels that status return writes.
 var ownLabels = append(slices.Clone(formLabels), controlv1alpha1.LabelExecutingCount)
 
-// OwnLabels returns those labels that status return writes, nil for none.
+// OwnLabels returns the labels that status return writes, nil for none.
 func OwnLabels(labels map[string]string) map[string]string {
 	var own map[string]string
 	for _, key := range ownLabels {
@@ -39,23 +39,23 @@ func OwnLabels(labels map[string]string) map[string]string {
 	return own
 }
 
-// Returned tells whether the object is marked as one whose status was returned.
+// Returned reports whether the labels mark the object's status as returned.
 func (v View) Returned() bool {
 	return slices.ContainsFunc(formLabels, func(key string) bool { _, ok := v.Labels[key]; return ok })
 }
 
-// Step is one write of an object. A step is a merge patch, so that fields that the WDS's schema does not know are dropped
-// by its API server and do not make it refuse the rest.
+// Step is one write of an object. It is a merge patch, so the API server of the WDS drops fields
+// that its schema does not have, and does not refuse the other fields.
 type Step struct {
-	// Status tells whether the patch is one of .status; otherwise it is one of the labels.
+	// Status is true for a patch of .status, false for a patch of labels.
 	Status bool
 	// Patch is a JSON merge patch of the whole object.
 	Patch map[string]any
-	// Reason is a short word that says why.
+	// Reason is one word, for logs and metrics.
 	Reason string
 }
 
-// String shows the step on one line, without the values of the status.
+// String returns the step on one line, without the values of the status.
 func (s Step) String() string {
 	what := "labels"
 	if s.Status {
@@ -64,14 +64,16 @@ func (s Step) String() string {
 	return fmt.Sprintf("%s: %s", s.Reason, what)
 }
 
-// Plan returns the steps that make what an object of that resource holds what was decided, none if it holds that already; and
-// what it holds then. Refused are fields of the status that its API server does not let us write: they stay as they are.
+// Plan returns the steps that carry out the decision for an object of that resource, and what the
+// object has afterwards. There are no steps if the object is up to date. Refused are fields of the
+// status that the API server refuses to change: they are not written.
 //
-// The label is set before the first status and removed after it is cleared: an object whose status was returned carries one of
-// the two at every moment, so a controller that was interrupted finds it and goes on.
+// The label is set before the first status is written, and removed after the status is cleared. So
+// an object whose status was returned always has one of the two labels, and a controller that was
+// interrupted finds the object and continues.
 func Plan(gr schema.GroupResource, have View, d Decision, refused []string) (steps []Step, after View) {
 	after = View{Labels: d.labels(have), Status: have.Status}
-	relabel := relabel(have.Labels, after.Labels, d.Action)
+	relabeling := relabel(have.Labels, after.Labels, d.Action)
 	switch {
 	case d.Action == Copy, d.Action == Combine, d.Action == Clear && have.Returned():
 		after.Status = accepted(gr, have.Status, d.Status)
@@ -80,24 +82,24 @@ func Plan(gr schema.GroupResource, have View, d Decision, refused []string) (ste
 		}
 	}
 	patch, changed := MergePatch(have.Status, after.Status)
+	step := Step{Status: true, Patch: map[string]any{"status": patch}, Reason: "return"}
 	if d.Action == Clear {
-		if changed {
-			step := Step{Status: true, Patch: map[string]any{"status": patch}, Reason: "clear"}
-			if len(after.Status) == 0 {
-				step.Patch["status"] = nil
-				after.Status = nil
-			}
-			steps = append(steps, step)
+		step.Reason = "clear"
+		if changed && len(after.Status) == 0 {
+			step.Patch["status"] = nil
+			after.Status = nil
 		}
-		return append(steps, relabel...), after
 	}
-	if changed {
-		return append(relabel, Step{Status: true, Patch: map[string]any{"status": patch}, Reason: "return"}), after
+	switch {
+	case !changed:
+		return relabeling, after
+	case d.Action == Clear:
+		return append([]Step{step}, relabeling...), after
 	}
-	return relabel, after
+	return append(relabeling, step), after
 }
 
-// labels returns the labels that the object shall have of those that are ours.
+// labels returns the desired labels, of those that status return writes.
 func (d Decision) labels(have View) map[string]string {
 	if !d.Known {
 		return have.Labels
@@ -119,7 +121,8 @@ func (d Decision) labels(have View) map[string]string {
 	return labels
 }
 
-// relabel returns the step that makes the labels before those after, if there is one. Reasons are those of the metric.
+// relabel returns the step that changes the labels, if they differ. The metric has the same
+// reasons.
 func relabel(before, after map[string]string, action Action) []Step {
 	patch := map[string]any{}
 	for key := range before {
@@ -145,19 +148,16 @@ func relabel(before, after map[string]string, action Action) []Step {
 	return []Step{{Patch: map[string]any{"metadata": map[string]any{"labels": patch}}, Reason: reason}}
 }
 
-// Encode returns the step's patch as JSON. A resourceVersion other than "" makes the write fail with a conflict unless it
-// is the object's: the step was decided on that version.
+// Encode returns the step's patch as JSON. If resourceVersion is not "", the write fails with a
+// conflict unless the object has that resourceVersion, on which the step was decided.
 func (s Step) Encode(resourceVersion string) ([]byte, error) {
-	patch := s.Patch
+	patch := maps.Clone(s.Patch)
 	if resourceVersion != "" {
 		metadata := map[string]any{"resourceVersion": resourceVersion}
 		if given, ok := s.Patch["metadata"].(map[string]any); ok {
 			maps.Copy(metadata, given)
 		}
-		patch = map[string]any{"metadata": metadata}
-		if status, ok := s.Patch["status"]; ok {
-			patch["status"] = status
-		}
+		patch["metadata"] = metadata
 	}
 	return json.Marshal(patch)
 }

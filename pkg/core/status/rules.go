@@ -4,20 +4,21 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kind says how the statuses of a kind are aggregated. Fields without a rule are not returned from several clusters.
+// kind holds the rules for the statuses of a kind. A field without a rule is not in the aggregate.
 type kind struct {
 	fields map[string]rule
-	// adverse are the types of conditions that say with True that something is wrong or not done.
+	// adverse reports whether True is the bad status of a condition type.
 	adverse func(conditionType string) bool
-	// unconditional: the kind has no conditions.
+	// unconditional is true if the kind has no conditions.
 	unconditional bool
-	// finish changes what the rules made of single fields.
+	// finish changes the aggregate after the rules of its fields.
 	finish func(s *sample, aggregate map[string]any)
 }
 
@@ -26,10 +27,12 @@ type rule func(s *sample, field string) any
 
 // kinds are the kinds that have rules of their own.
 //
-// Of counters that say how far something got, the least counts. Deployments and the like say so in relation to a goal, and the
-// goals of clusters may differ (an autoscaler, templates, the number of nodes): of 10 of 10 and 3 of 4 the least of each would
-// be "3 of 4" for the one and "3 of 3" for the whole. So they are counted back from the least goal by what the worst cluster
-// lacks (behind): never more complete than the worst. With equal goals that is the least.
+// The aggregate of a counter of progress is the minimum of the clusters. Deployments and similar
+// kinds also have a goal, and the goals of clusters may differ, because of an autoscaler,
+// templates, or the number of nodes. The minimum of each field would not do: for 3 of 3 and 9 of 10
+// it is 3 of 3, which looks complete. So the counter is the minimum goal less what the worst
+// cluster lacks (behind), here 2 of 3: never more complete than the worst cluster. If all goals are
+// equal, it is the minimum.
 var kinds = map[schema.GroupResource]kind{
 	{Group: "apps", Resource: "deployments"}: {
 		fields: map[string]rule{
@@ -122,7 +125,7 @@ var kinds = map[schema.GroupResource]kind{
 	},
 }
 
-// least is the least of the clusters, 0 as long as one is silent.
+// least is the minimum of the clusters, 0 while a cluster is silent.
 func least(s *sample, field string) any {
 	if len(s.silent) > 0 {
 		return int64(0)
@@ -130,13 +133,14 @@ func least(s *sample, field string) any {
 	return slices.Min(s.numbers(field))
 }
 
-// most is the most of the clusters that report.
+// most is the maximum of the clusters that report.
 func most(s *sample, field string) any { return slices.Max(s.numbers(field)) }
 
-// goal is the least of the clusters that report: what a silent one aims at is not known, and nothing is reached there.
+// goal is the minimum of the clusters that report. The goal of a silent cluster is unknown, and its
+// progress counts as 0.
 func goal(s *sample, field string) any { return slices.Min(s.numbers(field)) }
 
-// behind is a counter that is complete when it reaches the goal.
+// behind is a counter of progress that is complete when it reaches the goal.
 func behind(goal string) rule {
 	return func(s *sample, field string) any {
 		if len(s.silent) > 0 {
@@ -151,7 +155,8 @@ func behind(goal string) rule {
 	}
 }
 
-// lacking counts what is missing to the goal: the most, and all of it in a silent cluster.
+// lacking is a counter of what is missing to reach the goal: the maximum of the clusters. A silent
+// cluster lacks everything.
 func lacking(goal string) rule {
 	return func(s *sample, field string) any {
 		lack := slices.Max(s.numbers(field))
@@ -162,7 +167,7 @@ func lacking(goal string) rule {
 	}
 }
 
-// positive leaves a zero out: of fields that API servers leave out as well.
+// positive omits a zero, for fields that API servers omit as well.
 func positive(of rule) rule {
 	return func(s *sample, field string) any {
 		if value := of(s, field); value != int64(0) {
@@ -172,7 +177,7 @@ func positive(of rule) rule {
 	}
 }
 
-// present leaves the field out if no cluster reports it.
+// present omits the field if no cluster reports it.
 func present(of rule) rule {
 	return func(s *sample, field string) any {
 		if !s.anywhere(field) {
@@ -182,7 +187,7 @@ func present(of rule) rule {
 	}
 }
 
-// equal is the value that all clusters report.
+// equal is the value of all clusters, omitted if they differ or a cluster is silent.
 func equal(s *sample, field string) any {
 	value := s.reported[0].Status[field]
 	if len(s.silent) > 0 || slices.ContainsFunc(s.reported, func(r Reported) bool { return !reflect.DeepEqual(r.Status[field], value) }) {
@@ -191,8 +196,9 @@ func equal(s *sample, field string) any {
 	return value
 }
 
-// revision is the value in one cluster, the same one for currentRevision and updateRevision: the first that is not updated yet,
-// so that the two are equal only if they are everywhere.
+// revision is the value in one cluster, the same cluster for currentRevision and updateRevision:
+// the first one that is not updated yet. So the two are equal only if they are equal in all
+// clusters.
 func revision(s *sample, field string) any {
 	current, update := s.texts("currentRevision"), s.texts("updateRevision")
 	of := 0
@@ -205,7 +211,8 @@ func revision(s *sample, field string) any {
 	return s.reported[of].Status[field]
 }
 
-// worst is the first of the values that a cluster reports. Of a silent cluster it is taken that it is at Pending.
+// worst is the first value in the given order that any cluster reports. A silent cluster counts as
+// Pending.
 func worst(order ...string) rule {
 	return func(s *sample, field string) any {
 		values := s.texts(field)
@@ -223,49 +230,46 @@ func worst(order ...string) rule {
 
 // earliest is the earliest time that a cluster reports.
 func earliest(s *sample, field string) any {
-	first := ""
-	for _, value := range s.texts(field) {
-		if value != "" && (first == "" || before(value, first)) {
-			first = value
-		}
-	}
-	if first == "" {
+	times := slices.DeleteFunc(s.texts(field), func(value string) bool { return value == "" })
+	if len(times) == 0 {
 		return nil
 	}
-	return first
+	return slices.MinFunc(times, compareTimes)
 }
 
-// latest is the latest time, once all clusters report one.
+// latest is the latest time, omitted until all clusters report one.
 func latest(s *sample, field string) any {
-	last := ""
-	for _, value := range s.texts(field) {
-		if value == "" {
-			return nil
-		}
-		if last == "" || before(last, value) {
-			last = value
-		}
-	}
-	if len(s.silent) > 0 {
+	times := s.texts(field)
+	if len(s.silent) > 0 || slices.Contains(times, "") {
 		return nil
 	}
-	return last
+	return slices.MaxFunc(times, compareTimes)
 }
 
-// before tells whether a time is earlier than another; what is no time is earlier than what is one.
-func before(a, b string) bool {
-	if a == b {
-		return false
-	}
+// compareTimes orders times. A text that is not a time is earlier than any time.
+func compareTimes(a, b string) int {
 	x, errX := time.Parse(time.RFC3339, a)
 	y, errY := time.Parse(time.RFC3339, b)
-	if errX != nil || errY != nil {
-		return errX != nil && errY == nil || errX != nil && a < b
+	switch {
+	case errX != nil && errY != nil:
+		return strings.Compare(a, b)
+	case errX != nil:
+		return -1
+	case errY != nil:
+		return 1
 	}
-	return x.Before(y)
+	return x.Compare(y)
 }
 
-// leastQuantities is a map of quantities: of each key that all clusters report the least.
+// later returns the later of a time and a reported value, which may be none.
+func later(a string, value any) string {
+	if b, _ := value.(string); compareTimes(a, b) < 0 {
+		return b
+	}
+	return a
+}
+
+// leastQuantities is a map of quantities, with the minimum for each key that all clusters report.
 func leastQuantities(s *sample, field string) any {
 	if len(s.silent) > 0 {
 		return nil
@@ -300,8 +304,8 @@ func leastQuantity(s *sample, field, key string) (string, bool) {
 	return text, true
 }
 
-// addresses are all load balancers of all clusters, once each cluster has one: tools take an address as the sign that the object
-// is served, so none is shown before it is served everywhere.
+// addresses are all load balancers of all clusters, as soon as each cluster has one. Tools take an
+// address as a sign that the object is served, so none is returned before all clusters serve it.
 func addresses(s *sample, field string) any {
 	var all []any
 	for i := range s.reported {
@@ -326,9 +330,10 @@ func oneOf(types ...string) func(string) bool {
 	return func(conditionType string) bool { return slices.Contains(types, conditionType) }
 }
 
-// finishJob makes a Job of several clusters one that API servers accept: one that is finished has nothing running and a time at
-// which it was completed, and stays finished for good. So it is Complete when it is so everywhere, and Failed when it has
-// ended everywhere, and not everywhere well. Until then FailureTarget says that it will fail.
+// finishJob changes the aggregate of a Job into one that API servers accept: a finished Job has
+// nothing running, has a completion time if it is complete, and stays finished. So the aggregate is
+// Complete if the Job is Complete in all clusters, and Failed if the Job has ended in all clusters
+// and failed in any. Until then the condition FailureTarget shows that it will fail.
 func finishJob(s *sample, aggregate map[string]any) {
 	conditions, _ := aggregate[conditionsField].([]any)
 	ended := len(s.silent) == 0
@@ -351,7 +356,7 @@ func finishJob(s *sample, aggregate map[string]any) {
 		case "Failed":
 			return !ended
 		case "SuccessCriteriaMet", "Complete":
-			// Beside a failure they are not accepted, and not to be taken back either.
+			// API servers refuse them together with a failure, and refuse to remove them later.
 			return failing
 		}
 		return false

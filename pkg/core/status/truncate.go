@@ -6,82 +6,78 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
+
+	"github.com/starlinghq/starling/pkg/core/text"
 )
 
 const (
-	// MaxStatus is how long a status may be, as JSON, to be reported whole. An API server stores objects of at most 1.5 MiB, to
-	// which the record of who set which field adds, in the worst case, twice the length of the status; and in the WDS there is the
-	// object's spec besides.
+	// MaxStatus is the maximum size of a status that is reported whole, in bytes of JSON. An API
+	// server stores objects of at most 1.5 MiB. managedFields may add twice the size of the status,
+	// and the object in the WDS has a spec as well.
 	MaxStatus = 400 << 10
 
-	// ConditionTruncated is added to the conditions of a status that was shortened. Its status is always True.
+	// ConditionTruncated is added to the conditions of a status that was truncated. Its status is
+	// always True.
 	ConditionTruncated = "starling.io/Truncated"
 	// ReasonStatusTooLarge is the reason of ConditionTruncated.
 	ReasonStatusTooLarge = "StatusTooLarge"
 
-	// wholeItem and wholeField are the sizes up to which items of lists and fields of objects stay as they are while their list or
-	// object is shortened: a list loses whole items rather than a bit of each.
+	// wholeItem and wholeField are sizes in bytes. When a list or an object is truncated, items and
+	// fields up to these sizes are not: a list loses whole items rather than a part of each item.
 	wholeItem, wholeField = 2048, 32
-	// maxCuts bounds how many places a Truncation names.
+	// maxCuts limits the fields that a Truncation names.
 	maxCuts = 5
-	// forCondition is how much is kept free for the condition.
+	// forCondition is the number of bytes that are reserved for the condition.
 	forCondition = 1024
-	// epoch stands for the time of a transition that nobody knows.
+	// epoch is the transition time of a condition if no time is known.
 	epoch = "1970-01-01T00:00:00Z"
 )
 
-// Truncation says how a status was shortened.
+// Truncation describes how a status was truncated.
 type Truncation struct {
-	// Size is how many bytes of JSON the status has in the cluster, Limit how many it was allowed.
+	// Size is the size of the status in the cluster, and Limit the allowed size, in bytes of JSON.
 	Size, Limit int
-	// Cuts are the places that were shortened, sorted by path; all items of a list count as one place.
+	// Cuts are the fields that were truncated, sorted by path. All items of a list count as one
+	// field.
 	Cuts []Cut
 }
 
-// Cut is a place that was shortened.
+// Cut is a field that was truncated.
 type Cut struct {
-	// Path leads there, as in .items[].message.
+	// Path is the path of the field, such as .items[].message.
 	Path string
-	// Left of Of are still there, summed over all items of the lists on the path.
+	// Left of Of remain, summed over all items of the lists on the path.
 	Left, Of int
 	// Unit is what is counted: bytes, items or fields.
 	Unit string
 }
 
-// String says it for the annotation of a WorkStatus. It changes only when something new is to be told: sizes are rounded, and how
-// much is left of each place is not told.
+// String returns the value of the annotation of a WorkStatus. Sizes are rounded, and what remains
+// of each field is omitted, so that the annotation rarely changes.
 func (t Truncation) String() string {
 	var paths []string
 	for _, c := range t.Cuts {
 		paths = append(paths, c.Path)
 	}
-	return fmt.Sprintf("the status has about %s, more than %s; shortened: %s", about(t.Size), about(t.Limit), strings.Join(cutList(paths), ", "))
+	return fmt.Sprintf("the status has about %s, more than %s; shortened: %s", about(t.Size), about(t.Limit), text.List(paths, maxCuts))
 }
 
-// message says it for the condition, in numbers.
+// message returns the message of the condition, with exact numbers.
 func (t Truncation) message() string {
 	var cuts []string
 	for _, c := range t.Cuts {
 		cuts = append(cuts, fmt.Sprintf("%s (%d of %d %s left)", c.Path, c.Left, c.Of, c.Unit))
 	}
-	text := fmt.Sprintf("The status in the cluster has %d bytes, more than the %d that are reported. Shortened: %s.",
-		t.Size, t.Limit, strings.Join(cutList(cuts), ", "))
-	if most := forCondition - 256; encoded(text) > most {
-		text, _ = cutText(text, most)
+	message := fmt.Sprintf("the status in the cluster has %d bytes, more than the limit of %d; shortened: %s",
+		t.Size, t.Limit, text.List(cuts, maxCuts))
+	if most := forCondition - 256; encoded(message) > most {
+		message, _ = cutText(message, most)
 	}
-	return text
+	return message
 }
 
-func cutList(all []string) []string {
-	if len(all) <= maxCuts {
-		return all
-	}
-	return append(slices.Clone(all[:maxCuts]), fmt.Sprintf("… and %d more", len(all)-maxCuts))
-}
-
-// about rounds a number of bytes.
+// about returns a rounded number of bytes.
 func about(size int) string {
 	switch {
 	case size >= 1<<20:
@@ -93,13 +89,14 @@ func about(size int) string {
 	}
 }
 
-// Truncate returns a status of at most limit bytes of JSON: the same if it is not longer, otherwise one in which the largest
-// parts were shortened, and how. What is short stays; of a string its beginning is left, of a list its first items, of an object
-// with very many fields those that come first. The same status is always shortened alike. A status with conditions gets one more,
-// ConditionTruncated, if there is room for it.
+// Truncate returns a status of at most limit bytes of JSON. A status within the limit is returned
+// unchanged, with nil. Otherwise the largest parts are truncated, and the Truncation describes how:
+// strings keep their beginning, lists their first items, and objects with very many fields the
+// first ones. Short parts are not truncated. The same status always has the same result. A status
+// with conditions gets the condition ConditionTruncated if there is room for it.
 //
-// The status must be JSON as an API server's client decodes it. It is not changed; the result shares values with it. The cost
-// grows with its size.
+// The status must be JSON as an API server's client decodes it. It is not changed; the result
+// shares values with it. The cost is proportional to its size.
 func Truncate(status map[string]any, limit int) (map[string]any, *Truncation) {
 	whole := measure(status)
 	if whole.size <= limit {
@@ -113,7 +110,7 @@ func Truncate(status map[string]any, limit int) (map[string]any, *Truncation) {
 	short, _ := s.shorten(whole, room, "")
 	result, _ := short.value.(map[string]any)
 	if result == nil {
-		result = map[string]any{} // there is room for nothing
+		result = map[string]any{} // the limit is smaller than any content
 	}
 	t := &Truncation{Size: whole.size, Limit: limit}
 	for _, path := range slices.Sorted(maps.Keys(s.cuts)) {
@@ -137,10 +134,9 @@ func withCondition(status map[string]any, message string) (map[string]any, bool)
 		}
 		kind, ok := c["type"].(string)
 		found = found || ok
-		// When it was cut is not known, and must not make a difference: the time of the latest transition will do.
-		if at, ok := c["lastTransitionTime"].(string); ok && at > since && isTime(at) {
-			since = at
-		}
+		// The time of the truncation is unknown, and must not change the result. The latest
+		// transition of the other conditions is used instead.
+		since = later(since, c["lastTransitionTime"])
 		if kind != ConditionTruncated {
 			conditions = append(conditions, item)
 		}
@@ -155,16 +151,11 @@ func withCondition(status map[string]any, message string) (map[string]any, bool)
 	return noted, true
 }
 
-func isTime(text string) bool {
-	_, err := time.Parse(time.RFC3339, text)
-	return err == nil
-}
-
 // node is a value with the size of its JSON.
 type node struct {
 	value any
 	size  int
-	// children are the items of a list, or the fields of an object in the order of keys.
+	// children are the items of a list, or the values of an object in the order of keys.
 	children []node
 	keys     []string
 }
@@ -197,28 +188,28 @@ func measure(value any) node {
 
 // encoded returns the size of a scalar as JSON.
 func encoded(scalar any) int {
-	text, err := json.Marshal(scalar)
+	encoded, err := json.Marshal(scalar)
 	if err != nil {
 		return len("null") // no value that was decoded from JSON fails
 	}
-	return len(text)
+	return len(encoded)
 }
 
 type shortener struct{ cuts map[string]*Cut }
 
-// shorten returns what becomes of a value that must not have more than so many bytes; false if it cannot be made that short.
+// shorten returns a value truncated to at most room bytes; false if that is impossible.
 func (s *shortener) shorten(n node, room int, path string) (node, bool) {
 	if n.size <= room {
 		return n, true
 	}
 	switch value := n.value.(type) {
 	case string:
-		text, ok := cutText(value, room)
+		short, ok := cutText(value, room)
 		if !ok {
 			return node{}, false
 		}
-		s.note(path, len(text)-len(ellipsis), len(value), "bytes")
-		return node{value: text, size: encoded(text)}, true
+		s.record(path, len(short)-len(text.Ellipsis), len(value), "bytes")
+		return node{value: short, size: encoded(short)}, true
 	case []any:
 		return s.shortenList(n, room, path)
 	case map[string]any:
@@ -243,7 +234,7 @@ func (s *shortener) shortenList(n node, room int, path string) (node, bool) {
 			item, ok = s.shorten(child, min(level, left), join(path, "[]"))
 		}
 		if !ok {
-			s.note(path, i, len(n.children), "items")
+			s.record(path, i, len(n.children), "items")
 			break
 		}
 		size += comma + item.size
@@ -257,11 +248,11 @@ func (s *shortener) shortenObject(n node, room int, path string) (node, bool) {
 	if size > room {
 		return node{}, false
 	}
-	besides := 2
+	overhead := 2
 	for _, key := range n.keys {
-		besides += encoded(key) + 2 // colon and comma
+		overhead += encoded(key) + 2 // colon and comma
 	}
-	level := max(wholeField, fairShare(n.children, room-besides))
+	level := max(wholeField, fairShare(n.children, room-overhead))
 	fields := make(map[string]any, len(n.keys))
 	for i, key := range n.keys {
 		needs := encoded(key) + 1 + min(len(fields), 1)
@@ -273,36 +264,35 @@ func (s *shortener) shortenObject(n node, room int, path string) (node, bool) {
 		fields[key] = field.value
 	}
 	if len(fields) < len(n.keys) {
-		s.note(path, len(fields), len(n.keys), "fields")
+		s.record(path, len(fields), len(n.keys), "fields")
 	}
 	return node{value: fields, size: size}, true
 }
 
-const ellipsis = "…"
-
-// cutText returns the beginning of a text, with a sign that it is one, in at most so many bytes of JSON; false if there is no room
-// for the sign.
-func cutText(text string, room int) (string, bool) {
-	room -= 2 + len(ellipsis)
+// cutText returns the beginning of a value and an ellipsis, in at most room bytes of JSON; false if
+// there is no room for the ellipsis.
+func cutText(value string, room int) (string, bool) {
+	room -= 2 + len(text.Ellipsis)
 	if room < 0 {
 		return "", false
 	}
 	end := 0
-	for end < len(text) {
-		r, width := utf8.DecodeRuneInString(text[end:])
+	for end < len(value) {
+		r, width := utf8.DecodeRuneInString(value[end:])
 		size := width
 		if r < ' ' || strings.ContainsRune("<>&\"\\\u2028\u2029\uFFFD", r) {
-			size = 6 // escaped, or less
+			size = 6 // the longest escape
 		}
 		if room -= size; room < 0 {
 			break
 		}
 		end += width
 	}
-	return text[:end] + ellipsis, true
+	return value[:end] + text.Ellipsis, true
 }
 
-// fairShare returns the size such that values which are cut to it, where they are larger, fill the room.
+// fairShare returns the size to which larger values must be truncated so that all values fill the
+// room.
 func fairShare(children []node, room int) int {
 	sizes := make([]int, 0, len(children))
 	for _, c := range children {
@@ -319,7 +309,7 @@ func fairShare(children []node, room int) int {
 	return room
 }
 
-// join extends a path, as long as it is one that somebody would read.
+// join extends a path, unless it becomes too long to be readable.
 func join(path, step string) string {
 	const longest = 120
 	if len(path)+len(step) > longest {
@@ -328,8 +318,8 @@ func join(path, step string) string {
 	return path + step
 }
 
-// note adds to what is told of a place.
-func (s *shortener) note(path string, left, of int, unit string) {
+// record adds to the Cut of a field.
+func (s *shortener) record(path string, left, of int, unit string) {
 	if path == "" {
 		path = "."
 	}
@@ -344,14 +334,7 @@ func (s *shortener) note(path string, left, of int, unit string) {
 
 // shown returns a key as part of a path.
 func shown(key string) string {
-	const longest = 40
-	if len(key) > longest {
-		end := longest
-		for !utf8.RuneStart(key[end]) {
-			end--
-		}
-		key = key[:end] + ellipsis
-	}
+	key = text.Clip(key, 40+len(text.Ellipsis))
 	if strings.ContainsAny(key, ".[]\"\\ \n\r\t") {
 		return fmt.Sprintf("%q", key)
 	}

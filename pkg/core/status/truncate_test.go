@@ -93,7 +93,7 @@ func TestTruncate(t *testing.T) {
 			}, limit: 4096,
 			want: `{"conditions":[{"lastTransitionTime":"2026-01-02T03:04:05Z","type":"Ready"},{"lastTransitionTime":"soon","type":"Synced"},` +
 				`{"lastTransitionTime":"2026-01-02T03:04:05Z",` +
-				`"message":"The status in the cluster has 1048708 bytes, more than the 4096 that are reported. Shortened: .log (2936 of 1048576 bytes left).",` +
+				`"message":"the status in the cluster has 1048708 bytes, more than the limit of 4096; shortened: .log (2936 of 1048576 bytes left)",` +
 				`"reason":"StatusTooLarge","status":"True","type":"starling.io/Truncated"}],"log":"(2936x)…"}`,
 			wantCuts:   []Cut{{".log", 2936, 1 << 20, "bytes"}},
 			wantString: "the status has about 1.0 MiB, more than 4096 bytes; shortened: .log",
@@ -130,13 +130,13 @@ func TestTruncate(t *testing.T) {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 			if cut == nil {
-				t.Fatal("nothing is told")
+				t.Fatal("no Truncation is returned")
 			}
 			if diff := cmp.Diff(tc.wantCuts, cut.Cuts); diff != "" {
 				t.Errorf("cuts (-want +got):\n%s", diff)
 			}
 			if cut.String() != tc.wantString {
-				t.Errorf("told %q, want %q", cut, tc.wantString)
+				t.Errorf("String() = %q, want %q", cut, tc.wantString)
 			}
 			if after, err := json.Marshal(tc.status); err != nil || string(after) != string(before) {
 				t.Error("the status itself was changed")
@@ -147,7 +147,8 @@ func TestTruncate(t *testing.T) {
 
 var runs = regexp.MustCompile("x{20,}")
 
-// FuzzTruncate: whatever is reported, what is left fits, is told of, is the same every time, and comes from what was reported.
+// FuzzTruncate checks that every result fits, has a Truncation, is the same every time, and is a
+// part of the input.
 func FuzzTruncate(f *testing.F) {
 	f.Add([]byte(`{"a":"`+strings.Repeat("<é\\u2028", 50)+`","b":[1,2,{"c":null}],"conditions":[{"type":"Ready"}]}`), 40)
 	f.Add([]byte(`{"conditions":[{"type":"Ready","message":"`+strings.Repeat("x", 5000)+`","lastTransitionTime":"2026-01-02T03:04:05Z"}]}`), 3000)
@@ -172,12 +173,12 @@ func FuzzTruncate(f *testing.F) {
 		}
 		if cut == nil {
 			if !reflect.DeepEqual(got, status) {
-				t.Fatal("cut, and not told of")
+				t.Fatal("truncated without a Truncation")
 			}
 			return
 		}
 		if len(cut.Cuts) == 0 || cut.Size <= cut.Limit {
-			t.Fatalf("cut, and not told where: %+v", cut)
+			t.Fatalf("truncated without a Cut: %+v", cut)
 		}
 		if _, noted := withCondition(map[string]any{}, ""); noted {
 			t.Fatal("a condition where there are none")
@@ -193,7 +194,7 @@ func FuzzTruncate(f *testing.F) {
 	})
 }
 
-// partOf tells whether a value is another one with something left out.
+// partOf reports whether a value is another one with parts left out.
 func partOf(part, whole any) bool {
 	switch p := part.(type) {
 	case map[string]any:
@@ -220,7 +221,7 @@ func partOf(part, whole any) bool {
 		return true
 	case string:
 		w, ok := whole.(string)
-		begin, cut := strings.CutSuffix(p, ellipsis)
+		begin, cut := strings.CutSuffix(p, "…")
 		return ok && (p == w || cut && strings.HasPrefix(w, begin))
 	}
 	return reflect.DeepEqual(part, whole)
@@ -270,7 +271,7 @@ func TestTruncateRandom(t *testing.T) {
 			t.Fatalf("%d bytes, limit %d of %d, %v", len(text), limit, size, cut)
 		}
 		if len(cut.String()) > 1024 {
-			t.Fatalf("told at length: %s", cut)
+			t.Fatalf("String() is too long: %s", cut)
 		}
 		used += float64(len(text)) / float64(limit)
 	}

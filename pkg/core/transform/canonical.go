@@ -9,8 +9,8 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Hash is the hash of delivered content. 128 bits of SHA-256 are beyond collision by accident, and short enough to keep one
-// for each object in each mailbox.
+// Hash is the hash of delivered content. 128 bits of SHA-256 are beyond collision by accident, and
+// short enough to keep one for each object in each mailbox.
 type Hash [16]byte
 
 // HashOf returns the hash of these bytes.
@@ -34,8 +34,9 @@ func ParseHash(s string) (Hash, bool) {
 	return h, true
 }
 
-// Canonical encodes decoded JSON so that equal values give equal bytes: sorted keys, no space, HTML characters escaped, whole
-// numbers without fraction. It is how API servers encode custom resources, so what is read back has the same bytes and size.
+// Canonical encodes decoded JSON so that equal values give equal bytes: sorted keys, no space, HTML
+// characters escaped, whole numbers without fraction. It is how API servers encode custom
+// resources, so what is read back has the same bytes and size.
 func Canonical(value any) ([]byte, error) {
 	return json.Marshal(normalize(value))
 }
@@ -49,7 +50,8 @@ func CanonicalJSON(raw []byte) ([]byte, error) {
 	return Canonical(value)
 }
 
-// normalize makes floats that are whole numbers integers, in place where it can: JSON does not tell 1.0 from 1, but Go does.
+// normalize makes floats that are whole numbers integers, in place where it can: in JSON 1.0 and 1
+// are equal, in Go they differ.
 func normalize(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

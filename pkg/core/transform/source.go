@@ -8,8 +8,9 @@ import (
 	"github.com/starlinghq/starling/pkg/core/status"
 )
 
-// Source returns the step that says which generation of which object in the WDS the content is from. It goes behind all others that
-// are the same for all destinations: nothing may take it out again. Without a generation it changes nothing.
+// Source returns the step that records which generation of which object in the WDS the content is
+// from. It comes after all others that are the same for all destinations: no step may remove it
+// again. Without a generation it changes nothing.
 func Source(source status.Source) Step {
 	return func(_ objref.Ref, obj map[string]any) error {
 		if source.Generation > 0 {
@@ -19,8 +20,9 @@ func Source(source status.Source) Step {
 	}
 }
 
-// Shared returns the object as it is delivered beside another WDS that delivers the same: without saying of which generation it is,
-// since that is another one there, and the two would overwrite each other for ever. An object that does not say it stays as it is.
+// Shared returns the object as it is delivered beside another WDS that delivers the same: without
+// the generation that it is from, which differs between the two, so that they would overwrite each
+// other forever. An object without a generation is returned as it is.
 func (o Object) Shared() (Object, error) {
 	if o.Bare == (Hash{}) {
 		return o, nil
@@ -41,7 +43,8 @@ func (o *Object) Content() Hash {
 	return o.Bare
 }
 
-// BareOf returns the hash of an object without AnnotationSourceGeneration, the zero Hash if it has none. It changes nothing.
+// BareOf returns the hash of an object without AnnotationSourceGeneration, the zero Hash if it has
+// none. It changes nothing.
 func BareOf(obj map[string]any) (Hash, error) {
 	metadata, _ := obj["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

@@ -6,26 +6,30 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// unsentLabels are written by us into the WDS. Were they delivered, returning a status would cause a delivery.
+// unsentLabels are written by us into the WDS. If they were delivered, returning a status would
+// cause a delivery.
 var unsentLabels = []string{
 	controlv1alpha1.LabelSingletonStatus, controlv1alpha1.LabelMultiWECStatus, controlv1alpha1.LabelExecutingCount,
 }
 
-// unsentAnnotations are for others than the clusters: kubectl, and ourselves.
+// unsentAnnotations are not for clusters, but for kubectl and ourselves.
 var unsentAnnotations = []string{
 	lastApplied, controlv1alpha1.AnnotationApply, controlv1alpha1.AnnotationIgnoreFields, controlv1alpha1.AnnotationOnRemoval,
 	controlv1alpha1.AnnotationSourceGeneration,
 }
 
-// keepUserMetadata leaves name, namespace, labels and annotations: all else in metadata belongs to the server it came from.
-// This list says what stays, so that what servers may add later does not go out. Empty maps go, since the API server that
-// holds the mailboxes drops them too and the hash must be that of what it stores.
+// keepUserMetadata retains name, namespace, labels and annotations: all else in metadata belongs to
+// the server that it came from. This is a list of what stays, so that fields that servers add later
+// are not delivered. Empty maps are removed, since the API server that has the mailboxes removes
+// them too, and the hash must be that of what it stores.
 func keepUserMetadata(_ objref.Ref, obj map[string]any) error {
 	metadata, _ := obj["metadata"].(map[string]any)
 	kept := map[string]any{}
@@ -53,20 +57,35 @@ func keepUserMetadata(_ objref.Ref, obj map[string]any) error {
 	return nil
 }
 
-// dropStatus drops the status, also of kinds without a status subresource: what runs in a cluster is reported from there.
+// dropStatus drops the status, also of kinds without a status subresource: what runs in a cluster
+// is reported from there.
 func dropStatus(_ objref.Ref, obj map[string]any) error {
 	delete(obj, "status")
 	return nil
 }
 
-// service drops what each cluster assigns to its own Services.
-func service(ref objref.Ref, obj map[string]any) error {
-	if ref.Group != "" || ref.Resource != "services" {
-		return nil
+// ofKinds are the steps for objects of some kinds, by the name of the object.
+var ofKinds = map[schema.GroupResource]func(name string, obj map[string]any){
+	{Resource: "services"}:               service,
+	{Group: "batch", Resource: "jobs"}:   job,
+	{Resource: "persistentvolumeclaims"}: claim,
+	{Resource: "persistentvolumes"}:      volume,
+	{Resource: "serviceaccounts"}:        serviceAccount,
+}
+
+// dropAssigned drops what each cluster decides for its own objects of some kinds.
+func dropAssigned(ref objref.Ref, obj map[string]any) error {
+	if step := ofKinds[ref.GroupResource()]; step != nil {
+		step(ref.Name, obj)
 	}
+	return nil
+}
+
+// service drops what each cluster assigns to its own Services.
+func service(_ string, obj map[string]any) {
 	spec, ok := obj["spec"].(map[string]any)
 	if !ok {
-		return nil
+		return
 	}
 	remove(spec, "ipFamilies", "externalTrafficPolicy", "internalTrafficPolicy", "ipFamilyPolicy", "sessionAffinity",
 		"healthCheckNodePort") // valid only beside the externalTrafficPolicy that was just dropped
@@ -87,7 +106,7 @@ func service(ref objref.Ref, obj map[string]any) error {
 		spec["clusterIPs"] = kept
 	}
 	if annotation(obj, controlv1alpha1.AnnotationPreserve) == "nodeport" {
-		return nil
+		return
 	}
 	ports, _ := spec["ports"].([]any)
 	for _, p := range ports {
@@ -95,58 +114,44 @@ func service(ref objref.Ref, obj map[string]any) error {
 			delete(port, "nodePort")
 		}
 	}
-	return nil
 }
 
-// job drops what ties a Job to its own Pods: each cluster generates that anew.
-func job(ref objref.Ref, obj map[string]any) error {
-	if ref.Group != "batch" || ref.Resource != "jobs" {
-		return nil
-	}
+// job drops what connects a Job with its own Pods: each cluster generates that itself.
+func job(_ string, obj map[string]any) {
 	labels := []string{"controller-uid", "batch.kubernetes.io/controller-uid"}
 	removeFrom(obj, []string{"metadata", "annotations"}, "batch.kubernetes.io/job-tracking")
 	removeFrom(obj, []string{"metadata", "labels"}, labels...)
 	removeFrom(obj, []string{"spec", "template", "metadata", "labels"}, labels...)
 	removeFrom(obj, []string{"spec"}, "selector", "suspend")
-	return nil
 }
 
 // boundByController is put on claims and volumes whose other half a controller chose, not the user.
 const boundByController = "pv.kubernetes.io/bound-by-controller"
 
-// claim drops what the controllers of a space with volumes wrote about its own: each cluster binds for itself. A volume that the
-// user named stays.
-func claim(ref objref.Ref, obj map[string]any) error {
-	if ref.Group != "" || ref.Resource != "persistentvolumeclaims" {
-		return nil
-	}
+// claim drops what the controllers of a space with volumes wrote about its own volumes: each
+// cluster binds its own. A volume that the user named stays.
+func claim(_ string, obj map[string]any) {
 	if annotation(obj, boundByController) != "" {
 		removeFrom(obj, []string{"spec"}, "volumeName")
 	}
 	removeFrom(obj, []string{"metadata", "annotations"}, boundByController, "pv.kubernetes.io/bind-completed",
 		"volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner", "volume.kubernetes.io/selected-node")
-	return nil
 }
 
-// volume does the same for the other half. A claim that the user named stays, but not which of that name it was.
-func volume(ref objref.Ref, obj map[string]any) error {
-	if ref.Group != "" || ref.Resource != "persistentvolumes" {
-		return nil
-	}
+// volume does the same for the other half. A claim that the user named stays, but not which of that
+// name it was.
+func volume(_ string, obj map[string]any) {
 	if annotation(obj, boundByController) != "" {
 		removeFrom(obj, []string{"spec"}, "claimRef")
 	} else {
 		removeFrom(obj, []string{"spec", "claimRef"}, "uid", "resourceVersion")
 	}
 	removeFrom(obj, []string{"metadata", "annotations"}, boundByController)
-	return nil
 }
 
-// serviceAccount drops the Secrets that controllers made for the account in its space, by the names that they give.
-func serviceAccount(ref objref.Ref, obj map[string]any) error {
-	if ref.Group != "" || ref.Resource != "serviceaccounts" {
-		return nil
-	}
+// serviceAccount drops the Secrets that controllers created for the account in its space, by the
+// names that they give.
+func serviceAccount(account string, obj map[string]any) {
 	for _, field := range []string{"secrets", "imagePullSecrets"} {
 		secrets, ok := obj[field].([]any)
 		if !ok {
@@ -155,7 +160,7 @@ func serviceAccount(ref objref.Ref, obj map[string]any) error {
 		kept := slices.DeleteFunc(secrets, func(secret any) bool {
 			fields, _ := secret.(map[string]any)
 			name, _ := fields["name"].(string)
-			return strings.HasPrefix(name, ref.Name+"-token-") || strings.HasPrefix(name, ref.Name+"-dockercfg-")
+			return strings.HasPrefix(name, account+"-token-") || strings.HasPrefix(name, account+"-dockercfg-")
 		})
 		if len(kept) == 0 {
 			delete(obj, field)
@@ -163,7 +168,6 @@ func serviceAccount(ref objref.Ref, obj map[string]any) error {
 			obj[field] = kept
 		}
 	}
-	return nil
 }
 
 func annotation(obj map[string]any, key string) string {
@@ -179,8 +183,8 @@ func remove(m map[string]any, keys ...string) {
 	}
 }
 
-// removeFrom removes keys from the map at path, and that map from its parent if nothing is left of it: an empty map in
-// metadata is not stored.
+// removeFrom removes keys from the map at path, and that map from its parent if nothing is left of
+// it: an empty map in metadata is not stored.
 func removeFrom(obj map[string]any, path []string, keys ...string) {
 	parent := obj
 	for _, field := range path[:len(path)-1] {

@@ -3,10 +3,10 @@ package transform
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
@@ -18,26 +18,26 @@ type Object struct {
 	Kind schema.GroupVersionKind
 	// JSON is the object, canonical.
 	JSON []byte
-	// Hash is the hash of JSON, and Bare that of JSON without AnnotationSourceGeneration; zero if it is not there.
+	// Hash is the hash of JSON, and Bare that of JSON without AnnotationSourceGeneration; zero if
+	// the object has none.
 	Hash, Bare Hash
 }
 
-// Step changes one object in place. The map is that of decoded JSON: maps, slices, strings, booleans, int64, float64, nil.
+// Step changes one object in place. The map is that of decoded JSON: maps, slices, strings,
+// booleans, int64, float64, nil.
 type Step func(ref objref.Ref, obj map[string]any) error
 
-// Pipeline is what happens to objects on their way. The zero Pipeline does nothing but make them canonical.
+// Pipeline is the list of Steps that objects pass through. The zero Pipeline only makes them
+// canonical.
 type Pipeline []Step
 
 // Standard returns the steps that every object goes through, and after them more.
 func Standard(more ...Step) Pipeline {
-	return append(Pipeline{keepUserMetadata, dropStatus, service, job, claim, volume, serviceAccount}, more...)
+	return append(Pipeline{keepUserMetadata, dropStatus, dropAssigned}, more...)
 }
 
-// Then returns a pipeline that goes on with one more step.
-func (p Pipeline) Then(step Step) Pipeline { return append(slices.Clip(p), step) }
-
-// Apply runs the steps over the object, which it takes over and changes. It does not know Secrets from other objects: neither
-// its result nor the errors of steps are for logs.
+// Apply applies the steps to the object, which it changes and owns from then on. It does not treat
+// Secrets differently: neither its result nor the errors of steps may be logged.
 func (p Pipeline) Apply(ref objref.Ref, obj map[string]any) (Object, error) {
 	apiVersion, _ := obj["apiVersion"].(string)
 	kind, _ := obj["kind"].(string)
@@ -59,4 +59,19 @@ func (p Pipeline) Apply(ref objref.Ref, obj map[string]any) (Object, error) {
 		return Object{}, fmt.Errorf("encode the object: %w", err)
 	}
 	return Object{Ref: ref, Kind: gv.WithKind(kind), JSON: raw, Hash: HashOf(raw), Bare: bare}, nil
+}
+
+// Withdrawn returns what a work has of an object that is withdrawn: its identity, with an
+// annotation, and nothing else.
+func Withdrawn(ref objref.Ref, kind schema.GroupVersionKind) (Object, error) {
+	metadata := map[string]any{
+		"name":        ref.Name,
+		"annotations": map[string]any{controlv1alpha1.AnnotationWithdrawn: "true"},
+	}
+	if ref.Namespace != "" {
+		metadata["namespace"] = ref.Namespace
+	}
+	return Pipeline{}.Apply(ref, map[string]any{
+		"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": metadata,
+	})
 }

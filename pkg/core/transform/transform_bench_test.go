@@ -11,7 +11,8 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// BenchmarkApplySized transforms one object of so many bytes, in fields of a hundred: linear in its size, whatever else is placed.
+// BenchmarkApplySized transforms one object of so many bytes, in fields of a hundred: linear in its
+// size, whatever else is placed.
 func BenchmarkApplySized(b *testing.B) {
 	for _, bytes := range []int{1e2, 1e3, 1e4, 1e5} {
 		var data strings.Builder

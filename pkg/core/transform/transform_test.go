@@ -174,8 +174,8 @@ func TestParseHash(t *testing.T) {
 	}
 }
 
-// FuzzApply checks that no object makes the pipeline panic, and that its result passes it unchanged, also when it was decoded
-// and encoded by somebody else in between.
+// FuzzApply checks that no object makes the pipeline panic, and that its result passes it
+// unchanged, also when it was decoded and encoded by somebody else in between.
 func FuzzApply(f *testing.F) {
 	f.Add("services", "", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","labels":{"x":"<&>"}},"spec":{"clusterIPs":["None"],"ports":[{"nodePort":1.5}, 3]}}`)
 	f.Add("jobs", "batch", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a","labels":{"controller-uid":"x"}},"spec":{"template":{"metadata":null}}}`)

@@ -4,22 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
@@ -27,20 +24,24 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
-	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/logging"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/metrics"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 const (
 	// Name of the controller, in logs and metrics, and the field manager of its writes.
 	Name = "status-agent"
 
-	// syncPoll is how often a starting informer is asked whether its handler has seen everything.
+	// syncPoll is how often a starting informer is checked for whether its handler has received
+	// everything.
 	syncPoll = 10 * time.Millisecond
-	// maxRetryDelay is how long a hub that is back waits at most for what it missed.
+	// maxRetryDelay is the longest time until a hub that is reachable again receives what it
+	// missed.
 	maxRetryDelay = 10 * time.Second
 )
 
@@ -58,11 +59,11 @@ var (
 type Config struct {
 	// Cluster is the name of the cluster on the hub, and of its mailbox.
 	Cluster string
-	// Hub leads to the ITS, WEC to the cluster.
+	// Hub is the ITS, WEC the cluster.
 	Hub, WEC *rest.Config
 	// Excluded kinds are not reported.
 	Excluded corestatus.Excluded
-	// Clock is the real one but in tests.
+	// Clock is the real one except in tests.
 	Clock clock.WithTicker
 }
 
@@ -70,36 +71,36 @@ type Config struct {
 type Agent struct {
 	config Config
 	index  *index
-	queue  workqueue.TypedRateLimitingInterface[key]
+	queue  *worker.Queue[string]
 
 	applied, works, mailbox watched
-	wanted                  *dynwatch.Wanted
-	objects                 *dynwatch.Set
+	wanted                  *dynamicinformer.Wanted
+	objects                 *dynamicinformer.Set
 	wec                     dynamic.Interface
 	wecKinds                *served
 	kinds                   *kinds
 	hub                     *client.Client
-	hubWriter, wecWriter    *write.Writer
-	// refresh receives a value when other resources may be wanted.
+	hubWriter, wecWriter    *writer.Writer
+	// refresh receives a value when the wanted resources may have changed.
 	refresh chan struct{}
-	// hubTrouble tells whether the hub could not be reached, or did not know us, when it was asked last.
-	hubTrouble atomic.Bool
+	// hubUnreachable reports whether the last request to the hub failed without a response, or with
+	// 401.
+	hubUnreachable atomic.Bool
 
 	mu sync.Mutex
 	// written is what was written last, by the name of the WorkStatus.
 	written map[string]record
-	// since tells when an object changed that is not reported yet, by the name of its WorkStatus.
+	// since is when an object changed whose change is not reported yet, by the name of its
+	// WorkStatus.
 	since map[string]time.Time
-	// changed are changes of objects that their controllers have taken no notice of.
+	// changed are changes of objects that their controllers have not observed.
 	changed map[objref.Ref]change
-	// limits tells how long a status may be that the hub refused because of its size, by the name of its WorkStatus.
+	// limits are the sizes to which statuses are truncated that the hub refused because of their
+	// size, by the name of their WorkStatus.
 	limits map[string]int
 }
 
-// key names a WorkStatus.
-type key struct{ name string }
-
-// watched is an informer and what tells whether its handler has seen everything.
+// watched is an informer with the registration of its handler.
 type watched struct {
 	what     string
 	informer cache.SharedIndexInformer
@@ -112,12 +113,9 @@ func New(config Config) (*Agent, error) {
 		return nil, errors.New("agent: Cluster, Hub, WEC and Clock are required")
 	}
 	a := &Agent{
-		config: config,
-		index:  newIndex(config.Excluded),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[key](10*time.Millisecond, maxRetryDelay),
-			workqueue.TypedRateLimitingQueueConfig[key]{Name: Name, Clock: config.Clock}),
-		wanted:  dynwatch.NewWanted(),
+		config:  config,
+		index:   newIndex(config.Excluded),
+		wanted:  dynamicinformer.NewWanted(),
 		kinds:   newKinds(),
 		refresh: make(chan struct{}, 1),
 		written: map[string]record{},
@@ -125,6 +123,11 @@ func New(config Config) (*Agent, error) {
 		changed: map[objref.Ref]change{},
 		limits:  map[string]int{},
 	}
+	metrics.Register(activation, reporting)
+	a.queue = worker.New(worker.Config{
+		Name: Name, Clock: config.Clock, MinBackOff: 10 * time.Millisecond, MaxBackOff: maxRetryDelay,
+		Quiet: func(err error) bool { return a.hubUnreachable.Load() || apierrors.IsNotFound(err) }, // hubWatchFailed has logged it; or the watch is behind
+	}, a.sync)
 	if err := a.connect(); err != nil {
 		return nil, err
 	}
@@ -136,8 +139,8 @@ func (a *Agent) connect() error {
 	var hubMetadata metadata.Interface
 	a.hub, errs[0] = client.New(a.config.Hub)
 	hubMetadata, errs[1] = metadata.NewForConfig(a.config.Hub)
-	a.hubWriter, errs[2] = write.New(a.config.Hub, "hub", Name)
-	a.wecWriter, errs[3] = write.New(a.config.WEC, "wec", Name)
+	a.hubWriter, errs[2] = writer.New(a.config.Hub, "hub", Name)
+	a.wecWriter, errs[3] = writer.New(a.config.WEC, "wec", Name)
 	a.wec, errs[4] = dynamic.NewForConfig(a.config.WEC)
 	a.wecKinds, errs[5] = newServed(a.config.WEC, a.wec)
 	wecWorks, err := workclient.NewForConfig(a.config.WEC)
@@ -145,29 +148,18 @@ func (a *Agent) connect() error {
 		return fmt.Errorf("build clients: %w", err)
 	}
 
-	applied := wecWorks.WorkV1().AppliedManifestWorks()
-	a.applied, err = observe("AppliedManifestWorks", cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return applied.List(ctx, options)
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return applied.Watch(ctx, options)
-		},
-	}, &workv1.AppliedManifestWork{}, 0, cache.Indexers{}), reduceApplied, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.worksChanged(a.setApplied(obj)) },
-		UpdateFunc: func(_, obj any) { a.worksChanged(a.setApplied(obj)) },
-		DeleteFunc: func(obj any) { a.worksChanged(a.index.deleteApplied(nameOf(obj))) },
-	})
+	applied, err := client.NewInformer(wecWorks.WorkV1().AppliedManifestWorks(), &workv1.AppliedManifestWork{}, nil)
+	if err != nil {
+		return fmt.Errorf("build informer for AppliedManifestWorks: %w", err)
+	}
+	a.applied, err = observe("AppliedManifestWorks", applied, reduceApplied, handler(a, a.index.setApplied, a.index.deleteApplied))
 	if err != nil {
 		return err
 	}
-	// All works of the mailbox, not just ours: that a work is not ours is told from that it was not seen yet.
+	// All works of the mailbox, not just ours: that distinguishes a work that is not ours from one
+	// that was not observed yet.
 	a.works, err = observe("ManifestWorks", metadatainformer.NewFilteredMetadataInformer(hubMetadata, manifestWorks, a.config.Cluster, 0,
-		cache.Indexers{}, nil).Informer(), reduceWork, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.worksChanged(a.setWork(obj)) },
-		UpdateFunc: func(_, obj any) { a.worksChanged(a.setWork(obj)) },
-		DeleteFunc: func(obj any) { a.worksChanged(a.index.deleteWork(nameOf(obj))) },
-	})
+		cache.Indexers{}, nil).Informer(), reduceWork, handler(a, a.index.setWork, a.index.deleteWork))
 	if err != nil {
 		return err
 	}
@@ -176,8 +168,8 @@ func (a *Agent) connect() error {
 		return fmt.Errorf("build informer for WorkStatuses: %w", err)
 	}
 	a.mailbox, err = observe("WorkStatuses", mailbox, reduceReport, cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.queue.Add(key{nameOf(obj)}) },
-		UpdateFunc: func(_, obj any) { a.queue.Add(key{nameOf(obj)}) },
+		AddFunc:    func(obj any) { a.queue.Add(nameOf(obj)) },
+		UpdateFunc: func(_, obj any) { a.queue.Add(nameOf(obj)) },
 		DeleteFunc: a.reportDeleted,
 	})
 	if err != nil {
@@ -188,18 +180,29 @@ func (a *Agent) connect() error {
 			return fmt.Errorf("watch %s: %w", w.what, err)
 		}
 	}
-	a.objects, err = dynwatch.New(dynwatch.Config{
-		Source: a.wanted, Informer: dynwatch.DynamicInformer(a.wec, reduceObject), Handler: a, Failed: a.kinds.failed,
+	a.objects, err = dynamicinformer.New(dynamicinformer.Config{
+		Source: a.wanted, Informer: dynamicinformer.DynamicInformer(a.wec, reduceObject), Handler: a, Failed: a.kinds.failed,
 	})
 	return err
 }
 
-func observe(what string, informer cache.SharedIndexInformer, transform cache.TransformFunc, handler cache.ResourceEventHandler) (watched, error) {
-	if err := informer.SetTransform(transform); err != nil {
-		return watched{}, fmt.Errorf("watch %s: %w", what, err)
+// handler returns a handler that changes the index, and requeues the affected objects.
+func handler[T metav1.Object](a *Agent, set func(T) []string, remove func(name string) []string) cache.ResourceEventHandler {
+	changed := func(obj any) {
+		if o, ok := obj.(T); ok {
+			a.worksChanged(set(o))
+		}
 	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    changed,
+		UpdateFunc: func(_, obj any) { changed(obj) },
+		DeleteFunc: func(obj any) { a.worksChanged(remove(nameOf(obj))) },
+	}
+}
+
+func observe(what string, informer cache.SharedIndexInformer, transform cache.TransformFunc, handler cache.ResourceEventHandler) (watched, error) {
 	handled, err := informer.AddEventHandler(handler)
-	if err != nil {
+	if err := errors.Join(informer.SetTransform(transform), err); err != nil {
 		return watched{}, fmt.Errorf("watch %s: %w", what, err)
 	}
 	return watched{what: what, informer: informer, handled: handled}, nil
@@ -207,13 +210,10 @@ func observe(what string, informer cache.SharedIndexInformer, transform cache.Tr
 
 // Run works until the context ends, and waits for its workers.
 func (a *Agent) Run(ctx context.Context, workers int) error {
-	logger := klog.FromContext(ctx).WithValues(logging.Controller, Name, logging.Cluster, a.config.Cluster)
-	ctx = klog.NewContext(ctx, logger)
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues(logging.Cluster, a.config.Cluster))
 	defer reportLag.Add(a.lags)()
-	logger.Info("Starting", "workers", workers)
-	defer logger.Info("Ended")
-
 	var running sync.WaitGroup
+	defer running.Wait()
 	for _, w := range []watched{a.applied, a.works, a.mailbox} {
 		running.Go(func() { w.informer.RunWithContext(ctx) })
 	}
@@ -221,39 +221,25 @@ func (a *Agent) Run(ctx context.Context, workers int) error {
 	running.Go(func() { a.followWanted(ctx) })
 	running.Go(func() { a.followKinds(ctx) })
 	running.Go(func() { a.heartbeat(ctx) })
-	for range workers {
-		running.Go(func() {
-			for a.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	a.queue.ShutDown()
-	running.Wait()
+	a.queue.Run(ctx, workers)
 	return nil
 }
 
-// Ready tells what was not read yet, nil if nothing. Resources of the WEC are not asked for: one that comes and goes, or is
-// not served any more, makes the agent no less able to report on the others.
+// Ready returns an error that names what is not synced, nil if all is. Resources of the WEC do not
+// count: one that is no longer served does not keep the agent from reporting on the others.
 func (a *Agent) Ready() error {
-	var missing []string
+	var syncs worker.Syncs
 	for _, w := range []watched{a.applied, a.works, a.mailbox} {
-		if !w.handled.HasSynced() {
-			missing = append(missing, w.what)
-		}
+		syncs = append(syncs, worker.Synced{Name: w.what, HasSynced: w.handled.HasSynced})
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("%s not read yet", strings.Join(missing, ", "))
-	}
-	return nil
+	return syncs.Ready()
 }
 
-// synced tells whether the works and the mailbox were read: before, nothing is decided.
-func (a *Agent) synced() bool {
-	return a.applied.handled.HasSynced() && a.works.handled.HasSynced() && a.mailbox.handled.HasSynced()
-}
+// synced reports whether the works and the mailbox have synced. Before that, nothing is decided.
+func (a *Agent) synced() bool { return a.Ready() == nil }
 
-// followWanted watches the resources that our works hold: none before all works were read, then at once what changes.
+// followWanted updates the wanted resources, those of our works: none before all works were read,
+// then at once when they change.
 func (a *Agent) followWanted(ctx context.Context) {
 	if wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return a.synced(), nil }) != nil {
 		return
@@ -269,15 +255,15 @@ func (a *Agent) followWanted(ctx context.Context) {
 	}
 }
 
-// enqueueAll looks at all objects of that resource, or with none at all objects: those that are held and those that are
-// reported.
+// enqueueAll requeues all objects of a resource, or all objects if it is empty: those that works
+// hold, and those that are reported.
 func (a *Agent) enqueueAll(gr schema.GroupResource) {
 	for _, name := range a.index.all(gr) {
-		a.queue.Add(key{name})
+		a.queue.Add(name)
 	}
 	for _, item := range a.mailbox.informer.GetStore().List() {
 		if r, ok := item.(*report); ok && (gr.Empty() || r.source.Group == gr.Group && r.source.Resource == gr.Resource) {
-			a.queue.Add(key{r.Name})
+			a.queue.Add(r.Name)
 		}
 	}
 }
@@ -292,53 +278,37 @@ func (a *Agent) reportedResources() map[schema.GroupResource]struct{} {
 	return resources
 }
 
-func (a *Agent) setApplied(obj any) []string {
-	w, ok := obj.(*workv1.AppliedManifestWork)
-	if !ok {
-		return nil
-	}
-	return a.index.setApplied(w)
-}
-
-func (a *Agent) setWork(obj any) []string {
-	w, ok := obj.(metav1.Object)
-	if !ok {
-		return nil
-	}
-	return a.index.setWork(w)
-}
-
-// worksChanged looks at the objects of works that changed.
+// worksChanged requeues the objects of works that changed.
 func (a *Agent) worksChanged(names []string) {
 	if len(names) == 0 {
 		return
 	}
 	for _, name := range names {
-		a.queue.Add(key{name})
+		a.queue.Add(name)
 	}
-	a.lookAtWanted()
+	a.refreshWanted()
 }
 
-// lookAtWanted has the resources looked at that are to be watched.
-func (a *Agent) lookAtWanted() {
+// refreshWanted requests an update of the wanted resources.
+func (a *Agent) refreshWanted() {
 	select {
 	case a.refresh <- struct{}{}:
 	default: // a refresh is due already
 	}
 }
 
-// OnChange implements dynwatch.Handler.
-func (a *Agent) OnChange(resource dynwatch.Resource, before, after metav1.Object) {
+// OnChange implements dynamicinformer.Handler.
+func (a *Agent) OnChange(resource dynamicinformer.Resource, before, after metav1.Object) {
 	obj := after
 	if obj == nil {
 		obj = before
 	}
 	ref := objref.New(resource.GroupResource(), obj.GetNamespace(), obj.GetName())
 	name, held := a.index.name(ref)
-	if a.objects.Synced(resource.GroupResource()) { // what was there before did not change now
+	if a.objects.Synced(resource.GroupResource()) { // objects that existed before did not change now
 		was, _ := before.(*reported)
 		is, _ := after.(*reported)
-		a.noteActivation(ref, was, is, held)
+		a.recordActivation(ref, was, is, held)
 	}
 	if !held {
 		return
@@ -348,21 +318,19 @@ func (a *Agent) OnChange(resource dynwatch.Resource, before, after metav1.Object
 		a.since[name] = a.config.Clock.Now()
 	}
 	a.mu.Unlock()
-	a.queue.Add(key{name})
+	a.queue.Add(name)
 }
 
-// OnSynced implements dynwatch.Handler.
-func (a *Agent) OnSynced(resource dynwatch.Resource) { a.enqueueAll(resource.GroupResource()) }
+// OnSynced implements dynamicinformer.Handler.
+func (a *Agent) OnSynced(resource dynamicinformer.Resource) { a.enqueueAll(resource.GroupResource()) }
 
-// OnStopped implements dynwatch.Handler.
-func (a *Agent) OnStopped(resource dynwatch.Resource) { a.enqueueAll(resource.GroupResource()) }
+// OnStopped implements dynamicinformer.Handler.
+func (a *Agent) OnStopped(resource dynamicinformer.Resource) { a.enqueueAll(resource.GroupResource()) }
 
 func nameOf(obj any) string {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
+	name, err := cache.DeletionHandlingObjectToName(obj)
+	if err != nil {
+		return ""
 	}
-	if o, ok := obj.(metav1.Object); ok {
-		return o.GetName()
-	}
-	return ""
+	return name.Name
 }

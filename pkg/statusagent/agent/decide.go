@@ -13,27 +13,28 @@ import (
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
-// evidence is all that decide looks at.
+// evidence is the input of decide.
 type evidence struct {
 	// name is that of the WorkStatus.
 	name string
-	// holding is what the works say of the object; nil if none holds it.
+	// holding is the object in the index of works; nil if no work holds it.
 	holding *holding
-	// kindGone tells whether the WEC is known not to serve the resource.
+	// kindGone reports whether the WEC is known not to serve the resource.
 	kindGone bool
-	// read tells whether all objects of the resource were read.
+	// read reports whether all objects of the resource were read.
 	read bool
-	// object is the object; nil if it is not there.
+	// object is the object; nil if it does not exist.
 	object *reported
-	// fresh is for how long the object's last change is so new that its controller may just be about to take notice.
+	// fresh is for how long its controller may still be about to observe the object's last change.
 	fresh time.Duration
-	// excluded tells whether the object's kind is not to be reported.
+	// excluded reports whether objects of this kind are not reported.
 	excluded bool
-	// report is the WorkStatus; nil if it is not there.
+	// report is the WorkStatus; nil if it does not exist.
 	report *report
 }
 
-// verdict is what decide decided: what to write, in the order of the fields. The zero value writes nothing.
+// verdict is the output of decide: what to write, in the order of the fields. The zero value writes
+// nothing.
 type verdict struct {
 	// remove deletes the WorkStatus.
 	remove bool
@@ -43,9 +44,10 @@ type verdict struct {
 	amend []byte
 	// status is a JSON patch of the status.
 	status []byte
-	// after is the WorkStatus as it is after that, but for UID and resourceVersion. nil with remove.
+	// after is the WorkStatus after these writes, except for UID and resourceVersion. nil with
+	// remove.
 	after *report
-	// reason is a short word that says why.
+	// reason is the reason of the writes, in metrics.
 	reason string
 }
 
@@ -53,7 +55,7 @@ func (v verdict) nothing() bool {
 	return !v.remove && v.create == nil && v.amend == nil && v.status == nil
 }
 
-// decide tells what becomes of the WorkStatus of that name.
+// decide returns what to write to the WorkStatus.
 func decide(in evidence) verdict {
 	switch {
 	case in.holding == nil || in.holding.ownership == foreign || in.excluded:
@@ -72,7 +74,7 @@ func decide(in evidence) verdict {
 	want.Labels = in.holding.labels
 	want.Annotations = annotations(in.object, in.report, in.fresh > 0)
 	if in.holding.ownership == unknown {
-		want.Labels = in.report.Labels // until it is known whose it is
+		want.Labels = in.report.Labels // until the work is known
 	}
 
 	v := verdict{after: want, reason: "report"}
@@ -91,13 +93,14 @@ func decide(in evidence) verdict {
 	case want.hash == "":
 		v.status = []byte(`[{"op":"remove","path":"/status"}]`)
 	default:
-		// Adding what is there replaces it whole.
+		// To add a field that exists replaces it.
 		v.status = append(append([]byte(`[{"op":"add","path":"/status","value":`), in.object.status...), `}]`...)
 	}
 	return v
 }
 
-// remove deletes a WorkStatus of ours. Others in the mailbox, those of another add-on, are left alone.
+// remove deletes a WorkStatus of ours. Others in the mailbox, such as those of another add-on, are
+// kept.
 func remove(in evidence, reason string) verdict {
 	if in.report == nil {
 		return verdict{}
@@ -118,36 +121,37 @@ func source(ref objref.Ref, obj *reported) controlv1alpha1.SourceRef {
 	}
 }
 
-// annotations are what the WorkStatus of an object says besides: how its status was shortened, and which generation of the copy
-// has the content of which generation in the WDS.
+// annotations returns the annotations of the WorkStatus of an object: how its status was truncated,
+// and which generation of the copy has the content of which generation in the WDS.
 //
-// While a change is fresh and the status does not speak of it, it is left at what was said before: so an edit costs one write when it
-// was observed, with the status, and not one more before. What is not observed after that is told, or a status of the past would pass
-// for one of the present, also of objects that do not say which content they have.
+// While a change is fresh and the status has not observed it, the previous annotations are kept: so
+// an edit costs one write, with the status that observed it, and not another one before. A change
+// that is not observed after that is reported. Otherwise an old status would look current, also for
+// objects that do not record the generation of their content.
 func annotations(obj *reported, before *report, fresh bool) map[string]string {
-	said := map[string]string{}
+	values := map[string]string{}
 	if obj.truncated != "" {
-		said[controlv1alpha1.AnnotationTruncated] = obj.truncated
+		values[controlv1alpha1.AnnotationTruncated] = obj.truncated
 	}
-	unnoticed := obj.observed > 0 && obj.observed < obj.Generation
-	saidSource := before != nil && before.Annotations[controlv1alpha1.AnnotationSourceGeneration] != ""
+	unobserved := obj.observed > 0 && obj.observed < obj.Generation
+	hadSource := before != nil && before.Annotations[controlv1alpha1.AnnotationSourceGeneration] != ""
 	switch {
-	case unnoticed && fresh && before != nil && saidSource == (obj.sourceGeneration != ""):
+	case unobserved && fresh && before != nil && hadSource == (obj.sourceGeneration != ""):
 		for _, key := range []string{controlv1alpha1.AnnotationSourceGeneration, controlv1alpha1.AnnotationGeneration} {
 			if value, ok := before.Annotations[key]; ok {
-				said[key] = value
+				values[key] = value
 			}
 		}
 	case obj.sourceGeneration != "":
-		said[controlv1alpha1.AnnotationSourceGeneration] = obj.sourceGeneration
-		said[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
-	case unnoticed:
-		said[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
+		values[controlv1alpha1.AnnotationSourceGeneration] = obj.sourceGeneration
+		values[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
+	case unobserved:
+		values[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
 	}
-	if len(said) == 0 {
+	if len(values) == 0 {
 		return nil
 	}
-	return said
+	return values
 }
 
 func amend(before, want *report) []byte {
@@ -168,7 +172,8 @@ func amend(before, want *report) []byte {
 	return patch
 }
 
-// difference returns, for a merge patch, all that is wanted, and null for what else was there before.
+// difference returns the merge patch of a map: the desired values, and null for all other keys
+// before.
 func difference(before, want map[string]string) map[string]any {
 	patch := map[string]any{}
 	for key := range before {

@@ -34,7 +34,7 @@ func TestDecide(t *testing.T) {
 		}
 		return r
 	}
-	there := func(status string, change func(*report)) *report {
+	existing := func(status string, change func(*report)) *report {
 		r := &report{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "x", Labels: labels}, source: source}
 		if status != "" {
 			r.hash = hashOf([]byte(status))
@@ -44,7 +44,7 @@ func TestDecide(t *testing.T) {
 		}
 		return r
 	}
-	// A copy of that generation, whose status speaks of another one.
+	// A copy of that generation, whose status has observed another one.
 	sourced := func(generation int64, source string, observed int64) *reported {
 		r := object(`{"a":1}`)
 		r.Generation, r.sourceGeneration, r.observed = generation, source, observed
@@ -53,7 +53,7 @@ func TestDecide(t *testing.T) {
 	generations := func(source, generation string) map[string]string {
 		return map[string]string{controlv1alpha1.AnnotationSourceGeneration: source, controlv1alpha1.AnnotationGeneration: generation}
 	}
-	saying := func(annotations string) string {
+	amendment := func(annotations string) string {
 		return `{"metadata":{"annotations":{` + annotations + `},` +
 			`"labels":{"starling.io/wds-uid":"u","transport.kubestellar.io/originWdsName":"wds1"}},` +
 			`"spec":{"sourceRef":{"group":"apps","kind":"Deployment","name":"nginx","namespace":"web","resource":"deployments","version":"v1"}}}`
@@ -83,19 +83,19 @@ func TestDecide(t *testing.T) {
 			want: writes{Create: true, Status: `[{"op":"add","path":"/status","value":{}}]`, Reason: "report"},
 		},
 		"Same": {
-			in:   evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: there(`{"a":1}`, nil)},
+			in:   evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: existing(`{"a":1}`, nil)},
 			want: writes{Reason: "report"},
 		},
 		"Changed": {
-			in:   evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: there(`{"a":2}`, nil)},
+			in:   evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: existing(`{"a":2}`, nil)},
 			want: writes{Status: addStatus, Reason: "report"},
 		},
-		"StatusVanished": {
-			in:   evidence{holding: held(ours), read: true, object: object(""), report: there(`{"a":2}`, nil)},
+		"StatusRemoved": {
+			in:   evidence{holding: held(ours), read: true, object: object(""), report: existing(`{"a":2}`, nil)},
 			want: writes{Status: `[{"op":"remove","path":"/status"}]`, Reason: "report"},
 		},
 		"LabelLost": {
-			in: evidence{holding: held(ours), read: true, object: object(""), report: there("", func(r *report) { r.Labels = nil })},
+			in: evidence{holding: held(ours), read: true, object: object(""), report: existing("", func(r *report) { r.Labels = nil })},
 			want: writes{
 				Amend: `{"metadata":{"labels":{"starling.io/wds-uid":"u","transport.kubestellar.io/originWdsName":"wds1"}},` +
 					`"spec":{"sourceRef":{"group":"apps","kind":"Deployment","name":"nginx","namespace":"web","resource":"deployments","version":"v1"}}}`,
@@ -110,8 +110,8 @@ func TestDecide(t *testing.T) {
 			}()},
 			want: writes{Create: true, Annotations: map[string]string{controlv1alpha1.AnnotationTruncated: "cut"}, Status: addStatus, Reason: "report"},
 		},
-		"TruncatedNoMore": {
-			in: evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: there(`{"a":2}`, func(r *report) {
+		"NoLongerTruncated": {
+			in: evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: existing(`{"a":2}`, func(r *report) {
 				r.Annotations = map[string]string{controlv1alpha1.AnnotationTruncated: "cut"}
 			})},
 			want: writes{
@@ -121,78 +121,78 @@ func TestDecide(t *testing.T) {
 				Status: addStatus, Reason: "report",
 			},
 		},
-		"SourceOfANewOne": {
+		"SourceOfANewReport": {
 			in:   evidence{holding: held(ours), read: true, object: sourced(7, "3", 6)},
 			want: writes{Create: true, Annotations: generations("3", "7"), Status: addStatus, Reason: "report"},
 		},
-		"SourceNotSaidBefore": {
-			in:   evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: there(`{"a":1}`, nil)},
-			want: writes{Amend: saying(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Reason: "report"},
+		"SourceNotReportedBefore": {
+			in:   evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: existing(`{"a":1}`, nil)},
+			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Reason: "report"},
 		},
 		"SourceNotObservedYet": {
-			in: evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "3", 6), report: there(`{"a":1}`, func(r *report) {
+			in: evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "3", 6), report: existing(`{"a":1}`, func(r *report) {
 				r.Annotations = generations("2", "6")
 			})},
 			want: writes{Reason: "report"},
 		},
 		"SourceNotObserved": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: there(`{"a":1}`, func(r *report) {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: existing(`{"a":1}`, func(r *report) {
 				r.Annotations = generations("2", "6")
 			})},
-			want: writes{Amend: saying(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Reason: "report"},
 		},
 		"NotObservedYet": {
-			in:   evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "", 6), report: there(`{"a":1}`, nil)},
+			in:   evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "", 6), report: existing(`{"a":1}`, nil)},
 			want: writes{Reason: "report"},
 		},
 		"NotObserved": {
-			in:   evidence{holding: held(ours), read: true, object: sourced(7, "", 6), report: there(`{"a":1}`, nil)},
-			want: writes{Amend: saying(`"starling.io/generation":"7"`), Reason: "report"},
+			in:   evidence{holding: held(ours), read: true, object: sourced(7, "", 6), report: existing(`{"a":1}`, nil)},
+			want: writes{Amend: amendment(`"starling.io/generation":"7"`), Reason: "report"},
 		},
 		"EditedAgainAndNotObserved": {
-			in: evidence{holding: held(ours), read: true, fresh: notice, object: sourced(8, "", 6), report: there(`{"a":1}`, func(r *report) {
+			in: evidence{holding: held(ours), read: true, fresh: notice, object: sourced(8, "", 6), report: existing(`{"a":1}`, func(r *report) {
 				r.Annotations = map[string]string{controlv1alpha1.AnnotationGeneration: "7"}
 			})},
 			want: writes{Reason: "report"},
 		},
-		"ObservedAtLast": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "", 7), report: there(`{"a":2}`, func(r *report) {
+		"ObservedLater": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "", 7), report: existing(`{"a":2}`, func(r *report) {
 				r.Annotations = map[string]string{controlv1alpha1.AnnotationGeneration: "7"}
 			})},
-			want: writes{Amend: saying(`"starling.io/generation":null`), Status: addStatus, Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":null`), Status: addStatus, Reason: "report"},
 		},
 		"SourceObserved": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 7), report: there(`{"a":2}`, func(r *report) {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 7), report: existing(`{"a":2}`, func(r *report) {
 				r.Annotations = generations("2", "6")
 			})},
-			want: writes{Amend: saying(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Status: addStatus, Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Status: addStatus, Reason: "report"},
 		},
-		"SourceThatChangesNothingInTheCluster": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "4", 7), report: there(`{"a":1}`, func(r *report) {
+		"SourceWithoutChangeInTheCluster": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "4", 7), report: existing(`{"a":1}`, func(r *report) {
 				r.Annotations = generations("3", "7")
 			})},
-			want: writes{Amend: saying(`"starling.io/generation":"7","starling.io/source-generation":"4"`), Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"4"`), Reason: "report"},
 		},
-		"SourceOfAKindThatObservesNothing": {
-			in: evidence{holding: held(ours), read: true, object: sourced(8, "4", 0), report: there(`{"a":1}`, func(r *report) {
+		"SourceOfAKindWithoutObservedGeneration": {
+			in: evidence{holding: held(ours), read: true, object: sourced(8, "4", 0), report: existing(`{"a":1}`, func(r *report) {
 				r.Annotations = generations("3", "7")
 			})},
-			want: writes{Amend: saying(`"starling.io/generation":"8","starling.io/source-generation":"4"`), Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":"8","starling.io/source-generation":"4"`), Reason: "report"},
 		},
-		"SourceSaidNoMore": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "", 7), report: there(`{"a":1}`, func(r *report) {
+		"SourceNoLongerReported": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "", 7), report: existing(`{"a":1}`, func(r *report) {
 				r.Annotations = generations("3", "7")
 			})},
-			want: writes{Amend: saying(`"starling.io/generation":null,"starling.io/source-generation":null`), Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":null,"starling.io/source-generation":null`), Reason: "report"},
 		},
 		"SourceSame": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 7), report: there(`{"a":1}`, func(r *report) {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 7), report: existing(`{"a":1}`, func(r *report) {
 				r.Annotations = generations("3", "7")
 			})},
 			want: writes{Reason: "report"},
 		},
 		"SpecEdited": {
-			in: evidence{holding: held(ours), read: true, object: object(""), report: there("", func(r *report) { r.source.Name = "other" })},
+			in: evidence{holding: held(ours), read: true, object: object(""), report: existing("", func(r *report) { r.source.Name = "other" })},
 			want: writes{
 				Amend: `{"metadata":{"labels":{"starling.io/wds-uid":"u","transport.kubestellar.io/originWdsName":"wds1"}},` +
 					`"spec":{"sourceRef":{"group":"apps","kind":"Deployment","name":"nginx","namespace":"web","resource":"deployments","version":"v1"}}}`,
@@ -200,47 +200,47 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"ObjectGone": {
-			in:   evidence{holding: held(ours), read: true, report: there("", nil)},
+			in:   evidence{holding: held(ours), read: true, report: existing("", nil)},
 			want: writes{Remove: true, Reason: "gone"},
 		},
 		"ObjectGoneAndUnreported": {in: evidence{holding: held(ours), read: true}},
 		"KindGone": {
-			in:   evidence{holding: held(ours), kindGone: true, report: there(`{"a":2}`, nil)},
+			in:   evidence{holding: held(ours), kindGone: true, report: existing(`{"a":2}`, nil)},
 			want: writes{Remove: true, Reason: "kind gone"},
 		},
 		"KindGoneAndUnreported": {in: evidence{holding: held(ours), kindGone: true}},
-		"NotReadYet":            {in: evidence{holding: held(ours), report: there(`{"a":2}`, nil)}},
+		"NotReadYet":            {in: evidence{holding: held(ours), report: existing(`{"a":2}`, nil)}},
 		"Released": {
-			in:   evidence{report: there("", nil)},
+			in:   evidence{report: existing("", nil)},
 			want: writes{Remove: true, Reason: "released"},
 		},
 		"ReleasedAndUnreported": {},
 		"OnlyForeignWorks": {
-			in:   evidence{holding: held(foreign), read: true, object: object(""), report: there("", nil)},
+			in:   evidence{holding: held(foreign), read: true, object: object(""), report: existing("", nil)},
 			want: writes{Remove: true, Reason: "released"},
 		},
-		"WorkNotSeenAndUnreported": {in: evidence{holding: held(unknown), read: true, object: object(`{"a":1}`)}},
-		"WorkNotSeen": {
-			in:   evidence{holding: held(unknown), read: true, object: object(`{"a":1}`), report: there(`{"a":2}`, nil)},
+		"WorkNotObservedAndUnreported": {in: evidence{holding: held(unknown), read: true, object: object(`{"a":1}`)}},
+		"WorkNotObserved": {
+			in:   evidence{holding: held(unknown), read: true, object: object(`{"a":1}`), report: existing(`{"a":2}`, nil)},
 			want: writes{Status: addStatus, Reason: "report"},
 		},
-		"WorkNotSeenAndObjectGone": {
-			in:   evidence{holding: held(unknown), read: true, report: there("", nil)},
+		"WorkNotObservedAndObjectGone": {
+			in:   evidence{holding: held(unknown), read: true, report: existing("", nil)},
 			want: writes{Remove: true, Reason: "gone"},
 		},
 		"Excluded": {
-			in:   evidence{holding: held(ours), read: true, object: object(""), excluded: true, report: there("", nil)},
+			in:   evidence{holding: held(ours), read: true, object: object(""), excluded: true, report: existing("", nil)},
 			want: writes{Remove: true, Reason: "released"},
 		},
-		"StrangerStays": {
-			in: evidence{name: "stranger", report: there("", func(r *report) { r.Name, r.Labels = "stranger", nil })},
+		"ReportOfOthersIsKept": {
+			in: evidence{name: "stranger", report: existing("", func(r *report) { r.Name, r.Labels = "stranger", nil })},
 		},
-		"ForgedGoes": {
-			in:   evidence{name: "forged", report: there("", func(r *report) { r.Name = "forged" })},
+		"LabeledReportWithOtherNameIsDeleted": {
+			in:   evidence{name: "forged", report: existing("", func(r *report) { r.Name = "forged" })},
 			want: writes{Remove: true, Reason: "released"},
 		},
-		"OursWithoutLabelGoes": {
-			in:   evidence{report: there("", func(r *report) { r.Labels = nil })},
+		"OursWithoutLabelIsDeleted": {
+			in:   evidence{report: existing("", func(r *report) { r.Labels = nil })},
 			want: writes{Remove: true, Reason: "released"},
 		},
 	} {
@@ -264,7 +264,7 @@ func TestDecide(t *testing.T) {
 				again := tc.in
 				again.report = v.after
 				if v := decide(again); !v.nothing() {
-					t.Errorf("decided anew: %+v", v)
+					t.Errorf("decided again: %+v", v)
 				}
 			}
 		})

@@ -12,35 +12,36 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/starlinghq/starling/pkg/statusagent"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 const (
-	// leasePeriod is what OCM's registration agent expects: it takes the add-on for dead after five periods without renewal.
+	// leasePeriod is what OCM's registration agent expects: without a renewal for five periods, the
+	// add-on is not available.
 	leasePeriod = time.Minute
-	// leaseRetry is how soon is tried again what could not be said, or was not true yet.
+	// leaseRetry is the pause after a failure, and while the agent is not ready.
 	leaseRetry = time.Second
 )
 
-// heartbeat renews the Lease from which OCM tells whether the add-on is available: while everything was read and the hub
-// can be reached.
+// heartbeat renews the Lease that shows OCM that the add-on is available, while everything has
+// synced and the hub is reachable.
 func (a *Agent) heartbeat(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	failing := false
 	for {
 		pause := leaseRetry
-		if a.hubTrouble.Load() {
-			// What was to be written may not be due any more, so it is asked for.
+		if a.hubUnreachable.Load() {
+			// There may be nothing left to write, so the hub is probed.
 			_, err := a.hub.WorkStatuses(a.config.Cluster).List(ctx, metav1.ListOptions{Limit: 1})
-			_ = a.noteHub(ctx, err)
+			_ = a.recordHub(ctx, err)
 		}
-		if a.synced() && !a.hubTrouble.Load() {
+		if a.synced() && !a.hubUnreachable.Load() {
 			err := a.renewLease(ctx)
 			if err == nil {
 				pause, failing = leasePeriod, false
 			} else if !failing && ctx.Err() == nil {
 				failing = true
-				logger.Error(err, "Cannot renew the Lease of the add-on; trying again")
+				logger.Error(err, "Cannot renew Lease of the add-on; will retry")
 			}
 		}
 		select {
@@ -61,7 +62,7 @@ func (a *Agent) renewLease(ctx context.Context) error {
 			RenewTime:            &metav1.MicroTime{Time: a.config.Clock.Now()},
 		},
 	}
-	target := write.Target{
+	target := writer.Target{
 		Resource:  coordinationv1.SchemeGroupVersion.WithResource("leases"),
 		Namespace: lease.Namespace, Name: lease.Name,
 	}

@@ -14,31 +14,32 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
-	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
 )
 
-// ownership says whose an object is.
+// ownership is the relation of Starling to an object.
 type ownership int
 
 const (
 	// foreign: no work holds it, or only works that are known not to be Starling's.
 	foreign ownership = iota
-	// unknown: works hold it that were not seen in the mailbox, and none of Starling's.
+	// unknown: works hold it that were not observed in the mailbox, and none of Starling's.
 	unknown
 	// ours: a work of Starling holds it.
 	ours
 )
 
-// holding is what the index knows of one object.
+// holding is an object in the index.
 type holding struct {
 	ref       objref.Ref
 	ownership ownership
-	// labels are those that the object's WorkStatus gets from the work; set if ownership is ours.
+	// labels are those that the object's WorkStatus copies from the work; set if ownership is ours.
 	labels map[string]string
 }
 
-// index joins the AppliedManifestWorks of the WEC with the ManifestWorks of the mailbox: which objects are held, and by
-// whom. It is safe for concurrent use. Its methods that change it return the names of the WorkStatuses that are concerned.
+// index joins the AppliedManifestWorks of the WEC with the ManifestWorks of the mailbox: which
+// works hold which objects. It is safe for concurrent use. Methods that change it return the names
+// of the affected WorkStatuses.
 type index struct {
 	excluded corestatus.Excluded
 
@@ -78,15 +79,11 @@ func newIndex(excluded corestatus.Excluded) *index {
 	}
 }
 
-// setWork takes over a ManifestWork of the mailbox.
+// setWork adds or updates a ManifestWork of the mailbox.
 func (x *index) setWork(obj metav1.Object) []string {
-	w := work{labels: map[string]string{}, created: obj.GetCreationTimestamp()}
+	w := work{created: obj.GetCreationTimestamp()}
 	if _, isOurs := obj.GetLabels()[controlv1alpha1.LabelWDSUID]; isOurs {
-		for _, key := range copiedLabels {
-			if value, ok := obj.GetLabels()[key]; ok {
-				w.labels[key] = value
-			}
-		}
+		w.labels = pick(obj.GetLabels(), copiedLabels)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -97,7 +94,7 @@ func (x *index) setWork(obj metav1.Object) []string {
 	return x.heldThrough(obj.GetName())
 }
 
-// deleteWork forgets a ManifestWork that is gone.
+// deleteWork removes a deleted ManifestWork.
 func (x *index) deleteWork(name string) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -105,7 +102,7 @@ func (x *index) deleteWork(name string) []string {
 	return x.heldThrough(name)
 }
 
-// setApplied takes over an AppliedManifestWork.
+// setApplied adds or updates an AppliedManifestWork.
 func (x *index) setApplied(obj *workv1.AppliedManifestWork) []string {
 	now := applied{work: obj.Spec.ManifestWorkName, versions: map[objref.Ref]string{}}
 	for _, r := range obj.Status.AppliedResources {
@@ -135,7 +132,7 @@ func (x *index) setApplied(obj *workv1.AppliedManifestWork) []string {
 	return changed
 }
 
-// deleteApplied forgets an AppliedManifestWork that is gone.
+// deleteApplied removes a deleted AppliedManifestWork.
 func (x *index) deleteApplied(name string) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -147,7 +144,7 @@ func (x *index) deleteApplied(name string) []string {
 	return changed
 }
 
-// lookup returns what is known of the object whose WorkStatus has that name; false if no work holds such an object.
+// lookup returns the object whose WorkStatus has that name; false if no work holds such an object.
 func (x *index) lookup(name string) (holding, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -183,7 +180,8 @@ func (x *index) name(ref objref.Ref) (string, bool) {
 	return o.name, true
 }
 
-// all returns the names of the WorkStatuses of all objects of that resource that are held, or with none of all objects.
+// all returns the names of the WorkStatuses of all objects of a resource that works hold, or of all
+// objects if it is empty.
 func (x *index) all(gr schema.GroupResource) []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -196,12 +194,12 @@ func (x *index) all(gr schema.GroupResource) []string {
 	return names
 }
 
-// wanted returns the resources of the objects that are ours, and of those that may be: whose works were not seen, while some
-// of the resource are reported. Of several versions it is the newest.
-func (x *index) wanted(reported map[schema.GroupResource]struct{}) map[schema.GroupResource]dynwatch.Resource {
+// wanted returns the resources of our objects, and of those that may be ours: their works were not
+// observed, and objects of the resource are reported. Of several versions it returns the newest.
+func (x *index) wanted(reported map[schema.GroupResource]struct{}) map[schema.GroupResource]dynamicinformer.Resource {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	resources := map[schema.GroupResource]dynwatch.Resource{}
+	resources := map[schema.GroupResource]dynamicinformer.Resource{}
 	for _, a := range x.applied {
 		w, seen := x.works[a.work]
 		if seen && len(w.labels) == 0 {
@@ -213,7 +211,7 @@ func (x *index) wanted(reported map[schema.GroupResource]struct{}) map[schema.Gr
 				continue
 			}
 			if before, ok := resources[gr]; !ok || version.CompareKubeAwareVersionStrings(v, before.Version) > 0 {
-				resources[gr] = dynwatch.Resource{GroupVersionResource: gr.WithVersion(v)}
+				resources[gr] = dynamicinformer.Resource{GroupVersionResource: gr.WithVersion(v)}
 			}
 		}
 	}
@@ -253,10 +251,11 @@ func (x *index) release(by string, ref objref.Ref) string {
 	return o.name
 }
 
-// copiedLabels are what a WorkStatus takes over from its work.
+// copiedLabels are the labels that a WorkStatus copies from its work.
 var copiedLabels = []string{controlv1alpha1.LabelWDSUID, controlv1alpha1.LabelWDSName}
 
-// older orders works, and those of one second by their labels, so that the same one is chosen every time.
+// older orders works, and those of one second by their labels, so that the same one is chosen every
+// time.
 func older(a, b work) bool {
 	if !a.created.Equal(&b.created) {
 		return a.created.Before(&b.created)

@@ -15,10 +15,10 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
-	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
 )
 
-func aWork(name, wds string, age time.Duration) *metav1.PartialObjectMetadata {
+func newWork(name, wds string, age time.Duration) *metav1.PartialObjectMetadata {
 	w := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age)), Labels: map[string]string{"other": "x"},
 	}}
@@ -28,7 +28,7 @@ func aWork(name, wds string, age time.Duration) *metav1.PartialObjectMetadata {
 	return w
 }
 
-func anApplied(work string, versions map[objref.Ref]string) *workv1.AppliedManifestWork {
+func newApplied(work string, versions map[objref.Ref]string) *workv1.AppliedManifestWork {
 	a := &workv1.AppliedManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "hash-" + work}}
 	a.Spec.ManifestWorkName = work
 	for ref, version := range versions {
@@ -57,30 +57,30 @@ func TestIndexOwnership(t *testing.T) {
 		applied []*workv1.AppliedManifestWork
 		want    answer
 	}{
-		"NotHeld":  {works: []*metav1.PartialObjectMetadata{aWork("w", "u1", 0)}},
-		"Ours":     {works: []*metav1.PartialObjectMetadata{aWork("w", "u1", 0)}, applied: []*workv1.AppliedManifestWork{anApplied("w", holds)}, want: answer{true, ours, "u1"}},
-		"Foreign":  {works: []*metav1.PartialObjectMetadata{aWork("w", "", 0)}, applied: []*workv1.AppliedManifestWork{anApplied("w", holds)}, want: answer{true, foreign, ""}},
-		"Unseen":   {applied: []*workv1.AppliedManifestWork{anApplied("w", holds)}, want: answer{true, unknown, ""}},
-		"Excluded": {works: []*metav1.PartialObjectMetadata{aWork("w", "u1", 0)}, applied: []*workv1.AppliedManifestWork{anApplied("w", map[objref.Ref]string{settings: "v1"})}},
+		"NotHeld":  {works: []*metav1.PartialObjectMetadata{newWork("w", "u1", 0)}},
+		"Ours":     {works: []*metav1.PartialObjectMetadata{newWork("w", "u1", 0)}, applied: []*workv1.AppliedManifestWork{newApplied("w", holds)}, want: answer{true, ours, "u1"}},
+		"Foreign":  {works: []*metav1.PartialObjectMetadata{newWork("w", "", 0)}, applied: []*workv1.AppliedManifestWork{newApplied("w", holds)}, want: answer{true, foreign, ""}},
+		"Unseen":   {applied: []*workv1.AppliedManifestWork{newApplied("w", holds)}, want: answer{true, unknown, ""}},
+		"Excluded": {works: []*metav1.PartialObjectMetadata{newWork("w", "u1", 0)}, applied: []*workv1.AppliedManifestWork{newApplied("w", map[objref.Ref]string{settings: "v1"})}},
 		"OursAndForeign": {
-			works:   []*metav1.PartialObjectMetadata{aWork("w", "u1", 0), aWork("f", "", 0)},
-			applied: []*workv1.AppliedManifestWork{anApplied("w", holds), anApplied("f", holds)}, want: answer{true, ours, "u1"},
+			works:   []*metav1.PartialObjectMetadata{newWork("w", "u1", 0), newWork("f", "", 0)},
+			applied: []*workv1.AppliedManifestWork{newApplied("w", holds), newApplied("f", holds)}, want: answer{true, ours, "u1"},
 		},
 		"ForeignAndUnseen": {
-			works:   []*metav1.PartialObjectMetadata{aWork("f", "", 0)},
-			applied: []*workv1.AppliedManifestWork{anApplied("f", holds), anApplied("w", holds)}, want: answer{true, unknown, ""},
+			works:   []*metav1.PartialObjectMetadata{newWork("f", "", 0)},
+			applied: []*workv1.AppliedManifestWork{newApplied("f", holds), newApplied("w", holds)}, want: answer{true, unknown, ""},
 		},
 		"OursAndUnseen": {
-			works:   []*metav1.PartialObjectMetadata{aWork("w", "u1", 0)},
-			applied: []*workv1.AppliedManifestWork{anApplied("w", holds), anApplied("x", holds)}, want: answer{true, ours, "u1"},
+			works:   []*metav1.PartialObjectMetadata{newWork("w", "u1", 0)},
+			applied: []*workv1.AppliedManifestWork{newApplied("w", holds), newApplied("x", holds)}, want: answer{true, ours, "u1"},
 		},
 		"TwoWDSesTheEarlierCounts": {
-			works:   []*metav1.PartialObjectMetadata{aWork("w1", "u1", time.Minute), aWork("w2", "u2", time.Hour)},
-			applied: []*workv1.AppliedManifestWork{anApplied("w1", holds), anApplied("w2", holds)}, want: answer{true, ours, "u2"},
+			works:   []*metav1.PartialObjectMetadata{newWork("w1", "u1", time.Minute), newWork("w2", "u2", time.Hour)},
+			applied: []*workv1.AppliedManifestWork{newApplied("w1", holds), newApplied("w2", holds)}, want: answer{true, ours, "u2"},
 		},
 		"TwoWDSesOfOneSecond": {
-			works:   []*metav1.PartialObjectMetadata{aWork("w1", "u2", 0), aWork("w2", "u1", 0)},
-			applied: []*workv1.AppliedManifestWork{anApplied("w1", holds), anApplied("w2", holds)}, want: answer{true, ours, "u1"},
+			works:   []*metav1.PartialObjectMetadata{newWork("w1", "u2", 0), newWork("w2", "u1", 0)},
+			applied: []*workv1.AppliedManifestWork{newApplied("w1", holds), newApplied("w2", holds)}, want: answer{true, ours, "u1"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestIndexOwnership(t *testing.T) {
 	}
 }
 
-func TestIndexTellsWhatChanged(t *testing.T) {
+func TestIndexReturnsAffectedReports(t *testing.T) {
 	x := newIndex(corestatus.Excluded{})
 	nginxName, settingsName := corestatus.ReportName(nginx), corestatus.ReportName(settings)
 	step := func(what string, got []string, want ...string) {
@@ -115,14 +115,14 @@ func TestIndexTellsWhatChanged(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
-	step("applied", x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"})), nginxName, settingsName)
-	step("the same again", x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"})))
-	step("its work", x.setWork(aWork("w", "u", 0)), nginxName, settingsName)
-	step("the same work again", x.setWork(aWork("w", "u", 0)))
-	step("another work", x.setWork(aWork("other", "u", 0)))
-	step("one object less", x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1"})), settingsName)
-	step("held twice", x.setApplied(anApplied("w2", map[objref.Ref]string{nginx: "v1"})), nginxName)
-	step("label gone", x.setWork(aWork("w", "", 0)), nginxName)
+	step("applied", x.setApplied(newApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"})), nginxName, settingsName)
+	step("the same again", x.setApplied(newApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"})))
+	step("its work", x.setWork(newWork("w", "u", 0)), nginxName, settingsName)
+	step("the same work again", x.setWork(newWork("w", "u", 0)))
+	step("another work", x.setWork(newWork("other", "u", 0)))
+	step("one object less", x.setApplied(newApplied("w", map[objref.Ref]string{nginx: "v1"})), settingsName)
+	step("held twice", x.setApplied(newApplied("w2", map[objref.Ref]string{nginx: "v1"})), nginxName)
+	step("label gone", x.setWork(newWork("w", "", 0)), nginxName)
 	step("work gone", x.deleteWork("w"), nginxName)
 	step("released once", x.deleteApplied("hash-w"), nginxName)
 	if _, held := x.lookup(nginxName); !held {
@@ -139,30 +139,30 @@ func TestIndexWanted(t *testing.T) {
 	x := newIndex(corestatus.Excluded{})
 	other := objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "other"}
 	secret := objref.Ref{Resource: "secrets", Namespace: "web", Name: "s"}
-	x.setWork(aWork("w", "u", 0))
-	x.setWork(aWork("foreign", "", 0))
-	x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1beta1", other: "v1"}))
-	x.setApplied(anApplied("foreign", map[objref.Ref]string{secret: "v1"}))
-	x.setApplied(anApplied("unseen", map[objref.Ref]string{settings: "v1"}))
-	deployments := map[schema.GroupResource]dynwatch.Resource{
+	x.setWork(newWork("w", "u", 0))
+	x.setWork(newWork("foreign", "", 0))
+	x.setApplied(newApplied("w", map[objref.Ref]string{nginx: "v1beta1", other: "v1"}))
+	x.setApplied(newApplied("foreign", map[objref.Ref]string{secret: "v1"}))
+	x.setApplied(newApplied("unseen", map[objref.Ref]string{settings: "v1"}))
+	deployments := map[schema.GroupResource]dynamicinformer.Resource{
 		nginx.GroupResource(): {GroupVersionResource: nginx.GroupResource().WithVersion("v1")},
 	}
 	if diff := cmp.Diff(deployments, x.wanted(nil)); diff != "" {
 		t.Errorf("wanted (-want +got):\n%s", diff)
 	}
-	deployments[settings.GroupResource()] = dynwatch.Resource{GroupVersionResource: settings.GroupResource().WithVersion("v1")}
+	deployments[settings.GroupResource()] = dynamicinformer.Resource{GroupVersionResource: settings.GroupResource().WithVersion("v1")}
 	if diff := cmp.Diff(deployments, x.wanted(map[schema.GroupResource]struct{}{settings.GroupResource(): {}})); diff != "" {
 		t.Errorf("wanted with reports of an unseen work (-want +got):\n%s", diff)
 	}
 }
 
-// TestIndexTellsOfANewVersion: of an object that is applied in another version, since its kind is not served in the one before, nothing
-// would be reported any more.
-func TestIndexTellsOfANewVersion(t *testing.T) {
+// TestIndexReturnsReportsOfANewVersion: otherwise an object whose kind is no longer served in the
+// version through which it was applied would not be reported any more.
+func TestIndexReturnsReportsOfANewVersion(t *testing.T) {
 	x := newIndex(corestatus.Excluded{})
-	x.setWork(aWork("w", "u1", 0))
-	x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1beta1", settings: "v1"}))
-	got := x.setApplied(anApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"}))
+	x.setWork(newWork("w", "u1", 0))
+	x.setApplied(newApplied("w", map[objref.Ref]string{nginx: "v1beta1", settings: "v1"}))
+	got := x.setApplied(newApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"}))
 	if diff := cmp.Diff([]string{corestatus.ReportName(nginx)}, got); diff != "" {
 		t.Errorf("concerned (-want +got):\n%s", diff)
 	}
@@ -171,9 +171,9 @@ func TestIndexTellsOfANewVersion(t *testing.T) {
 	}
 }
 
-// TestIndexIsItsInputs: whatever came before, in whatever order, the index answers like one that was told only how things
-// are now.
-func TestIndexIsItsInputs(t *testing.T) {
+// TestIndexDependsOnlyOnCurrentInput: after any changes in any order, the index equals one that
+// received only the last state.
+func TestIndexDependsOnlyOnCurrentInput(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	refs := make([]objref.Ref, 6)
 	for i := range refs {
@@ -186,7 +186,7 @@ func TestIndexIsItsInputs(t *testing.T) {
 			name := strconv.Itoa(random.IntN(4))
 			switch random.IntN(4) {
 			case 0:
-				works[name] = aWork(name, []string{"", "u1", "u2"}[random.IntN(3)], time.Duration(random.IntN(3))*time.Second)
+				works[name] = newWork(name, []string{"", "u1", "u2"}[random.IntN(3)], time.Duration(random.IntN(3))*time.Second)
 				x.setWork(works[name])
 			case 1:
 				delete(works, name)
@@ -198,7 +198,7 @@ func TestIndexIsItsInputs(t *testing.T) {
 						versions[ref] = "v1"
 					}
 				}
-				applied[name] = anApplied(name, versions)
+				applied[name] = newApplied(name, versions)
 				x.setApplied(applied[name])
 			default:
 				delete(applied, name)

@@ -17,38 +17,38 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/logging"
 )
 
-// doubtPeriod is how often a WEC is asked about a kind that it does not serve, or seems not to.
+// doubtPeriod is how often the agent checks for a kind that the WEC does not serve, or seems not
+// to.
 const doubtPeriod = 5 * time.Second
 
-// kinds knows which resources the WEC does not serve any more. A list or watch that is answered by 404 only raises a doubt: an API
-// server that is starting, or one that serves a kind in another version, answers so too. It is safe for concurrent use.
+// kinds has the resources that the WEC no longer serves. A 404 for a list or watch only raises a
+// doubt: an API server that is starting, or that serves the kind in another version, also responds
+// with 404. It is safe for concurrent use.
 type kinds struct {
 	mu sync.Mutex
-	// doubted are resources that seem not to be served, gone those that are known not to be.
-	doubted map[schema.GroupResource]struct{}
-	gone    map[schema.GroupResource]struct{}
-	// doubt receives a value when something came to be doubted.
+	// gone has the resources that seem not to be served, and whether that is known.
+	gone map[schema.GroupResource]bool
+	// doubt receives a value when a resource became doubted.
 	doubt chan struct{}
 }
 
 func newKinds() *kinds {
-	return &kinds{
-		doubted: map[schema.GroupResource]struct{}{}, gone: map[schema.GroupResource]struct{}{},
-		doubt: make(chan struct{}, 1),
-	}
+	return &kinds{gone: map[schema.GroupResource]bool{}, doubt: make(chan struct{}, 1)}
 }
 
-// failed notes that a watch failed.
-func (k *kinds) failed(resource dynwatch.Resource, err error) {
+// failed records that a watch failed.
+func (k *kinds) failed(resource dynamicinformer.Resource, err error) {
 	if !apierrors.IsNotFound(err) {
 		return
 	}
 	k.mu.Lock()
-	k.doubted[resource.GroupResource()] = struct{}{}
+	if gr := resource.GroupResource(); !k.gone[gr] {
+		k.gone[gr] = false
+	}
 	k.mu.Unlock()
 	select {
 	case k.doubt <- struct{}{}:
@@ -56,48 +56,42 @@ func (k *kinds) failed(resource dynwatch.Resource, err error) {
 	}
 }
 
-// isGone tells whether the WEC is known not to serve the resource.
+// isGone reports whether the WEC is known not to serve the resource.
 func (k *kinds) isGone(gr schema.GroupResource) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, ok := k.gone[gr]
-	return ok
+	return k.gone[gr]
 }
 
-// withoutGone removes from the map what is gone, and returns it.
-func (k *kinds) withoutGone(resources map[schema.GroupResource]dynwatch.Resource) map[schema.GroupResource]dynwatch.Resource {
+// withoutGone removes the resources that are gone from the map, and returns it.
+func (k *kinds) withoutGone(resources map[schema.GroupResource]dynamicinformer.Resource) map[schema.GroupResource]dynamicinformer.Resource {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for gr := range k.gone {
-		delete(resources, gr)
-	}
+	maps.DeleteFunc(resources, func(gr schema.GroupResource, _ dynamicinformer.Resource) bool { return k.gone[gr] })
 	return resources
 }
 
-// open returns what is to be asked about.
+// open returns the resources to check.
 func (k *kinds) open() []schema.GroupResource {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := maps.Clone(k.doubted)
-	maps.Copy(all, k.gone)
-	return slices.Collect(maps.Keys(all))
+	return slices.Collect(maps.Keys(k.gone))
 }
 
-// settle notes the answer, and tells whether it is another one than before.
-func (k *kinds) settle(gr schema.GroupResource, gone bool) bool {
+// set records whether a resource is gone, and reports whether that changed.
+func (k *kinds) set(gr schema.GroupResource, gone bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, was := k.gone[gr]
-	delete(k.doubted, gr)
+	was := k.gone[gr]
 	delete(k.gone, gr)
 	if gone {
-		k.gone[gr] = struct{}{}
+		k.gone[gr] = true
 	}
 	return was != gone
 }
 
-// followKinds asks the WEC about kinds that it seems not to serve. What is gone is not watched, and its objects are not there; it
-// is watched again when it is back.
+// followKinds checks the kinds that the WEC seems not to serve. A kind that is gone is not watched,
+// and its objects count as deleted, until the WEC serves it again.
 func (a *Agent) followKinds(ctx context.Context) {
 	for {
 		var again <-chan time.Time
@@ -117,13 +111,13 @@ func (a *Agent) followKinds(ctx context.Context) {
 			if _, matters := held[gr]; matters {
 				var err error
 				if gone, err = a.wecKinds.gone(ctx, gr); err != nil {
-					logger.V(3).Info("Cannot tell whether the cluster serves a kind; what was reported stays", "err", err)
+					logger.V(3).Info("Cannot check whether the cluster serves a kind; will retry, and keep its WorkStatuses", logging.Reason, err.Error())
 					continue
 				}
 			}
-			if a.kinds.settle(gr, gone) {
-				logger.V(2).Info("A kind went or came back", "gone", gone)
-				a.lookAtWanted()
+			if a.kinds.set(gr, gone) {
+				logger.V(2).Info("The cluster stopped or started serving a kind", "served", !gone)
+				a.refreshWanted()
 				a.enqueueAll(gr)
 			}
 		}
@@ -135,7 +129,7 @@ var (
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 )
 
-// served asks an API server which kinds it serves.
+// served reads from an API server which kinds it serves.
 type served struct {
 	objects dynamic.Interface
 	apis    rest.Interface
@@ -149,16 +143,16 @@ func newServed(config *rest.Config, objects dynamic.Interface) (*served, error) 
 	return &served{objects: objects, apis: client.RESTClient()}, nil
 }
 
-// gone tells whether there are no objects of the resource because there is no such resource. Three have to agree, each of which
-// alone may be behind or not there: no CustomResourceDefinition of that name, no version of the group that lists the resource, and
-// no other API server that serves the group.
+// gone reports whether a resource has no objects because it does not exist. Three sources must
+// agree, each of which alone may be behind or missing: no CustomResourceDefinition has that name,
+// no version of the group lists the resource, and no other API server serves the group.
 func (s *served) gone(ctx context.Context, gr schema.GroupResource) (bool, error) {
 	if gr.Group == "" {
-		return false, nil // the core group does not go
+		return false, nil // the core group is always served
 	}
 	_, err := s.objects.Resource(crds).Get(ctx, gr.String(), metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
-		return false, err // it is there, or the API server does not know the kind CustomResourceDefinition
+		return false, err // it exists, or the API server does not serve CustomResourceDefinitions
 	}
 	listed, err := s.lists(ctx, gr)
 	if err != nil || listed {
@@ -178,7 +172,7 @@ func (s *served) gone(ctx context.Context, gr schema.GroupResource) (bool, error
 	return true, nil
 }
 
-// lists tells whether a version of the group lists the resource.
+// lists reports whether a version of the group lists the resource.
 func (s *served) lists(ctx context.Context, gr schema.GroupResource) (bool, error) {
 	group := &metav1.APIGroup{}
 	err := s.apis.Get().AbsPath("/apis", gr.Group).Do(ctx).Into(group)

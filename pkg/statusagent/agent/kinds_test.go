@@ -11,10 +11,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
 )
 
-// TestGone: a kind is gone only if everybody who could know says so.
+// TestGone: a kind is gone only if all three sources agree.
 func TestGone(t *testing.T) {
 	const (
 		crdPath      = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com"
@@ -42,18 +42,18 @@ func TestGone(t *testing.T) {
 		want    bool
 		wantErr bool
 	}{
-		"GroupGone":           {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: page404, servicesPath: {200, noServices}}, want: true},
-		"OtherKindsOfTheSame": {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: {200, group}, v1Path: {200, others}, v2Path: {200, others}, servicesPath: {200, noServices}}, want: true},
-		"CRDIsThere":          {answers: map[string]answer{crdPath: {200, `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1"}`}, groupPath: page404, servicesPath: {200, noServices}}},
-		"CRDForbidden":        {answers: map[string]answer{crdPath: {403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`}, groupPath: page404, servicesPath: {200, noServices}}, wantErr: true},
-		"NoCRDsAtAll":         {answers: map[string]answer{crdPath: page404, groupPath: page404, servicesPath: {200, noServices}}, wantErr: true},
-		"Starting":            {answers: map[string]answer{crdPath: unavailable}, wantErr: true},
-		"InAnotherVersion":    {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: {200, group}, v1Path: {200, others}, v2Path: {200, widgets}, servicesPath: {200, noServices}}},
-		"GroupDoesNotAnswer":  {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: unavailable, servicesPath: {200, noServices}}, wantErr: true},
-		"AVersionDoesNot":     {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: {200, group}, v1Path: {200, others}, v2Path: unavailable, servicesPath: {200, noServices}}, wantErr: true},
-		"ServedElsewhere":     {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: page404, servicesPath: {200, service}}},
-		"ServicesUnknown":     {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: page404, servicesPath: unavailable}, wantErr: true},
-		"Core":                {core: true},
+		"GroupGone":              {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: page404, servicesPath: {200, noServices}}, want: true},
+		"GroupServesOtherKinds":  {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: {200, group}, v1Path: {200, others}, v2Path: {200, others}, servicesPath: {200, noServices}}, want: true},
+		"CRDExists":              {answers: map[string]answer{crdPath: {200, `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1"}`}, groupPath: page404, servicesPath: {200, noServices}}},
+		"CRDForbidden":           {answers: map[string]answer{crdPath: {403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`}, groupPath: page404, servicesPath: {200, noServices}}, wantErr: true},
+		"CRDsNotServed":          {answers: map[string]answer{crdPath: page404, groupPath: page404, servicesPath: {200, noServices}}, wantErr: true},
+		"Starting":               {answers: map[string]answer{crdPath: unavailable}, wantErr: true},
+		"ServedInAnotherVersion": {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: {200, group}, v1Path: {200, others}, v2Path: {200, widgets}, servicesPath: {200, noServices}}},
+		"GroupUnavailable":       {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: unavailable, servicesPath: {200, noServices}}, wantErr: true},
+		"VersionUnavailable":     {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: {200, group}, v1Path: {200, others}, v2Path: unavailable, servicesPath: {200, noServices}}, wantErr: true},
+		"ServedByAnotherServer":  {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: page404, servicesPath: {200, service}}},
+		"APIServicesUnavailable": {answers: map[string]answer{crdPath: {404, noCRD}, groupPath: page404, servicesPath: unavailable}, wantErr: true},
+		"Core":                   {core: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,10 +90,10 @@ func TestGone(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
-	widgets := dynwatch.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}}
+	widgets := dynamicinformer.Resource{GroupVersionResource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}}
 	gr := widgets.GroupResource()
 	wanted := func(k *kinds) int {
-		return len(k.withoutGone(map[schema.GroupResource]dynwatch.Resource{gr: widgets}))
+		return len(k.withoutGone(map[schema.GroupResource]dynamicinformer.Resource{gr: widgets}))
 	}
 	k := newKinds()
 	k.failed(widgets, errors.New("connection refused"))
@@ -104,17 +104,17 @@ func TestKinds(t *testing.T) {
 	if len(k.open()) != 1 || k.isGone(gr) || wanted(k) != 1 {
 		t.Error("not just doubted")
 	}
-	if k.settle(gr, false) || len(k.open()) != 0 {
+	if k.set(gr, false) || len(k.open()) != 0 {
 		t.Error("a doubt that was wrong changed something")
 	}
 	k.failed(widgets, apierrors.NewNotFound(gr, ""))
-	if !k.settle(gr, true) || !k.isGone(gr) || wanted(k) != 0 || len(k.open()) != 1 {
+	if !k.set(gr, true) || !k.isGone(gr) || wanted(k) != 0 || len(k.open()) != 1 {
 		t.Error("not gone, or not asked about any more")
 	}
-	if k.settle(gr, true) {
+	if k.set(gr, true) {
 		t.Error("gone again")
 	}
-	if !k.settle(gr, false) || k.isGone(gr) || wanted(k) != 1 || len(k.open()) != 0 {
+	if !k.set(gr, false) || k.isGone(gr) || wanted(k) != 1 || len(k.open()) != 0 {
 		t.Error("not back")
 	}
 }

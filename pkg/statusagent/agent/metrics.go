@@ -5,20 +5,19 @@ import (
 	"time"
 
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
-	"github.com/starlinghq/starling/pkg/gauge"
+	starlingmetrics "github.com/starlinghq/starling/pkg/metrics"
 )
 
-// Stages of the way of an edit and of its status back that only an agent sees. They bear the names that dashboards made for
-// KubeStellar know.
+// Stages of an edit and its status on their way that only an agent observes. They have the names
+// that KubeStellar's dashboards use.
 var (
 	activation = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace:      "kubestellar",
 		Subsystem:      "downsync",
 		Name:           "activation_duration_seconds",
-		Help:           "Time from a change of a delivered object in the WEC to the status in which its controller there takes notice.",
+		Help:           "Time from a change of a delivered object in the WEC to the status that its controller there wrote for it.",
 		Buckets:        metrics.ExponentialBuckets(0.001, 2, 19), // 1 ms to 262 s
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"cluster"})
@@ -30,11 +29,9 @@ var (
 		Buckets:        metrics.ExponentialBuckets(0.001, 2, 15), // 1 ms to 16 s
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"cluster"})
-	reportLag = gauge.New("starling_status_report_lag_seconds",
+	reportLag = starlingmetrics.NewClusterGauge("starling_status_report_lag_seconds",
 		"How long a change in the cluster has been waiting to be reported; 0 if none has.")
 )
-
-func init() { legacyregistry.MustRegister(activation, reporting) }
 
 // lags returns how long the oldest change that is not reported yet has been waiting.
 func (a *Agent) lags() map[string]float64 {
@@ -47,19 +44,21 @@ func (a *Agent) lags() map[string]float64 {
 	return map[string]float64{a.config.Cluster: oldest}
 }
 
-// patience is how long is waited for a controller to take notice of a change: many objects have none.
+// patience is how long to wait until a controller observes a change: many objects have no
+// controller.
 const patience = 5 * time.Minute
 
-// change is a change of an object that its controller has taken no notice of yet.
+// change is a change of an object that its controller has not observed yet.
 type change struct {
 	at time.Time
 	// status is what the object had then.
 	status []byte
 }
 
-// noteActivation measures how long it takes until somebody in the WEC takes notice of what came. It is called with each change that
-// was watched, in order. An object is there before it is known to be held.
-func (a *Agent) noteActivation(ref objref.Ref, before, after *reported, held bool) {
+// recordActivation measures how long it takes until a controller in the WEC observes a change. It
+// is called with each change, in order. An object exists before the index has the work that holds
+// it.
+func (a *Agent) recordActivation(ref objref.Ref, before, after *reported, held bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.config.Clock.Now()
@@ -70,7 +69,7 @@ func (a *Agent) noteActivation(ref objref.Ref, before, after *reported, held boo
 		a.changed[ref] = change{at: now, status: after.status}
 	case ok && now.Sub(pending.at) > patience:
 		delete(a.changed, ref)
-	case ok && after.tookNotice(pending.status):
+	case ok && after.observedChange(pending.status):
 		delete(a.changed, ref)
 		if held {
 			activation.WithLabelValues(a.config.Cluster).Observe(now.Sub(pending.at).Seconds())
@@ -78,9 +77,10 @@ func (a *Agent) noteActivation(ref objref.Ref, before, after *reported, held boo
 	}
 }
 
-// tookNotice tells whether the status is one of the object as it is now: it says so, or if it does not speak of generations, it is
-// another one than that which the object had when it changed.
-func (r *reported) tookNotice(earlier []byte) bool {
+// observedChange reports whether the status is about the current generation: by its
+// observedGeneration, or if it has none, because it differs from the status at the time of the
+// change.
+func (r *reported) observedChange(earlier []byte) bool {
 	if r.observed > 0 {
 		return r.observed >= r.Generation
 	}

@@ -10,6 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/metrics"
 )
 
 // TestActivation: a stage ends with the status that is about the change.
@@ -23,6 +24,7 @@ func TestActivation(t *testing.T) {
 	}
 	foreign := object(2, 2, "x")
 	foreign.applied = false
+	metrics.Register(activation, reporting)
 	for name, tc := range map[string]struct {
 		// states follow each other at intervals of a second; the first is what was there.
 		states []*reported
@@ -30,17 +32,17 @@ func TestActivation(t *testing.T) {
 		slow   time.Duration
 		want   []float64
 	}{
-		"Created":            {states: []*reported{nil, object(1, 0, ""), object(1, 1, "a")}, want: []float64{1}},
-		"CreatedAtOnce":      {states: []*reported{nil, object(1, 0, ""), object(1, 0, "a")}, want: []float64{1}},
-		"Edited":             {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), object(2, 1, "b"), object(2, 2, "b")}, want: []float64{2}},
-		"EditedAgain":        {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), object(3, 1, "a"), object(3, 2, "b"), object(3, 3, "c")}, want: []float64{2}},
-		"WithoutObserved":    {states: []*reported{object(1, 0, "a"), object(2, 0, "a"), object(2, 0, "a"), object(2, 0, "b"), object(2, 0, "c")}, want: []float64{2}},
-		"StatusOnly":         {states: []*reported{object(1, 1, "a"), object(1, 1, "b")}},
-		"NobodyTakesNotice":  {states: []*reported{nil, object(1, 0, ""), object(1, 0, "")}},
-		"Deleted":            {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), nil, object(1, 0, ""), object(1, 1, "a")}, want: []float64{1}},
-		"Late":               {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), object(2, 2, "b")}, slow: patience + time.Second},
-		"NotHeld":            {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), object(2, 2, "b")}, loose: true},
-		"NotAppliedByAnyone": {states: []*reported{object(1, 1, "a"), foreign}},
+		"Created":         {states: []*reported{nil, object(1, 0, ""), object(1, 1, "a")}, want: []float64{1}},
+		"CreatedAtOnce":   {states: []*reported{nil, object(1, 0, ""), object(1, 0, "a")}, want: []float64{1}},
+		"Edited":          {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), object(2, 1, "b"), object(2, 2, "b")}, want: []float64{2}},
+		"EditedAgain":     {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), object(3, 1, "a"), object(3, 2, "b"), object(3, 3, "c")}, want: []float64{2}},
+		"WithoutObserved": {states: []*reported{object(1, 0, "a"), object(2, 0, "a"), object(2, 0, "a"), object(2, 0, "b"), object(2, 0, "c")}, want: []float64{2}},
+		"StatusOnly":      {states: []*reported{object(1, 1, "a"), object(1, 1, "b")}},
+		"NeverObserved":   {states: []*reported{nil, object(1, 0, ""), object(1, 0, "")}},
+		"Deleted":         {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), nil, object(1, 0, ""), object(1, 1, "a")}, want: []float64{1}},
+		"Late":            {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), object(2, 2, "b")}, slow: patience + time.Second},
+		"NotHeld":         {states: []*reported{object(1, 1, "a"), object(2, 1, "a"), object(2, 2, "b")}, loose: true},
+		"NotApplied":      {states: []*reported{object(1, 1, "a"), foreign}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
@@ -56,7 +58,7 @@ func TestActivation(t *testing.T) {
 			sum := observed()
 			for i := range tc.states[1:] {
 				clock.Step(max(time.Second, tc.slow))
-				a.noteActivation(objref.Ref{Name: "x"}, tc.states[i], tc.states[i+1], !tc.loose)
+				a.recordActivation(objref.Ref{Name: "x"}, tc.states[i], tc.states[i+1], !tc.loose)
 				if now := observed(); now != sum {
 					got = append(got, now-sum)
 					sum = now

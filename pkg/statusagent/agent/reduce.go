@@ -15,19 +15,22 @@ import (
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
-// reported is what is kept of an object of the WEC: its identity and, if OCM applied it, its status.
+// reported is what the cache holds of an object of the WEC: its identity and, if OCM applied it,
+// its status.
 type reported struct {
 	metav1.ObjectMeta
 	gvk schema.GroupVersionKind
-	// applied tells whether an AppliedManifestWork owns the object.
+	// applied reports whether an AppliedManifestWork owns the object.
 	applied bool
-	// status is the object's .status as JSON with sorted keys, nil for none; shortened if it is very large. Set only if applied.
+	// status is the object's .status as JSON with sorted keys, nil for none; truncated if it is
+	// very large. Set only if applied.
 	status []byte
-	// observed is the generation of the object that its status is about; 0 if it does not say.
+	// observed is status.observedGeneration; 0 if there is none.
 	observed int64
 	// sourceGeneration is AnnotationSourceGeneration, "" if it names none.
 	sourceGeneration string
-	// size is how long the status is in the cluster, and truncated says how it was shortened, "" if not.
+	// size is the size of the status in the cluster in bytes. truncated is how it was truncated, ""
+	// if not.
 	size      int
 	truncated string
 }
@@ -49,7 +52,7 @@ func reduceObject(obj any) (any, error) {
 // keep reduces an object to what is reported of it.
 func keep(whole *unstructured.Unstructured) (*reported, error) {
 	r := &reported{ObjectMeta: identity(whole), gvk: whole.GroupVersionKind(), applied: true}
-	// A status that is no object cannot be held by a WorkStatus; it counts as none.
+	// A WorkStatus cannot hold a status that is not an object; it counts as none.
 	if status, ok := whole.Object["status"].(map[string]any); ok {
 		var err error
 		r.observed, _ = status["observedGeneration"].(int64)
@@ -64,7 +67,8 @@ func keep(whole *unstructured.Unstructured) (*reported, error) {
 	return r.within(corestatus.MaxStatus)
 }
 
-// within returns what is reported if the status may have so many bytes at most: the same object if it has no more.
+// within returns the object with its status truncated to a limit in bytes: the same object if it is
+// not longer.
 func (r *reported) within(limit int) (*reported, error) {
 	if len(r.status) <= limit {
 		return r, nil
@@ -84,11 +88,11 @@ func (r *reported) within(limit int) (*reported, error) {
 	return &short, nil
 }
 
-// report is what is kept of a WorkStatus.
+// report is what the cache holds of a WorkStatus.
 type report struct {
 	metav1.ObjectMeta
 	source controlv1alpha1.SourceRef
-	// hash is that of the status, "" for none.
+	// hash is the hash of the status, "" for none.
 	hash string
 }
 
@@ -99,22 +103,10 @@ func reduceReport(obj any) (any, error) {
 		return obj, nil // reduced before
 	}
 	r := &report{ObjectMeta: identity(ws), source: ws.Spec.SourceRef}
-	r.Labels = map[string]string{}
-	for _, key := range copiedLabels {
-		if value, ok := ws.Labels[key]; ok {
-			r.Labels[key] = value
-		}
-	}
-	for _, key := range ownAnnotations {
-		if value, ok := ws.Annotations[key]; ok {
-			if r.Annotations == nil {
-				r.Annotations = map[string]string{}
-			}
-			r.Annotations[key] = value
-		}
-	}
+	r.Labels = pick(ws.Labels, copiedLabels)
+	r.Annotations = pick(ws.Annotations, ownAnnotations)
 	if ws.Status != nil {
-		// Sorted again: an API server is free to answer in another order.
+		// Sorted again: an API server may respond with another order.
 		var status map[string]any
 		if err := utiljson.Unmarshal(ws.Status.Raw, &status); err == nil && status != nil {
 			sorted, err := json.Marshal(status)
@@ -129,6 +121,20 @@ func reduceReport(obj any) (any, error) {
 
 // ownAnnotations are those that the agent writes on WorkStatuses.
 var ownAnnotations = []string{controlv1alpha1.AnnotationTruncated, controlv1alpha1.AnnotationSourceGeneration, controlv1alpha1.AnnotationGeneration}
+
+// pick returns the entries with these keys, nil for none.
+func pick(from map[string]string, keys []string) map[string]string {
+	var picked map[string]string
+	for _, key := range keys {
+		if value, ok := from[key]; ok {
+			if picked == nil {
+				picked = map[string]string{}
+			}
+			picked[key] = value
+		}
+	}
+	return picked
+}
 
 // reduceWork is the transform of the informer of ManifestWorks.
 func reduceWork(obj any) (any, error) {

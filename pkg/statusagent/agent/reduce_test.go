@@ -72,20 +72,20 @@ func TestReduceTruncates(t *testing.T) {
 	if len(r.status) > corestatus.MaxStatus || len(r.status) < corestatus.MaxStatus*9/10 || !strings.Contains(string(r.status), `"phase":"Running"`) {
 		t.Errorf("%d bytes are kept: %.100s", len(r.status), r.status)
 	}
-	const told = "the status has about 1.0 MiB, more than 400 KiB; shortened: .log"
-	if r.truncated != told {
-		t.Errorf("told %q, want %q", r.truncated, told)
+	const want = "the status has about 1.0 MiB, more than 400 KiB; shortened: .log"
+	if r.truncated != want {
+		t.Errorf("truncated: %q, want %q", r.truncated, want)
 	}
-	// A hub that takes less still.
+	// The hub accepts even less.
 	less, err := r.within(2000)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(less.status) > 2000 || less.truncated != "the status has about 1.0 MiB, more than 2000 bytes; shortened: .log" {
-		t.Errorf("%d bytes are kept, told %q", len(less.status), less.truncated)
+		t.Errorf("%d bytes are kept, truncated: %q", len(less.status), less.truncated)
 	}
 	if same, err := less.within(2000); err != nil || same != less {
-		t.Errorf("shortened again: %v, %v", same, err)
+		t.Errorf("truncated again: %v, %v", same, err)
 	}
 	if len(r.status) < corestatus.MaxStatus*9/10 {
 		t.Error("the kept object was changed")

@@ -16,88 +16,67 @@ import (
 	"k8s.io/klog/v2"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/logging"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 const (
-	// quiet is the time between two writes of one WorkStatus, so that an object under churn costs one write per second.
+	// quiet is the least time between two writes of one WorkStatus: an object under churn costs one
+	// write per second.
 	quiet = time.Second
-	// believed is how long a WorkStatus that we wrote and do not see is believed to be there. The watch shows it within
-	// milliseconds, unless it was interrupted just then and somebody deleted the WorkStatus meanwhile.
+	// believed is how long a WorkStatus that we wrote is assumed to exist although the watch does
+	// not show it. The watch shows it within milliseconds, unless it was interrupted and the
+	// WorkStatus was deleted in that time.
 	believed = 10 * time.Second
-	// notice is how long a controller in the WEC has to take notice of a change before it is told that it did not.
+	// notice is how long a controller in the WEC has to observe a change before the report says
+	// that it did not.
 	notice = 2 * time.Second
-	// leastStatus is how many bytes of a status are reported at least, however often the hub refuses it.
+	// leastStatus is the least size in bytes to which a status is truncated, however often the hub
+	// refuses it.
 	leastStatus = 1 << 10
 )
 
 // record is what was written last to one WorkStatus.
 type record struct {
 	at time.Time
-	// report is the WorkStatus as it was then; nil after a deletion.
+	// report is the WorkStatus after the write; nil after a deletion.
 	report *report
 }
 
-func (a *Agent) next(ctx context.Context) bool {
-	k, shutdown := a.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer a.queue.Done(k)
-	again, err := a.sync(ctx, k.name)
-	switch {
-	case ctx.Err() != nil:
-		return false
-	case err == nil:
-		a.queue.Forget(k)
-		if again > 0 {
-			a.queue.AddAfter(k, again)
-		}
-	case a.hubTrouble.Load(), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// It was said that the hub is in trouble; or the watch is behind what is there.
-		klog.FromContext(ctx).V(4).Info("Trying again", logging.Key, k.name, logging.Reason, err.Error())
-		a.queue.AddRateLimited(k)
-	default:
-		klog.FromContext(ctx).Error(err, "Cannot report", logging.Key, k.name)
-		a.queue.AddRateLimited(k)
-	}
-	return true
-}
-
-// sync makes the WorkStatus of that name what it should be. It returns when to look again, 0 for not before a change.
-func (a *Agent) sync(ctx context.Context, name string) (time.Duration, error) {
+// sync makes the WorkStatus of that name what it should be.
+func (a *Agent) sync(ctx context.Context, name string) (worker.Result, error) {
 	if !a.synced() {
-		return 0, nil // everything is looked at when that is done
+		return worker.Result{}, nil // everything is requeued after that
 	}
 	in, err := a.gather(ctx, name)
 	if err != nil {
-		return 0, err
+		return worker.Result{}, err
 	}
 	v := decide(in)
 	if v.nothing() {
-		again := a.settled(name, in)
+		again := a.forgetDone(name, in)
 		if in.fresh > 0 {
 			again = in.fresh // and then the rest
 		}
-		return again, nil
+		return worker.Result{After: again}, nil
 	}
 	if wait := a.untilQuiet(name); wait > 0 {
-		return wait, nil
+		return worker.Result{After: wait}, nil
 	}
 	if err := a.act(ctx, name, in.report, v); err != nil {
 		if v.status != nil && refusedForSize(err) && a.allowLess(name, len(in.object.status)) {
-			klog.FromContext(ctx).Info("The hub refuses so large a status; reporting less of it", logging.Key, name, "bytes", len(in.object.status))
-			return time.Millisecond, nil
+			klog.FromContext(ctx).Info("The hub refuses the status because of its size; will truncate it", "bytes", len(in.object.status))
+			return worker.Result{After: time.Millisecond}, nil
 		}
-		return 0, err
+		return worker.Result{}, err
 	}
-	klog.FromContext(ctx).V(2).Info("Reported", logging.Key, name, logging.Reason, v.reason, "created", v.create != nil, "deleted", v.remove)
+	klog.FromContext(ctx).V(2).Info("Reported", logging.Reason, v.reason, "created", v.create != nil, "deleted", v.remove)
 	a.reported(name)
 	if in.fresh > 0 {
-		return in.fresh, nil
+		return worker.Result{After: in.fresh}, nil
 	}
-	return believed, nil
+	return worker.Result{After: believed}, nil
 }
 
 func (a *Agent) gather(ctx context.Context, name string) (evidence, error) {
@@ -111,7 +90,7 @@ func (a *Agent) gather(ctx context.Context, name string) (evidence, error) {
 	if in.kindGone = a.kinds.isGone(gr); in.kindGone {
 		return in, nil
 	}
-	// Asked before the object is: what was read by now is found below.
+	// Read before the object: what was read by now is found below.
 	in.read = a.objects.Synced(gr)
 	obj, ok := a.objects.Get(h.ref)
 	if !ok {
@@ -119,10 +98,11 @@ func (a *Agent) gather(ctx context.Context, name string) (evidence, error) {
 	}
 	in.object, ok = obj.(*reported)
 	if !ok {
-		return evidence{}, fmt.Errorf("%s is known as %T", h.ref, obj)
+		return evidence{}, fmt.Errorf("%s is cached as %T", h.ref, obj)
 	}
 	if !in.object.applied {
-		// A work holds it and does not own it (it is to be orphaned), so only its name was kept. There are few of those.
+		// A work holds it and does not own it, because it will be orphaned. So only its name is
+		// cached. There are few of those.
 		resource, ok := a.objects.Resource(gr)
 		if !ok {
 			in.read = false
@@ -148,27 +128,26 @@ func (a *Agent) gather(ctx context.Context, name string) (evidence, error) {
 	}
 	a.mu.Unlock()
 	if limited {
-		short, err := in.object.within(limit)
-		if err != nil {
+		var err error
+		if in.object, err = in.object.within(limit); err != nil {
 			return evidence{}, err
 		}
-		in.object = short
 	}
 	return in, nil
 }
 
 // act carries the verdict out.
 func (a *Agent) act(ctx context.Context, name string, before *report, v verdict) error {
-	target := write.Target{Resource: controlv1alpha1.WorkStatuses, Namespace: a.config.Cluster, Name: name}
+	target := writer.Target{Resource: controlv1alpha1.WorkStatuses, Namespace: a.config.Cluster, Name: name}
 	if v.remove {
-		err := a.noteHub(ctx, a.hubWriter.Delete(ctx, target, before.UID, v.reason))
+		err := a.recordHub(ctx, a.hubWriter.Delete(ctx, target, before.UID, v.reason))
 		if err == nil || apierrors.IsNotFound(err) {
 			a.remember(name, nil)
 			return nil
 		}
 		return err
 	}
-	// What was written before a failure is remembered, or the next attempt would do it again.
+	// What was written before a failure is remembered, or the next attempt would write it again.
 	now := v.after
 	var answer *metav1.PartialObjectMetadata
 	var err error
@@ -177,7 +156,7 @@ func (a *Agent) act(ctx context.Context, name string, before *report, v verdict)
 	}
 	if v.create != nil {
 		v.create.Namespace = a.config.Cluster
-		if answer, err = a.hubWriter.Create(ctx, target, v.create, v.reason); a.noteHub(ctx, err) != nil {
+		if answer, err = a.hubWriter.Create(ctx, target, v.create, v.reason); a.recordHub(ctx, err) != nil {
 			return err
 		}
 		bare := *now
@@ -185,7 +164,7 @@ func (a *Agent) act(ctx context.Context, name string, before *report, v verdict)
 		a.remember(name, stamp(&bare, answer))
 	}
 	if v.amend != nil {
-		if answer, err = a.hubWriter.Patch(ctx, target, types.MergePatchType, v.amend, v.reason); a.noteHub(ctx, err) != nil {
+		if answer, err = a.hubWriter.Patch(ctx, target, types.MergePatchType, v.amend, v.reason); a.recordHub(ctx, err) != nil {
 			return err
 		}
 		amended := *now
@@ -194,7 +173,7 @@ func (a *Agent) act(ctx context.Context, name string, before *report, v verdict)
 	}
 	if v.status != nil {
 		target.Subresource = "status"
-		if answer, err = a.hubWriter.Patch(ctx, target, types.JSONPatchType, v.status, v.reason); a.noteHub(ctx, err) != nil {
+		if answer, err = a.hubWriter.Patch(ctx, target, types.JSONPatchType, v.status, v.reason); a.recordHub(ctx, err) != nil {
 			return err
 		}
 		a.remember(name, stamp(now, answer))
@@ -202,13 +181,15 @@ func (a *Agent) act(ctx context.Context, name string, before *report, v verdict)
 	return nil
 }
 
-// refusedForSize tells whether an API server, or the storage behind it, refused to write because there is too much.
+// refusedForSize reports whether an API server, or etcd behind it, refused a write because of its
+// size. etcd's errors have only texts.
 func refusedForSize(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) ||
 		strings.Contains(err.Error(), "request is too large") || strings.Contains(err.Error(), "message larger than max")
 }
 
-// allowLess halves what may be reported of a status that was refused; false if it is so short that its size cannot be why.
+// allowLess halves the limit of a status that was refused. It returns false if the status is so
+// short that its size cannot be the reason.
 func (a *Agent) allowLess(name string, refused int) bool {
 	if refused <= leastStatus {
 		return false
@@ -219,34 +200,36 @@ func (a *Agent) allowLess(name string, refused int) bool {
 	return true
 }
 
-// noteHub says once that the hub went away or does not know us any more, and once that it is back. It returns the error that it is given.
-func (a *Agent) noteHub(ctx context.Context, err error) error {
+// recordHub logs once that the hub is unreachable or responds with 401, and once that it is
+// reachable again. It returns the error.
+func (a *Agent) recordHub(ctx context.Context, err error) error {
 	var answer apierrors.APIStatus
-	trouble := err != nil && (!errors.As(err, &answer) || apierrors.IsUnauthorized(err))
+	unreachable := err != nil && (!errors.As(err, &answer) || apierrors.IsUnauthorized(err))
 	switch {
 	case ctx.Err() != nil:
-	case trouble && a.hubTrouble.CompareAndSwap(false, true):
-		klog.FromContext(ctx).Error(err, "Cannot reach the hub; what changes is sent when it is back")
-	case !trouble && a.hubTrouble.CompareAndSwap(true, false):
-		klog.FromContext(ctx).Info("The hub is back")
+	case unreachable && a.hubUnreachable.CompareAndSwap(false, true):
+		klog.FromContext(ctx).Error(err, "Cannot reach the hub; will report changes when it is reachable")
+	case !unreachable && a.hubUnreachable.CompareAndSwap(true, false):
+		klog.FromContext(ctx).Info("The hub is reachable again")
 	}
 	return err
 }
 
-// hubWatchFailed takes notice of a hub that is away, or does not know us any more, while there is nothing to write to it.
+// hubWatchFailed detects an unreachable hub while there is nothing to write to it.
 func (a *Agent) hubWatchFailed(ctx context.Context, r *cache.Reflector, err error) {
 	cache.DefaultWatchErrorHandler(ctx, r, err)
-	a.noteWatch(ctx, err)
+	a.recordWatch(ctx, err)
 }
 
-func (a *Agent) noteWatch(ctx context.Context, err error) {
+func (a *Agent) recordWatch(ctx context.Context, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return // API servers end watches now and then
+		return // API servers end watches from time to time
 	}
-	_ = a.noteHub(ctx, err)
+	_ = a.recordHub(ctx, err)
 }
 
-// current returns the WorkStatus as it is: as the watch shows it, or as we wrote it if the watch is behind.
+// current returns the current WorkStatus: as the watch shows it, or as we wrote it if the watch is
+// behind.
 func (a *Agent) current(name string) *report {
 	item, exists, err := a.mailbox.informer.GetStore().GetByKey(a.config.Cluster + "/" + name)
 	var seen *report
@@ -268,7 +251,7 @@ func (a *Agent) current(name string) *report {
 	}
 }
 
-// reportDeleted looks at a WorkStatus that is gone: it is no longer believed to be as it was written.
+// reportDeleted requeues a deleted WorkStatus, and no longer assumes that it is as it was written.
 func (a *Agent) reportDeleted(obj any) {
 	name := nameOf(obj)
 	deleted, ok := obj.(*report) // else a tombstone: it is not known which version was deleted
@@ -280,7 +263,7 @@ func (a *Agent) reportDeleted(obj any) {
 		}
 	}
 	a.mu.Unlock()
-	a.queue.Add(key{name})
+	a.queue.Add(name)
 }
 
 func (a *Agent) remember(name string, r *report) {
@@ -300,8 +283,9 @@ func (a *Agent) untilQuiet(name string) time.Duration {
 	return quiet - a.config.Clock.Since(last.at)
 }
 
-// settled forgets what is over: the change that came in, and in time what was written. It returns when that is, 0 if nothing is left.
-func (a *Agent) settled(name string, in evidence) time.Duration {
+// forgetDone forgets what is reported: the change of the object, and after a while what was
+// written. It returns the rest of that while, 0 if nothing is left.
+func (a *Agent) forgetDone(name string, in evidence) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if in.holding == nil || in.read || in.kindGone {
@@ -321,7 +305,7 @@ func (a *Agent) settled(name string, in evidence) time.Duration {
 	return max(0, left)
 }
 
-// reported notes that the object's change is in the mailbox.
+// reported records that the object's change is in the mailbox.
 func (a *Agent) reported(name string) {
 	a.mu.Lock()
 	since, ok := a.since[name]
@@ -332,14 +316,14 @@ func (a *Agent) reported(name string) {
 	}
 }
 
-// stamp returns the report with the identity that the API server gave it.
+// stamp returns the report with the identity that the API server assigned.
 func stamp(r *report, answer *metav1.PartialObjectMetadata) *report {
 	stamped := *r
 	stamped.UID, stamped.ResourceVersion = answer.UID, answer.ResourceVersion
 	return &stamped
 }
 
-// newer tells whether a is a later version than b; versions that cannot be compared are not.
+// newer reports whether a is a later version than b. Versions that cannot be compared are not.
 func newer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0

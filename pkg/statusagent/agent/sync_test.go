@@ -10,28 +10,28 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestWatchTellsOfTheHub: an agent with nothing to write finds out as well that the hub is away, or its certificate has expired: while it
-// is so it does not say that it works.
-func TestWatchTellsOfTheHub(t *testing.T) {
+// TestWatchErrorShowsWhetherTheHubIsReachable: an agent with nothing to write detects it too if the
+// hub is unreachable, or its certificate has expired. Then it does not renew its Lease.
+func TestWatchErrorShowsWhetherTheHubIsReachable(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	for name, tc := range map[string]struct {
 		err          error
 		before, want bool
 	}{
-		"Away":           {err: fmt.Errorf("list: %w", refused), want: true},
-		"NotKnown":       {err: apierrors.NewUnauthorized("expired"), want: true},
-		"Expired":        {err: apierrors.NewResourceExpired("too old")},
-		"Back":           {err: apierrors.NewResourceExpired("too old"), before: true},
-		"Ended":          {err: io.EOF},
-		"Broken":         {err: fmt.Errorf("watch: %w", io.ErrUnexpectedEOF)},
-		"EndedWhileAway": {err: io.EOF, before: true, want: true},
+		"Unreachable":           {err: fmt.Errorf("list: %w", refused), want: true},
+		"Unauthorized":          {err: apierrors.NewUnauthorized("expired"), want: true},
+		"Expired":               {err: apierrors.NewResourceExpired("too old")},
+		"ReachableAgain":        {err: apierrors.NewResourceExpired("too old"), before: true},
+		"Ended":                 {err: io.EOF},
+		"Broken":                {err: fmt.Errorf("watch: %w", io.ErrUnexpectedEOF)},
+		"EndedWhileUnreachable": {err: io.EOF, before: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &Agent{}
-			a.hubTrouble.Store(tc.before)
-			a.noteWatch(t.Context(), tc.err)
-			if got := a.hubTrouble.Load(); got != tc.want {
-				t.Errorf("trouble with the hub: %t, want %t", got, tc.want)
+			a.hubUnreachable.Store(tc.before)
+			a.recordWatch(t.Context(), tc.err)
+			if got := a.hubUnreachable.Load(); got != tc.want {
+				t.Errorf("hub unreachable: %t, want %t", got, tc.want)
 			}
 		})
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/starlinghq/starling/pkg/statusagent"
 )
 
-// addon is what the framework asks for.
+// addon implements what the framework requires.
 type addon struct {
 	options agent.AgentAddonOptions
 	image   string
 	exclude []string
+	denied  func(cluster string) bool
 }
 
 func (m *Manager) addon(ctx context.Context) *addon {
@@ -24,6 +25,7 @@ func (m *Manager) addon(ctx context.Context) *addon {
 	return &addon{
 		image:   m.config.AgentImage,
 		exclude: m.config.ExcludeKinds,
+		denied:  m.inventory.denied,
 		options: agent.AgentAddonOptions{
 			AddonName: statusagent.AddonName,
 			// Requests for certificates are approved by approver, not by the framework.
@@ -32,8 +34,9 @@ func (m *Manager) addon(ctx context.Context) *addon {
 				PermissionConfig:      m.permit(ctx),
 				AgentInstallNamespace: namespace,
 			},
-			// The agent renews a Lease in its WEC while it does its work; OCM's registration agent there tells the hub. A
-			// prober of the manifests would call an agent available that does not run.
+			// The agent renews a Lease in its WEC while it works, and OCM's registration agent
+			// there reports that to the hub. A probe of the manifests would report an agent as
+			// available that does not run.
 			HealthProber: &agent.HealthProber{Type: agent.HealthProberTypeLease},
 		},
 	}
@@ -42,13 +45,18 @@ func (m *Manager) addon(ctx context.Context) *addon {
 // GetAgentAddonOptions implements agent.AgentAddon.
 func (a *addon) GetAgentAddonOptions() agent.AgentAddonOptions { return a.options }
 
-// Manifests implements agent.AgentAddon.
+// Manifests implements agent.AgentAddon. Without manifests, the framework has no work in the
+// mailbox.
 func (a *addon) Manifests(cluster *clusterv1.ManagedCluster, _ *addonv1alpha1.ManagedClusterAddOn) ([]runtime.Object, error) {
+	if a.denied(cluster.Name) {
+		return nil, nil
+	}
 	return manifests(cluster.Name, a.image, a.exclude)
 }
 
-// registration says which certificate the agent of a cluster gets: one with its own user and its own group. The framework's
-// default adds groups that all agents share; no right of ours is bound to those.
+// registration returns the certificate that the agent of a cluster gets: one with its own user and
+// its own group. The framework's default adds groups that all agents share; we bind no rights to
+// those.
 func registration(cluster *clusterv1.ManagedCluster, _ *addonv1alpha1.ManagedClusterAddOn) ([]addonv1alpha1.RegistrationConfig, error) {
 	return []addonv1alpha1.RegistrationConfig{{
 		SignerName: certificatesv1.KubeAPIServerClientSignerName,

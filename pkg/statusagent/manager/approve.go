@@ -8,24 +8,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
+	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/statusagent"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
-// identities of OCM's registration agents, which ask for the certificates of the add-ons of their cluster.
+// identities of OCM's registration agents, which ask for the certificates of the add-ons of their
+// cluster.
 const (
 	registrationAgents = "system:open-cluster-management:managed-clusters"
 	identityPrefix     = "system:open-cluster-management:"
@@ -33,136 +33,95 @@ const (
 
 // approver approves requests for the certificate of the add-on's agent.
 //
-// The framework would do it with the check below, but its controller (v1.2.0) writes into objects that its informer shares.
+// The framework would do it with the check below, but its controller (v1.2.0) writes into objects
+// that its informer shares.
 type approver struct {
 	inventory *inventory
-	writer    *write.Writer
-	queue     workqueue.TypedRateLimitingInterface[requestKey]
+	writer    *writer.Writer
+	queue     *worker.Queue[string]
 }
 
-// requestKey names a CertificateSigningRequest.
-type requestKey struct{ name string }
-
-func newApprover(inventory *inventory, writer *write.Writer) (*approver, error) {
-	a := &approver{
-		inventory: inventory,
-		writer:    writer,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[requestKey](20*time.Millisecond, 30*time.Second),
-			workqueue.TypedRateLimitingQueueConfig[requestKey]{Name: Name + "-approve"}),
-	}
-	// A request may be seen before what it depends on is.
+func newApprover(inventory *inventory, writer *writer.Writer) (*approver, error) {
+	a := &approver{inventory: inventory, writer: writer}
+	a.queue = newQueue(inventory, "approve", nil, a.sync)
+	// A request may be observed before what it depends on.
 	ofCluster := func(cluster string) {
-		requests, err := inventory.requests.List(labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabelKey: cluster}))
+		requests, err := inventory.requests.Lister().List(labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabelKey: cluster}))
 		if err != nil {
 			return // a lister has no errors
 		}
 		for _, request := range requests {
-			a.queue.Add(requestKey{request.Name})
+			a.queue.Add(request.Name)
 		}
 	}
+	inventory.clusters.OnMembers(ofCluster)
 	return a, errors.Join(
-		onChange(inventory.requestsInformer, func(o metav1.Object) { a.queue.Add(requestKey{o.GetName()}) }),
-		onChange(inventory.clustersInformer, func(o metav1.Object) { ofCluster(o.GetName()) }),
-		onChange(inventory.addonsInformer, func(o metav1.Object) {
-			if o.GetName() == statusagent.AddonName {
-				ofCluster(o.GetNamespace())
-			}
-		}),
+		onChange(inventory.requests.Informer(), func(o cache.ObjectName) { a.queue.Add(o.Name) }),
+		onChange(inventory.addons.Informer(), func(o cache.ObjectName) { ofCluster(o.Namespace) }),
 	)
 }
 
-func (a *approver) run(ctx context.Context) {
-	var working sync.WaitGroup
-	if a.inventory.waitSynced(ctx) {
-		working.Go(func() {
-			for a.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	a.queue.ShutDown()
-	working.Wait()
-}
-
-func (a *approver) next(ctx context.Context) bool {
-	k, shutdown := a.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer a.queue.Done(k)
-	err := a.sync(ctx, k)
-	switch {
-	case err == nil:
-		a.queue.Forget(k)
-	case ctx.Err() != nil:
-		return false
-	default:
-		klog.FromContext(ctx).Error(err, "Cannot approve a request for a certificate", logging.Key, k.name)
-		a.queue.AddRateLimited(k)
-	}
-	return true
-}
-
-func (a *approver) sync(ctx context.Context, k requestKey) error {
-	csr, err := a.inventory.requests.Get(k.name)
+func (a *approver) sync(ctx context.Context, name string) (worker.Result, error) {
+	csr, err := a.inventory.requests.Lister().Get(name)
 	if err != nil || len(csr.Status.Conditions) > 0 {
-		return nil //nolint:nilerr // it is gone, or was approved, denied or failed
+		return worker.Result{}, nil //nolint:nilerr // it was deleted, approved or denied, or failed
 	}
-	// The label only says of which cluster the request may be; that it is, is told from the requester.
-	cluster, err := a.inventory.clusters.Get(csr.Labels[clusterv1.ClusterNameLabelKey])
-	if err != nil {
-		return nil //nolint:nilerr // a cluster that is not there has no agent
+	// The label only names a cluster; the requester proves that the request comes from it.
+	cluster := csr.Labels[clusterv1.ClusterNameLabelKey]
+	if _, err := a.inventory.addons.Lister().ManagedClusterAddOns(cluster).Get(statusagent.AddonName); err != nil {
+		return worker.Result{}, nil //nolint:nilerr // the add-on is not installed there
 	}
-	if _, err := a.inventory.addons.ManagedClusterAddOns(cluster.Name).Get(statusagent.AddonName); err != nil {
-		return nil //nolint:nilerr // the add-on is not installed there
-	}
-	logger := klog.FromContext(ctx).WithValues(logging.Cluster, cluster.Name, "csr", csr.Name, "requester", csr.Spec.Username)
-	if err := approve(cluster, csr); err != nil {
-		logger.Info("Left a request for a certificate alone", logging.Reason, err.Error())
-		return nil
+	logger := klog.FromContext(ctx).WithValues(logging.Cluster, cluster, "csr", csr.Name, "requester", csr.Spec.Username)
+	if err := approve(a.inventory.accepts(cluster), cluster, csr); err != nil {
+		logger.Info("Did not approve CertificateSigningRequest", logging.Reason, err.Error())
+		return worker.Result{}, nil
 	}
 	csr = csr.DeepCopy()
 	csr.TypeMeta = metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"}
-	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
-		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "StatusAddOn",
-		Message: "Requested by the registration agent of the cluster for the agent of the status add-on there.",
-	})
-	target := write.Target{
+	csr.Status.Conditions = append(csr.Status.Conditions, approved)
+	target := writer.Target{
 		Resource: certificatesv1.SchemeGroupVersion.WithResource("certificatesigningrequests"), Name: csr.Name, Subresource: "approval",
 	}
 	if _, err := a.writer.Update(ctx, target, csr, "approve"); err != nil && !apierrors.IsNotFound(err) {
-		return err
+		return worker.Result{}, err
 	}
-	logger.V(2).Info("Approved a request for a certificate")
-	return nil
+	logger.V(2).Info("Approved CertificateSigningRequest")
+	return worker.Result{}, nil
 }
 
-// approve tells why a request for a certificate is not approved, nil if it is: it must come from the registration agent of
-// that very cluster, and ask for the identity of that cluster's agent and nothing more. Identities are compared whole; what
-// the labels of the request say is not looked at, since everybody can set those.
-func approve(cluster *clusterv1.ManagedCluster, csr *certificatesv1.CertificateSigningRequest) error {
-	if !cluster.Spec.HubAcceptsClient || !cluster.DeletionTimestamp.IsZero() {
+// approved is the condition of the requests that the approver approves.
+var approved = certificatesv1.CertificateSigningRequestCondition{
+	Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "StatusAddOn",
+	Message: "requested by the registration agent of the cluster for the agent of the status add-on",
+}
+
+// approve returns why a request for a certificate is not approved, nil if it is: it must come from
+// the registration agent of that cluster, and request the identity of that cluster's agent and
+// nothing more. Identities are compared as a whole. The labels of the request do not count, because
+// everybody can set them.
+func approve(accepted bool, cluster string, csr *certificatesv1.CertificateSigningRequest) error {
+	if !accepted {
 		return errors.New("the hub does not accept the cluster")
 	}
-	if err := comesFrom(cluster.Name, csr.Spec.Username, csr.Spec.Groups); err != nil {
+	if err := comesFrom(cluster, csr.Spec.Username, csr.Spec.Groups); err != nil {
 		return err
 	}
 	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
-		return fmt.Errorf("signer %q", csr.Spec.SignerName)
+		return fmt.Errorf("signer %q is not allowed", csr.Spec.SignerName)
 	}
 	for _, usage := range csr.Spec.Usages {
 		switch usage {
 		case certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment:
 		default:
-			return fmt.Errorf("usage %q", usage)
+			return fmt.Errorf("usage %q is not allowed", usage)
 		}
 	}
-	return asksFor(cluster.Name, csr.Spec.Request)
+	return requestsIdentity(cluster, csr.Spec.Request)
 }
 
-// comesFrom tells why the requester is not the registration agent of the cluster. Its user is
-// system:open-cluster-management:<cluster>:<agent>, where the agent's name is any, without a colon.
+// comesFrom returns why the requester is not the registration agent of the cluster. The user of
+// that agent is system:open-cluster-management:<cluster>:<agent>, where the agent's name is any,
+// without a colon.
 func comesFrom(cluster, user string, groups []string) error {
 	own := identityPrefix + cluster
 	name, ok := strings.CutPrefix(user, own+":")
@@ -177,8 +136,9 @@ func comesFrom(cluster, user string, groups []string) error {
 	return nil
 }
 
-// asksFor tells why a request is not just for the identity of the agent of the cluster.
-func asksFor(cluster string, request []byte) error {
+// requestsIdentity returns why a request is not exactly for the identity of the agent of the
+// cluster.
+func requestsIdentity(cluster string, request []byte) error {
 	block, rest := pem.Decode(request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || strings.TrimSpace(string(rest)) != "" {
 		return errors.New("not one PEM block of type CERTIFICATE REQUEST")
@@ -196,11 +156,11 @@ func asksFor(cluster string, request []byte) error {
 	if want := []string{agentGroup(cluster)}; !slices.Equal(asked.Subject.Organization, want) {
 		return fmt.Errorf("organizations %q, want %q", asked.Subject.Organization, want)
 	}
-	// Each name of the subject counts: what is neither the common name nor the organization must not be there.
+	// Every name of the subject counts: only the common name and the organization are allowed.
 	if len(asked.Subject.Names) != 2 {
 		return errors.New("subject has more than common name and organization")
 	}
-	// OCM asks for this name; in a client certificate it means nothing.
+	// OCM requests this name; in a client certificate it has no meaning.
 	names := slices.DeleteFunc(slices.Clone(asked.DNSNames), func(name string) bool {
 		return name == statusagent.AddonName+".addon.open-cluster-management.io"
 	})

@@ -11,18 +11,16 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "open-cluster-management.io/api/cluster/v1"
 )
 
 const registrationPrefix = "system:open-cluster-management:"
 
-// request is a request as the registration agent of cluster1 makes it, changed by the cases.
+// request is a request of the registration agent of cluster1.
 type request struct {
-	cluster  clusterv1.ManagedCluster
+	accepted bool
+	cluster  string
 	csr      certificatesv1.CertificateSigningRequest
 	template x509.CertificateRequest
 	// pem changes the encoded request.
@@ -31,52 +29,47 @@ type request struct {
 
 func TestApprove(t *testing.T) {
 	const agent1 = "system:open-cluster-management:cluster:cluster1:addon:addon-status:agent:status-agent"
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, tc := range map[string]struct {
 		change func(*request)
 		// want is a part of the reason, "" for approved.
 		want string
 	}{
-		"TheClustersOwn": {change: func(*request) {}},
+		"FromTheCluster": {change: func(*request) {}},
 		"WithoutUsageForEncipherment": {change: func(r *request) {
 			r.csr.Spec.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
 		}},
-		"MoreGroupsOfTheRequester": {change: func(r *request) { r.csr.Spec.Groups = append(r.csr.Spec.Groups, "more") }},
+		"RequesterInMoreGroups": {change: func(r *request) { r.csr.Spec.Groups = append(r.csr.Spec.Groups, "more") }},
 
-		"OtherClusterWhoseNameBeginsWithIt": {
+		"OtherClusterWithItsNameAsPrefix": {
 			change: func(r *request) {
 				r.csr.Spec.Username = registrationPrefix + "cluster10:agent"
 				r.csr.Spec.Groups = []string{registrationPrefix + "cluster10", registrationPrefix + "managed-clusters"}
 			},
 			want: "no registration agent of the cluster",
 		},
-		"UserOfOtherClusterGroupsOfThis": {
+		"UserOfOtherCluster": {
 			change: func(r *request) { r.csr.Spec.Username = registrationPrefix + "cluster10:agent" }, want: "no registration agent",
 		},
-		"GroupsOfOtherClusterUserOfThis": {
+		"GroupsOfOtherCluster": {
 			change: func(r *request) {
 				r.csr.Spec.Groups = []string{registrationPrefix + "cluster10", registrationPrefix + "managed-clusters"}
 			},
 			want: `not in group "system:open-cluster-management:cluster1"`,
 		},
-		"ClusterWhoseNameIsThePrefix": {
-			change: func(r *request) { r.cluster.Name = "cluster" }, want: "no registration agent",
+		"OtherClusterWhoseNameIsAPrefix": {
+			change: func(r *request) { r.cluster = "cluster" }, want: "no registration agent",
 		},
-		"NoAgentName":       {change: func(r *request) { r.csr.Spec.Username = registrationPrefix + "cluster1:" }, want: "no registration agent"},
-		"ClusterNameAlone":  {change: func(r *request) { r.csr.Spec.Username = registrationPrefix + "cluster1" }, want: "no registration agent"},
-		"AgentNameOfParts":  {change: func(r *request) { r.csr.Spec.Username = registrationPrefix + "cluster1:x:y" }, want: "no registration agent"},
-		"NoManagedCluster":  {change: func(r *request) { r.csr.Spec.Groups = []string{registrationPrefix + "cluster1"} }, want: "managed-clusters"},
-		"TheAddOnItself":    {change: func(r *request) { r.csr.Spec.Username = agent1 }, want: "no registration agent"},
-		"Bootstrap":         {change: func(r *request) { r.csr.Spec.Username = "system:serviceaccount:open-cluster-management:bootstrap" }, want: "no registration agent"},
-		"UserOfNoPrefix":    {change: func(r *request) { r.csr.Spec.Username = "x" + registrationPrefix + "cluster1:agent" }, want: "no registration agent"},
-		"NotAccepted":       {change: func(r *request) { r.cluster.Spec.HubAcceptsClient = false }, want: "does not accept"},
-		"ClusterGoes":       {change: func(r *request) { r.cluster.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, want: "does not accept"},
-		"OtherSigner":       {change: func(r *request) { r.csr.Spec.SignerName = certificatesv1.KubeletServingSignerName }, want: "signer"},
-		"ServerCertificate": {change: func(r *request) { r.csr.Spec.Usages = append(r.csr.Spec.Usages, certificatesv1.UsageServerAuth) }, want: "usage"},
-		"SigningKey":        {change: func(r *request) { r.csr.Spec.Usages = append(r.csr.Spec.Usages, certificatesv1.UsageCertSign) }, want: "usage"},
+		"NoAgentName":             {change: func(r *request) { r.csr.Spec.Username = registrationPrefix + "cluster1:" }, want: "no registration agent"},
+		"ClusterNameAlone":        {change: func(r *request) { r.csr.Spec.Username = registrationPrefix + "cluster1" }, want: "no registration agent"},
+		"AgentNameWithColon":      {change: func(r *request) { r.csr.Spec.Username = registrationPrefix + "cluster1:x:y" }, want: "no registration agent"},
+		"NotInGroupOfAllClusters": {change: func(r *request) { r.csr.Spec.Groups = []string{registrationPrefix + "cluster1"} }, want: "managed-clusters"},
+		"AgentOfTheAddOn":         {change: func(r *request) { r.csr.Spec.Username = agent1 }, want: "no registration agent"},
+		"Bootstrap":               {change: func(r *request) { r.csr.Spec.Username = "system:serviceaccount:open-cluster-management:bootstrap" }, want: "no registration agent"},
+		"UserWithOtherPrefix":     {change: func(r *request) { r.csr.Spec.Username = "x" + registrationPrefix + "cluster1:agent" }, want: "no registration agent"},
+		"NotAccepted":             {change: func(r *request) { r.accepted = false }, want: "does not accept"},
+		"OtherSigner":             {change: func(r *request) { r.csr.Spec.SignerName = certificatesv1.KubeletServingSignerName }, want: "signer"},
+		"ServerCertificate":       {change: func(r *request) { r.csr.Spec.Usages = append(r.csr.Spec.Usages, certificatesv1.UsageServerAuth) }, want: "usage"},
+		"SigningKey":              {change: func(r *request) { r.csr.Spec.Usages = append(r.csr.Spec.Usages, certificatesv1.UsageCertSign) }, want: "usage"},
 
 		"AgentOfOtherCluster": {
 			change: func(r *request) { r.template.Subject.CommonName = strings.Replace(agent1, "cluster1", "cluster10", 1) }, want: "common name",
@@ -126,31 +119,7 @@ func TestApprove(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &request{
-				cluster: clusterv1.ManagedCluster{
-					ObjectMeta: metav1.ObjectMeta{Name: "cluster1"}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true},
-				},
-				csr: certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
-					Username:   registrationPrefix + "cluster1:x7k2p",
-					Groups:     []string{registrationPrefix + "cluster1", registrationPrefix + "managed-clusters", "system:authenticated"},
-					SignerName: certificatesv1.KubeAPIServerClientSignerName,
-					Usages: []certificatesv1.KeyUsage{
-						certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth,
-					},
-				}},
-				template: x509.CertificateRequest{
-					Subject:  pkix.Name{CommonName: agent1, Organization: []string{agentGroup("cluster1")}},
-					DNSNames: []string{"addon-status.addon.open-cluster-management.io"},
-				},
-				pem: func(b []byte) []byte { return b },
-			}
-			tc.change(r)
-			der, err := x509.CreateCertificateRequest(rand.Reader, &r.template, key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.csr.Spec.Request = r.pem(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-			err = approve(&r.cluster, &r.csr)
+			err := decision(t, tc.change)
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("not approved: %v", err)
@@ -159,4 +128,37 @@ func TestApprove(t *testing.T) {
 			}
 		})
 	}
+}
+
+// decision returns why a request of cluster1 with a change is not approved.
+func decision(t *testing.T, change func(*request)) error {
+	t.Helper()
+	r := &request{
+		accepted: true,
+		cluster:  "cluster1",
+		csr: certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
+			Username:   registrationPrefix + "cluster1:x7k2p",
+			Groups:     []string{registrationPrefix + "cluster1", registrationPrefix + "managed-clusters", "system:authenticated"},
+			SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages: []certificatesv1.KeyUsage{
+				certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth,
+			},
+		}},
+		template: x509.CertificateRequest{
+			Subject:  pkix.Name{CommonName: agentUser("cluster1"), Organization: []string{agentGroup("cluster1")}},
+			DNSNames: []string{"addon-status.addon.open-cluster-management.io"},
+		},
+		pem: func(b []byte) []byte { return b },
+	}
+	change(r)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &r.template, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.csr.Spec.Request = r.pem(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	return approve(r.accepted, r.cluster, &r.csr)
 }

@@ -2,120 +2,83 @@ package manager
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/statusagent"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 const (
-	// lastWrites is how long after its rights were taken from it an agent may still have a write under way.
+	// lastWrites is how long an agent may still have a write under way after its rights were
+	// removed.
 	lastWrites = 5 * time.Second
-	// passes is how often a mailbox is cleaned at most. Who writes there after that has other rights than those of the add-on.
+	// passes is how often a mailbox is cleaned at most. A client that writes there after that has
+	// other rights than those of the add-on.
 	passes   = 3
 	pageSize = 500
 )
 
-// cleaner removes what the add-on leaves in a mailbox where it is not installed any more: what a cluster reported last would be
-// taken for what is. The agent's rights and the work with its manifests have an owner and go with it; the rights are taken away
-// here first, since the garbage collector may be slow.
+// cleaner deletes the WorkStatuses in a mailbox where the add-on is no longer installed, or whose
+// cluster the hub denies: the last reports of the cluster would look current. The garbage collector
+// deletes the agent's rights and the work with its manifests with their owner. The cleaner deletes
+// the rights first, because the garbage collector may be slow.
 //
-// A mailbox is looked at when the add-on or its cluster is gone, and each that holds reports at the start of the manager.
+// The add-on of a denied cluster stays, with a condition that says so: it is used again when the
+// hub accepts the cluster. Its works are deleted, since OCM keeps rights of the cluster as long
+// as there is a work.
+//
+// A mailbox is checked when the add-on or its cluster is deleted, and each that holds WorkStatuses
+// when the manager starts.
 type cleaner struct {
 	installer *installer
 	inventory *inventory
 	hub       kubernetes.Interface
-	reports   metadata.Interface
-	writer    *write.Writer
-	queue     workqueue.TypedRateLimitingInterface[clusterKey]
+	metadata  metadata.Interface
+	writer    *writer.Writer
+	queue     *worker.Queue[string]
 
-	mu sync.Mutex
-	// cleaned counts how often a mailbox was found to hold reports.
-	cleaned map[clusterKey]int
+	// cleaned counts how often a mailbox held WorkStatuses. Only the one worker uses it.
+	cleaned map[string]int
 }
 
-func newCleaner(installer *installer, inventory *inventory, hub kubernetes.Interface, reports metadata.Interface, writer *write.Writer) (*cleaner, error) {
+func newCleaner(installer *installer, inventory *inventory, hub kubernetes.Interface, metadata metadata.Interface, writer *writer.Writer) (*cleaner, error) {
 	c := &cleaner{
-		installer: installer, inventory: inventory, hub: hub, reports: reports, writer: writer,
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[clusterKey](20*time.Millisecond, 30*time.Second),
-			workqueue.TypedRateLimitingQueueConfig[clusterKey]{Name: Name + "-clean"}),
-		cleaned: map[clusterKey]int{},
+		installer: installer, inventory: inventory, hub: hub, metadata: metadata, writer: writer,
+		cleaned: map[string]int{},
 	}
-	return c, errors.Join(
-		onDeletion(inventory.clustersInformer, func(o metav1.Object) { c.queue.Add(clusterKey{o.GetName()}) }),
-		onDeletion(inventory.addonsInformer, func(o metav1.Object) {
-			if o.GetName() == statusagent.AddonName {
-				c.queue.Add(clusterKey{o.GetNamespace()})
-			}
-		}),
-	)
-}
-
-func (c *cleaner) run(ctx context.Context) {
-	var working sync.WaitGroup
-	if c.inventory.waitSynced(ctx) {
-		working.Go(func() { c.findReports(ctx) })
-		working.Go(func() {
-			for c.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	c.queue.ShutDown()
-	working.Wait()
-}
-
-// findReports looks at all mailboxes that hold reports: the add-on may have gone while the manager was not running.
-func (c *cleaner) findReports(ctx context.Context) {
-	for delay := time.Second; ; delay = min(2*delay, time.Minute) {
-		mailboxes, err := c.mailboxes(ctx)
-		if err == nil {
-			for k := range mailboxes {
-				c.queue.Add(k)
-			}
-			return
+	c.queue = newQueue(inventory, "clean", nil, c.sync)
+	// The add-on may have been deleted while the manager was not running.
+	c.queue.Add(everywhere)
+	inventory.clusters.OnMembers(func(cluster string) {
+		if cluster != everywhere && !inventory.accepts(cluster) {
+			c.queue.Add(cluster)
 		}
-		if ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Cannot look for reports that nobody keeps; trying again")
-		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-	}
-}
-
-func (c *cleaner) mailboxes(ctx context.Context) (map[clusterKey]struct{}, error) {
-	found := map[clusterKey]struct{}{}
-	return found, c.eachReport(ctx, metav1.NamespaceAll, func(report *metav1.PartialObjectMetadata) error {
-		found[clusterKey{report.Namespace}] = struct{}{}
-		return nil
 	})
+	return c, onChange(inventory.addons.Informer(), func(o cache.ObjectName) { c.queue.Add(o.Namespace) })
 }
 
 // eachReport calls do with every WorkStatus of ours in the namespace.
 func (c *cleaner) eachReport(ctx context.Context, namespace string, do func(*metav1.PartialObjectMetadata) error) error {
 	options := metav1.ListOptions{LabelSelector: controlv1alpha1.LabelWDSUID, Limit: pageSize}
 	for {
-		page, err := c.reports.Resource(controlv1alpha1.WorkStatuses).Namespace(namespace).List(ctx, options)
+		page, err := c.metadata.Resource(controlv1alpha1.WorkStatuses).Namespace(namespace).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("read WorkStatuses: %w", err)
 		}
@@ -130,89 +93,128 @@ func (c *cleaner) eachReport(ctx context.Context, namespace string, do func(*met
 	}
 }
 
-func (c *cleaner) next(ctx context.Context) bool {
-	k, shutdown := c.queue.Get()
-	if shutdown {
-		return false
+// sync cleans a mailbox, or enqueues all mailboxes that hold WorkStatuses.
+func (c *cleaner) sync(ctx context.Context, cluster string) (worker.Result, error) {
+	if cluster == everywhere {
+		return worker.Result{}, c.eachReport(ctx, metav1.NamespaceAll, func(report *metav1.PartialObjectMetadata) error {
+			c.queue.Add(report.Namespace)
+			return nil
+		})
 	}
-	defer c.queue.Done(k)
-	again, err := c.sync(ctx, k)
-	switch {
-	case err == nil:
-		c.queue.Forget(k)
-		if again {
-			c.queue.AddAfter(k, lastWrites)
+	addon, err := c.inventory.addons.Lister().ManagedClusterAddOns(cluster).Get(statusagent.AddonName)
+	denied := c.inventory.denied(cluster)
+	if err == nil {
+		if err := c.show(ctx, addon, denied); err != nil {
+			return worker.Result{}, err
 		}
-	case ctx.Err() != nil:
-		return false
-	default:
-		klog.FromContext(ctx).Error(err, "Cannot clean up after the add-on", logging.Cluster, k.name)
-		c.queue.AddRateLimited(k)
 	}
-	return true
-}
-
-// sync cleans a mailbox, and tells whether to look again.
-func (c *cleaner) sync(ctx context.Context, k clusterKey) (again bool, err error) {
-	if _, err := c.inventory.addons.ManagedClusterAddOns(k.name).Get(statusagent.AddonName); !apierrors.IsNotFound(err) || c.installer.wants(k.name) {
-		c.forget(k)
-		return false, nil
+	if !denied && (!apierrors.IsNotFound(err) || c.installer.wants(cluster)) {
+		delete(c.cleaned, cluster)
+		return worker.Result{}, nil
 	}
-	binding := write.Target{Resource: rbacv1.SchemeGroupVersion.WithResource("rolebindings"), Namespace: k.name, Name: statusagent.HubRole}
-	have, err := c.hub.RbacV1().RoleBindings(k.name).Get(ctx, binding.Name, metav1.GetOptions{})
-	switch {
-	case err == nil:
-		if err := c.writer.Delete(ctx, binding, have.UID, "clean"); err != nil && !apierrors.IsNotFound(err) {
-			return false, err
+	if err := c.revoke(ctx, cluster); err != nil {
+		return worker.Result{}, err
+	}
+	if denied {
+		if err := c.withdraw(ctx, cluster); err != nil {
+			return worker.Result{}, err
 		}
-	case !apierrors.IsNotFound(err):
-		return false, fmt.Errorf("read %s: %w", binding, err)
 	}
 	removed := 0
-	if err := c.eachReport(ctx, k.name, func(report *metav1.PartialObjectMetadata) error {
-		target := write.Target{Resource: controlv1alpha1.WorkStatuses, Namespace: k.name, Name: report.Name}
+	if err := c.eachReport(ctx, cluster, func(report *metav1.PartialObjectMetadata) error {
+		target := writer.Target{Resource: controlv1alpha1.WorkStatuses, Namespace: cluster, Name: report.Name}
 		if err := c.writer.Delete(ctx, target, report.UID, "clean"); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 		removed++
 		return nil
 	}); err != nil {
-		return false, err
+		return worker.Result{}, err
 	}
 	if removed == 0 {
-		c.forget(k)
-		return false, nil
+		delete(c.cleaned, cluster)
+		return worker.Result{}, nil
 	}
-	klog.FromContext(ctx).V(2).Info("Removed the reports of a cluster where the add-on is not installed", logging.Cluster, k.name, "reports", removed)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cleaned[k]++
-	if c.cleaned[k] < passes {
-		return true, nil
+	klog.FromContext(ctx).V(2).Info("Deleted WorkStatuses of a cluster where the add-on is not installed", logging.Cluster, cluster, "reports", removed)
+	c.cleaned[cluster]++
+	if c.cleaned[cluster] < passes {
+		return worker.Result{After: lastWrites}, nil
 	}
-	delete(c.cleaned, k)
-	klog.FromContext(ctx).Info("Somebody reports from a cluster where the add-on is not installed; leaving it alone", logging.Cluster, k.name)
-	return false, nil
+	delete(c.cleaned, cluster)
+	klog.FromContext(ctx).Info("A client other than the add-on writes WorkStatuses of a cluster where the add-on is not installed; they are kept", logging.Cluster, cluster)
+	return worker.Result{}, nil
 }
 
-func (c *cleaner) forget(k clusterKey) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.cleaned, k)
-}
-
-// onDeletion calls do with each object that was deleted.
-func onDeletion(informer cache.SharedIndexInformer, do func(metav1.Object)) error {
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
-		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = tombstone.Obj
-		}
-		if o, ok := obj.(metav1.Object); ok {
-			do(o)
-		}
-	}})
+// revoke deletes the agent's rights in the mailbox.
+func (c *cleaner) revoke(ctx context.Context, cluster string) error {
+	binding := writer.Target{Resource: rbacv1.SchemeGroupVersion.WithResource("rolebindings"), Namespace: cluster, Name: statusagent.HubRole}
+	have, err := c.hub.RbacV1().RoleBindings(cluster).Get(ctx, binding.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("add event handler: %w", err)
+		return fmt.Errorf("read %s: %w", binding, err)
+	}
+	return ignoreNotFound(c.writer.Delete(ctx, binding, have.UID, "clean"))
+}
+
+// withdraw deletes the works of the add-on. None is created for a denied cluster.
+func (c *cleaner) withdraw(ctx context.Context, cluster string) error {
+	for _, name := range []string{statusagent.DeployWork, statusagent.KindsWork} {
+		target := writer.Target{Resource: manifestWorks, Namespace: cluster, Name: name}
+		have, err := c.metadata.Resource(manifestWorks).Namespace(cluster).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && have.DeletionTimestamp != nil {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", target, err)
+		}
+		if err := ignoreNotFound(c.writer.Delete(ctx, target, have.UID, "clean")); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// show writes the condition Permitted of the add-on: False in a cluster that the hub denies, and
+// True when it accepts the cluster again. That write also makes the framework install it again.
+func (c *cleaner) show(ctx context.Context, addon *addonv1alpha1.ManagedClusterAddOn, denied bool) error {
+	conditions := slices.Clone(addon.Status.Conditions)
+	if !denied && meta.FindStatusCondition(conditions, statusagent.ConditionPermitted) == nil {
+		return nil
+	}
+	if !meta.SetStatusCondition(&conditions, permitted(addon.Namespace, denied)) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": addon.ResourceVersion}, "status": map[string]any{"conditions": conditions},
+	})
+	if err != nil {
+		return err
+	}
+	target := writer.Target{Resource: managedClusterAddOns, Namespace: addon.Namespace, Name: addon.Name, Subresource: "status"}
+	_, err = c.writer.Patch(ctx, target, types.MergePatchType, patch, "permit")
+	return ignoreNotFound(err)
+}
+
+// permitted returns the condition of the add-on in a cluster that the hub denies, or accepts again.
+func permitted(cluster string, denied bool) metav1.Condition {
+	if !denied {
+		return metav1.Condition{
+			Type: statusagent.ConditionPermitted, Status: metav1.ConditionTrue, Reason: "ClusterAccepted",
+			Message: "the hub accepts the cluster; the agent has its rights",
+		}
+	}
+	return metav1.Condition{
+		Type: statusagent.ConditionPermitted, Status: metav1.ConditionFalse, Reason: "ClusterDenied",
+		Message: "the hub does not accept the cluster: the rights of the agent, its work and its reports were removed. Accept the cluster with: " +
+			"kubectl patch managedcluster " + cluster + ` --type merge -p '{"spec":{"hubAcceptsClient":true}}'`,
+	}
 }

@@ -17,43 +17,47 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/writer"
 )
 
 // Name of the manager, in logs and metrics, and the field manager of its writes.
 const Name = "status-agent-manager"
 
-// InstallStrategy says who installs the add-on in the clusters.
+// InstallStrategy is how the add-on is installed in clusters.
 type InstallStrategy string
 
 const (
 	// InstallAll installs the add-on in every cluster that the hub has accepted.
 	InstallAll InstallStrategy = "all"
-	// InstallManual leaves it to the user, who creates a ManagedClusterAddOn in the mailboxes of the clusters that report.
+	// InstallManual installs it where a user creates a ManagedClusterAddOn in the mailbox of a
+	// cluster.
 	InstallManual InstallStrategy = "manual"
 )
 
-// Resources are what the ITS must serve before the manager can start.
+// Resources must be served by the ITS before the manager can start.
 var Resources = []schema.GroupVersionResource{
 	{Group: clusterv1.GroupName, Version: "v1", Resource: "managedclusters"},
-	{Group: workv1.GroupName, Version: "v1", Resource: "manifestworks"},
+	manifestWorks,
 	clusterManagementAddOns, managedClusterAddOns, controlv1alpha1.WorkStatuses,
 }
 
 var (
 	clusterManagementAddOns = schema.GroupVersionResource{Group: addonv1alpha1.GroupName, Version: "v1alpha1", Resource: "clustermanagementaddons"}
+	manifestWorks           = schema.GroupVersionResource{Group: workv1.GroupName, Version: "v1", Resource: "manifestworks"}
 	managedClusterAddOns    = schema.GroupVersionResource{Group: addonv1alpha1.GroupName, Version: "v1alpha1", Resource: "managedclusteraddons"}
 )
 
 // Config is what a Manager is made of.
 type Config struct {
-	// ITS leads to the hub. Required.
+	// ITS is the hub. Required.
 	ITS *rest.Config
-	// Install says who installs the add-on. Required.
+	// Install is how the add-on is installed. Required.
 	Install InstallStrategy
-	// AgentImage is the image of the agent. Without one its Deployment is left out, and somebody else runs the agent.
+	// AgentImage is the image of the agent. If it is empty, no Deployment is created, and the agent
+	// must be run in another way.
 	AgentImage string
-	// ExcludeKinds are the kinds that the agents do not report, as their flag has them; none for the agents' default.
+	// ExcludeKinds are the kinds that the agents do not report, as their flag has them; none for
+	// the agents' default.
 	ExcludeKinds []string
 }
 
@@ -64,8 +68,9 @@ type Manager struct {
 	installer *installer
 	approver  *approver
 	cleaner   *cleaner
+	granter   *granter
 	hub       kubernetes.Interface
-	writer    *write.Writer
+	writer    *writer.Writer
 }
 
 // New returns a Manager that does nothing until Run.
@@ -74,7 +79,7 @@ func New(config Config) (*Manager, error) {
 		return nil, errors.New("manager: ITS is required")
 	}
 	if config.Install != InstallAll && config.Install != InstallManual {
-		return nil, fmt.Errorf("install strategy %q: want %s or %s", config.Install, InstallAll, InstallManual)
+		return nil, fmt.Errorf("install strategy %q is unknown: use %s or %s", config.Install, InstallAll, InstallManual)
 	}
 	if _, err := corestatus.ParseExcluded(config.ExcludeKinds); err != nil {
 		return nil, err
@@ -84,7 +89,7 @@ func New(config Config) (*Manager, error) {
 	if m.hub, err = kubernetes.NewForConfig(config.ITS); err != nil {
 		return nil, fmt.Errorf("build client: %w", err)
 	}
-	if m.writer, err = write.New(config.ITS, "its", Name); err != nil {
+	if m.writer, err = writer.New(config.ITS, "its", Name); err != nil {
 		return nil, err
 	}
 	if m.inventory, err = newInventory(config.ITS, m.hub); err != nil {
@@ -94,6 +99,9 @@ func New(config Config) (*Manager, error) {
 		return nil, err
 	}
 	if m.approver, err = newApprover(m.inventory, m.writer); err != nil {
+		return nil, err
+	}
+	if m.granter, err = newGranter(config.ITS, m.inventory, m.writer, config.ExcludeKinds); err != nil {
 		return nil, err
 	}
 	reports, err := metadata.NewForConfig(config.ITS)
@@ -113,18 +121,20 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err := addons.AddAgent(m.addon(ctx)); err != nil {
 		return fmt.Errorf("add agent: %w", err)
 	}
-	// It returns at once. Its controllers end with the context; nobody can wait for them.
+	// It returns at once. Its controllers end with the context; there is no way to wait for them.
 	if err := addons.Start(ctx); err != nil {
 		return fmt.Errorf("start add-on manager: %w", err)
 	}
 	var running sync.WaitGroup
 	running.Go(func() { m.inventory.run(ctx) })
-	running.Go(func() { m.installer.run(ctx) })
-	running.Go(func() { m.approver.run(ctx) })
-	running.Go(func() { m.cleaner.run(ctx) })
+	running.Go(func() { m.granter.works.RunWithContext(ctx) })
+	running.Go(func() { m.granter.queue.Run(ctx, 1) })
+	running.Go(func() { m.installer.queue.Run(ctx, 1) })
+	running.Go(func() { m.approver.queue.Run(ctx, 1) })
+	running.Go(func() { m.cleaner.queue.Run(ctx, 1) })
 	running.Wait()
 	return nil
 }
 
-// Ready tells what was not read yet, nil if nothing.
-func (m *Manager) Ready() error { return m.inventory.ready() }
+// Ready returns an error that names what is not synced, nil if all is.
+func (m *Manager) Ready() error { return m.installer.queue.Ready() }

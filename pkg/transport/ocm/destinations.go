@@ -8,73 +8,64 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/customize"
-	"github.com/starlinghq/starling/pkg/core/inventory"
-	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
-// propertyMaps bears the name that dashboards made for KubeStellar know.
+// propertyMaps has the name that dashboards for KubeStellar know.
 var propertyMaps = metrics.NewGauge(&metrics.GaugeOpts{
 	Namespace: "kubestellar", Subsystem: "transport_controller", Name: "prop_maps",
 	Help: "ConfigMaps with properties of clusters.", StabilityLevel: metrics.ALPHA,
 })
 
-func init() { legacyregistry.MustRegister(propertyMaps) }
-
-// destinations tell of clusters and their properties: ManagedClusters, each with the ConfigMap of its name, if there is one. As
-// long as the ConfigMaps are not read, no properties are told: a missing one would look like one that says nothing.
+// destinations reports clusters and their properties: ManagedClusters, each with the ConfigMap of
+// its name, if there is one. Until the ConfigMaps are read, no properties are reported: a missing
+// ConfigMap would look like an empty one.
 type destinations struct {
-	handler        transport.Handler
+	handler        plugin.Handler
 	clusters, maps cache.SharedIndexInformer
-	mapsTold       cache.ResourceEventHandlerRegistration
+	mapsHandled    cache.ResourceEventHandlerRegistration
 
-	// mu makes calls of the handler one after the other: two informers lead to them.
-	mu        sync.Mutex
-	mapsKnown bool
-	told      map[string]transport.Destination
+	// mu serializes the calls of the handler, which two informers cause.
+	mu         sync.Mutex
+	mapsSynced bool
+	reported   map[string]plugin.Destination
 }
 
-func (p *Plugin) destinations(handler transport.Handler, clusters cache.SharedIndexInformer) (*destinations, cache.ResourceEventHandlerRegistration, error) {
-	d := &destinations{
-		handler:  handler,
-		clusters: clusters,
-		maps:     coreinformers.NewConfigMapInformer(p.core, controlv1alpha1.PropertiesNamespace, 0, cache.Indexers{}),
-		told:     map[string]transport.Destination{},
-	}
-	if err := d.maps.SetTransform(keepProperties); err != nil {
+func (p *Plugin) destinations(handler plugin.Handler, clusters cache.SharedIndexInformer) (*destinations, cache.ResourceEventHandlerRegistration, error) {
+	client := p.core.CoreV1().ConfigMaps(controlv1alpha1.PropertiesNamespace)
+	maps, err := newInformer("", client.List, client.Watch, &corev1.ConfigMap{}, reduceProperties)
+	if err != nil {
 		return nil, nil, err
 	}
-	clustersTold, err := clusters.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: d.tell, UpdateFunc: func(_, obj any) { d.tell(obj) }, DeleteFunc: d.tell,
+	d := &destinations{handler: handler, clusters: clusters, maps: maps, reported: map[string]plugin.Destination{}}
+	clustersHandled, err := clusters.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: d.onEvent, UpdateFunc: func(_, obj any) { d.onEvent(obj) }, DeleteFunc: d.onEvent,
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch ManagedClusters: %w", err)
 	}
-	d.mapsTold, err = d.maps.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	d.mapsHandled, err = d.maps.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			propertyMaps.Inc()
-			d.tell(obj)
+			d.onEvent(obj)
 		},
-		UpdateFunc: func(_, obj any) { d.tell(obj) },
+		UpdateFunc: func(_, obj any) { d.onEvent(obj) },
 		DeleteFunc: func(obj any) {
 			propertyMaps.Dec()
-			d.tell(obj)
+			d.onEvent(obj)
 		},
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("watch ConfigMaps: %w", err)
 	}
-	return d, clustersTold, nil
+	return d, clustersHandled, nil
 }
 
 // run reads the ConfigMaps until the context ends.
@@ -82,114 +73,66 @@ func (d *destinations) run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { d.maps.RunWithContext(ctx) })
-	if !cache.WaitForCacheSync(ctx.Done(), d.mapsTold.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), d.mapsHandled.HasSynced) {
 		return
 	}
 	d.mu.Lock()
-	d.mapsKnown = true
+	d.mapsSynced = true
 	d.mu.Unlock()
 	for _, name := range d.clusters.GetStore().ListKeys() {
-		d.tellOf(name)
+		d.report(name)
 	}
 }
 
-// tell tells of the cluster that an event is about, of itself or of its ConfigMap.
-func (d *destinations) tell(obj any) {
+// onEvent reports the cluster that an event is about: an event of the cluster, or of its ConfigMap.
+func (d *destinations) onEvent(obj any) {
 	if key, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-		d.tellOf(key.Name)
+		d.report(key.Name)
 	}
 }
 
-// tellOf tells what the cluster of that name is now, if that is news. Informers change their stores before they tell of it.
-func (d *destinations) tellOf(name string) {
+// report reports the cluster of that name as it is now, if it changed. Informers change their
+// stores before they call handlers.
+func (d *destinations) report(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before, known := d.told[name]
+	before, known := d.reported[name]
 	obj, _, _ := d.clusters.GetStore().GetByKey(name)
 	cluster, ok := obj.(*clusterv1.ManagedCluster)
 	if !ok {
 		if known {
-			delete(d.told, name)
+			delete(d.reported, name)
 			d.handler.OnDestination(name, nil)
 		}
 		return
 	}
-	now := transport.Destination{
-		Accepted:  cluster.Spec.HubAcceptsClient && cluster.DeletionTimestamp == nil,
-		Candidate: inventory.NewCandidate(cluster, cluster.Status.Conditions),
-	}
-	if d.mapsKnown {
+	member := clusters.MemberOf(cluster)
+	now := plugin.Destination{Accepted: member.Accepted && !member.Leaving, Candidate: member.Candidate}
+	if d.mapsSynced {
 		now.Properties = customize.NewProperties(name, cluster.Labels, cluster.Annotations, d.propertiesOf(name))
 	}
 	if known && before.Equal(now) {
 		return
 	}
-	d.told[name] = now
+	d.reported[name] = now
 	d.handler.OnDestination(name, &now)
 }
 
-// propertiesOf returns what the ConfigMap of a cluster says.
+// propertiesOf returns the data of the ConfigMap of a cluster.
 func (d *destinations) propertiesOf(name string) map[string]string {
 	obj, _, _ := d.maps.GetStore().GetByKey(controlv1alpha1.PropertiesNamespace + "/" + name)
-	if m, ok := obj.(*corev1.ConfigMap); ok {
-		return m.Data
-	}
-	return nil
+	data, _ := valueOf[map[string]string](obj)
+	return data
 }
 
-// keepProperties keeps of a ConfigMap what it says. Binary data is a property if it is text after all.
-func keepProperties(obj any) (any, error) {
-	m, ok := obj.(*corev1.ConfigMap)
-	if !ok {
-		return obj, nil
-	}
-	kept := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion},
-		Data:       make(map[string]string, len(m.Data)+len(m.BinaryData)),
-	}
-	maps.Copy(kept.Data, m.Data)
+// reduceProperties returns the data of a ConfigMap. Binary data is a property if it is valid text.
+func reduceProperties(m *corev1.ConfigMap) any {
+	data := make(map[string]string, len(m.Data)+len(m.BinaryData))
+	maps.Copy(data, m.Data)
 	for key, value := range m.BinaryData {
 		if utf8.Valid(value) {
-			kept.Data[key] = string(value)
+			data[key] = string(value)
 		}
 	}
-	return kept, nil
-}
-
-// clusterInformer returns an informer on the ManagedClusters.
-func (p *Plugin) clusterInformer() (cache.SharedIndexInformer, error) {
-	client := p.clusters.ClusterV1().ManagedClusters()
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return client.Watch(ctx, o)
-		},
-	}, &clusterv1.ManagedCluster{}, 0, cache.Indexers{})
-	return informer, informer.SetTransform(keepCluster)
-}
-
-// keepCluster keeps of a ManagedCluster what is told of it.
-func keepCluster(obj any) (any, error) {
-	cluster, ok := obj.(*clusterv1.ManagedCluster)
-	if !ok {
-		return obj, nil
-	}
-	return &clusterv1.ManagedCluster{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: cluster.Name, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion, CreationTimestamp: cluster.CreationTimestamp,
-			DeletionTimestamp: cluster.DeletionTimestamp,
-			Labels:            cluster.Labels, Annotations: withoutLastApplied(cluster.Annotations),
-		},
-		Spec:   clusterv1.ManagedClusterSpec{HubAcceptsClient: cluster.Spec.HubAcceptsClient},
-		Status: clusterv1.ManagedClusterStatus{Conditions: inventory.Conditions(cluster.Status.Conditions)},
-	}, nil
-}
-
-// withoutLastApplied returns annotations without the largest one, which is no property.
-func withoutLastApplied(annotations map[string]string) map[string]string {
-	kept := maps.Clone(annotations)
-	delete(kept, corev1.LastAppliedConfigAnnotation)
-	return kept
+	return newReduced(m, data)
 }

@@ -8,16 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
+	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
-	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
 // listener is a Handler that keeps whether destinations are let in.
 type listener map[string]bool
 
-func (l listener) OnDestination(name string, d *transport.Destination) {
+func (l listener) OnDestination(name string, d *plugin.Destination) {
 	if d == nil {
 		delete(l, name)
 	} else {
@@ -27,19 +28,20 @@ func (l listener) OnDestination(name string, d *transport.Destination) {
 
 func (listener) OnWork(_, _ *plan.Work)                             {}
 func (listener) OnReport(_ string, _ objref.Ref, _ *health.Verdict) {}
-func (listener) OnReports(transport.Reports)                        {}
+func (listener) OnReports(plugin.Reports)                           {}
 func (listener) OnSynced()                                          {}
 
-// TestAcceptedClusters: a cluster that is being deleted is let in no more, as the binding-controller sees it: its hub waits for the
-// works to go, and another cluster may have its name.
+// TestAcceptedClusters: a cluster that is being deleted is let in no more, as the
+// binding-controller sees it: its hub waits for the works to go, and another cluster may have its
+// name.
 func TestAcceptedClusters(t *testing.T) {
-	told := listener{}
+	reported := listener{}
 	p := newPlugin(t)
-	clusters, err := p.clusterInformer()
+	informer, err := clusters.NewInformer(p.config.Hub)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, _, err := p.destinations(told, clusters)
+	d, _, err := p.destinations(reported, informer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,14 +49,10 @@ func TestAcceptedClusters(t *testing.T) {
 		t.Helper()
 		cluster := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		change(cluster)
-		kept, err := keepCluster(cluster)
-		if err != nil {
+		if err := informer.GetStore().Add(cluster); err != nil {
 			t.Fatal(err)
 		}
-		if err := clusters.GetStore().Add(kept); err != nil {
-			t.Fatal(err)
-		}
-		d.tell(kept)
+		d.onEvent(cluster)
 	}
 	accept := func(c *clusterv1.ManagedCluster) { c.Spec.HubAcceptsClient = true }
 	tell("accepted", accept)
@@ -64,7 +62,7 @@ func TestAcceptedClusters(t *testing.T) {
 		accept(c)
 		c.DeletionTimestamp = &metav1.Time{Time: time.Unix(0, 0)}
 	})
-	if diff := cmp.Diff(listener{"accepted": true, "refused": false, "leaving": false}, told); diff != "" {
+	if diff := cmp.Diff(listener{"accepted": true, "refused": false, "leaving": false}, reported); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

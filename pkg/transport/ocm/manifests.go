@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"hash/maphash"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/lru"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packing"
@@ -23,62 +23,40 @@ type manifest struct {
 	withdrawn       bool
 }
 
-// manifests remembers what was read of texts: the same ones are in many mailboxes, and each write to a work brings back all that it
-// holds. A text is known again by a hash that is much faster than reading it. It is safe for concurrent use.
+// manifests caches what was read of texts: the same texts are in many mailboxes, and the event of
+// each write to a work has all of its texts. A text is recognized by a hash, which is much faster
+// than parsing it. It is safe for concurrent use.
 type manifests struct {
-	seed maphash.Seed
-	most int // of texts that are remembered in each of the two
-
-	mu sync.Mutex
-	// What was read lately, and before that. When lately is full it takes the place of before, so what is in use stays.
-	lately, before map[text]manifest
+	seed  maphash.Seed
+	known *lru.Cache // manifest by text
 }
 
-// text stands for a text: 64 bits with a seed of this process do not meet by accident nor by intent.
+// text identifies a text. With a seed of this process, 64 bits collide neither by accident nor by
+// intent.
 type text struct {
 	hash   uint64
 	length int
 }
 
-// newManifests returns one that remembers at most 131,072 texts, at about 200 bytes each.
-func newManifests() *manifests {
-	return &manifests{seed: maphash.MakeSeed(), most: 1 << 16, lately: map[text]manifest{}}
+// newManifests returns a cache of at most that many texts, at about 300 bytes each.
+func newManifests(most int) *manifests {
+	return &manifests{seed: maphash.MakeSeed(), known: lru.New(most)}
 }
 
-// read returns what the text of a manifest says.
+// read parses the text of a manifest.
 func (m *manifests) read(raw []byte) manifest {
 	key := m.key(raw)
-	if known, ok := m.recall(key); ok {
-		return known
+	if known, ok := m.known.Get(key); ok {
+		if known, ok := known.(manifest); ok {
+			return known
+		}
 	}
 	read := readManifest(raw)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.keep(key, read)
+	m.known.Add(key, read)
 	return read
 }
 
 func (m *manifests) key(raw []byte) text { return text{maphash.Bytes(m.seed, raw), len(raw)} }
-
-func (m *manifests) recall(key text) (manifest, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known, ok := m.lately[key]; ok {
-		return known, true
-	}
-	known, ok := m.before[key]
-	if ok {
-		m.keep(key, known)
-	}
-	return known, ok
-}
-
-func (m *manifests) keep(key text, read manifest) {
-	if len(m.lately) >= m.most {
-		m.lately, m.before = map[text]manifest{}, m.lately
-	}
-	m.lately[key] = read
-}
 
 // head is what is read of a manifest.
 type head struct {
@@ -96,7 +74,7 @@ type head struct {
 
 func readManifest(raw []byte) manifest {
 	var h head
-	_ = json.Unmarshal(raw, &h) // what is no object has no identity, is not desired, and goes
+	_ = json.Unmarshal(raw, &h) // what is no object has no identity, is not desired, and is removed
 	gv, _ := schema.ParseGroupVersion(h.APIVersion)
 	var bare transform.Hash
 	if bytes.Contains(raw, []byte(controlv1alpha1.AnnotationSourceGeneration)) {

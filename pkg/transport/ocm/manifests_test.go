@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestManifests reads more texts than are remembered, each twice and several at once: what is remembered is what is read anew.
+// TestManifests reads more texts than the cache holds, each twice and several concurrently: a
+// cached result equals what parsing the text again returns.
 func TestManifests(t *testing.T) {
 	const mostLately = 1000
-	m := newManifests()
-	m.most = mostLately
+	m := newManifests(mostLately)
 	textOf := func(i int) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"n%d","namespace":"web"}}`, i)
 	}
@@ -26,27 +26,26 @@ func TestManifests(t *testing.T) {
 		})
 	}
 	reading.Wait()
-	if n := len(m.lately) + len(m.before); n > 2*mostLately {
-		t.Errorf("%d texts are remembered, want at most %d", n, 2*mostLately)
+	if n := m.known.Len(); n > mostLately {
+		t.Errorf("%d texts are remembered, want at most %d", n, mostLately)
 	}
 	last := textOf(2*mostLately + 99)
-	if _, known := m.recall(m.key(last)); !known {
+	if _, known := m.known.Get(m.key(last)); !known {
 		t.Error("the last text is forgotten")
 	}
-	if _, known := m.recall(m.key([]byte("{}"))); known {
+	if _, known := m.known.Get(m.key([]byte("{}"))); known {
 		t.Error("a text is known that was never read")
 	}
 }
 
 func TestManifestsKeepWhatIsInUse(t *testing.T) {
 	const mostLately = 1000
-	m := newManifests()
-	m.most = mostLately
+	m := newManifests(mostLately)
 	used := []byte(`{"kind":"ConfigMap","metadata":{"name":"used"}}`)
 	m.read(used)
 	for i := range 4 * mostLately {
 		if i%(mostLately/2) == 0 {
-			if _, known := m.recall(m.key(used)); !known {
+			if _, known := m.known.Get(m.key(used)); !known {
 				t.Fatalf("forgotten after %d others, though it is in use", i)
 			}
 		}

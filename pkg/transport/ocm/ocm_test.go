@@ -21,10 +21,10 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
-	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
-var origin = transport.Origin{Binding: "nginx", BindingUID: "uid"}
+var origin = plugin.Origin{Binding: "nginx", BindingUID: "uid"}
 
 func newPlugin(t *testing.T) *Plugin {
 	t.Helper()
@@ -73,7 +73,7 @@ func (h *hub) read() []*plan.Work {
 		if err := json.Unmarshal(raw, &work); err != nil {
 			h.t.Fatal(err)
 		}
-		works = append(works, read(&work, newManifests()))
+		works = append(works, read(&work, newManifests(1000)))
 	}
 	return works
 }
@@ -136,11 +136,12 @@ func (h *hub) edit(name, patch string) {
 	}
 }
 
-// converge plans and acts once, and checks that nothing is left to do, and that the hash is that of what is there.
+// converge plans and acts once, and checks that nothing is left to do, and that the hash is that of
+// the current works.
 func (h *hub) converge(objects ...plan.Object) string {
 	h.t.Helper()
 	d := plan.NewDesired(objects, limits)
-	first := plan.Build(d, &plan.Site{Mailbox: "cluster1", Prefix: "uid", Works: h.read()})
+	first := plan.Build(d, &plan.Current{Mailbox: "cluster1", Prefix: "uid", Works: h.read()})
 	var trace []string
 	for i := range first.Actions {
 		trace = append(trace, first.Actions[i].String())
@@ -151,20 +152,22 @@ func (h *hub) converge(objects ...plan.Object) string {
 			h.t.Errorf("after %q the hash of %s is not what was recorded", trace, work.Name)
 		}
 	}
-	second := plan.Build(d, &plan.Site{Mailbox: "cluster1", Prefix: "uid", Works: h.read()})
+	second := plan.Build(d, &plan.Current{Mailbox: "cluster1", Prefix: "uid", Works: h.read()})
 	for i := range second.Actions {
 		h.t.Errorf("after %q it plans again: %s", trace, &second.Actions[i])
 	}
 	return strings.Join(trace, "; ")
 }
 
-// statusOf is the status of a work in which the cluster lists one object as applied at a generation.
+// statusOf is the status of a work in which the cluster lists one object as applied at a
+// generation.
 func statusOf(kind, group, namespace, name string, generation int64) string {
 	return fmt.Sprintf(`{"resourceStatus":{"manifests":[{"resourceMeta":{"kind":%q,"group":%q,"resource":%q,"namespace":%q,"name":%q},"conditions":[{"type":"Applied","status":"True","observedGeneration":%d}]}]}}`,
 		kind, group, strings.ToLower(kind)+"s", namespace, name, generation)
 }
 
-// TestWithdrawal lets an object leave that the cluster has not reported, and come back while it is still listed.
+// TestWithdrawal lets an object leave that the cluster has not reported, and come back while it is
+// still listed.
 func TestWithdrawal(t *testing.T) {
 	h := &hub{t: t, p: newPlugin(t), works: map[string][]byte{}}
 	one, two := object(t, settings, configMap, "1"), object(t, nginx, deployment, "1")
@@ -184,11 +187,11 @@ func TestWithdrawal(t *testing.T) {
 		{"one from before", listed(1), []plan.Object{one}, ""},
 		{"the mark is lost", `[{"op":"remove","path":"/spec/manifestConfigs"}]`, []plan.Object{one}, "patch cluster1/uid-1-0 (repair): rest"},
 		{"one from after", listed(4), []plan.Object{one}, "patch cluster1/uid-1-0 (remove): -[1] deployments.apps web/nginx, rest"},
-		{"comes back while it is listed", "", []plan.Object{one, two}, "patch cluster1/uid-1-0 (place): +[1] deployments.apps web/nginx"},
+		{"comes back while it is listed", "", []plan.Object{one, two}, "patch cluster1/uid-1-0 (place): +[1] deployments.apps web/nginx, rest"},
 		{"leaves before it is reported", "", []plan.Object{one}, "patch cluster1/uid-1-0 (remove): ~[1] deployments.apps web/nginx, rest"},
 		{"comes back before it left", "", []plan.Object{one, two}, "patch cluster1/uid-1-0 (edit): ~[1] deployments.apps web/nginx, rest"},
-		{"is reported, and leaves", listed(8), []plan.Object{one}, "patch cluster1/uid-1-0 (remove): -[1] deployments.apps web/nginx"},
-		{"comes back, without a report", `[{"op":"remove","path":"/status"}]`, []plan.Object{one, two}, "patch cluster1/uid-1-0 (place): +[1] deployments.apps web/nginx"},
+		{"is reported, and leaves", listed(8), []plan.Object{one}, "patch cluster1/uid-1-0 (remove): -[1] deployments.apps web/nginx, rest"},
+		{"comes back, without a report", `[{"op":"remove","path":"/status"}]`, []plan.Object{one, two}, "patch cluster1/uid-1-0 (place): +[1] deployments.apps web/nginx, rest"},
 		{"all leaves", "", nil, "delete cluster1/uid-1-0 (remove)"},
 	}
 	for _, s := range steps {
@@ -226,11 +229,11 @@ func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 		{"create", "", []plan.Object{one, two}, "create cluster1/uid-1-0 (place): +configmaps web/settings, +deployments.apps web/nginx"},
 		{"nothing", "", []plan.Object{one, two}, ""},
 		{"edit", "", []plan.Object{one, object(t, nginx, deployment, "2")}, "patch cluster1/uid-1-0 (edit): ~[1] deployments.apps web/nginx"},
-		{"a kind whose plural cannot be guessed", "", []plan.Object{one, two, three}, "patch cluster1/uid-1-0 (place): ~[1] deployments.apps web/nginx, +[1] rices.example.com web/r"},
+		{"a kind whose plural cannot be guessed", "", []plan.Object{one, two, three}, "patch cluster1/uid-1-0 (place): ~[1] deployments.apps web/nginx, +[1] rices.example.com web/r, rest"},
 		{"flags", "", []plan.Object{with(one, true, false), with(two, true, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
 		{"flags go", "", []plan.Object{one, with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
-		{"applied server-side", "", []plan.Object{dealt(one, plan.Options{ServerSide: true}), dealt(two, plan.Options{ServerSide: true, Force: true, Orphan: true, IgnoredFields: ".spec.replicas\n.spec.x.y"}), three}, "patch cluster1/uid-1-0 (edit): rest"},
-		{"others' field manager", `[{"op":"replace","path":"/spec/manifestConfigs/0/updateStrategy/serverSideApply/fieldManager","value":"work-agent-x"}]`, []plan.Object{dealt(one, plan.Options{ServerSide: true}), dealt(two, plan.Options{ServerSide: true, Force: true, Orphan: true, IgnoredFields: ".spec.replicas\n.spec.x.y"}), three}, "patch cluster1/uid-1-0 (repair): rest"},
+		{"applied server-side", "", []plan.Object{dealt(one, plan.Options{NoForce: true}), dealt(two, plan.Options{Orphan: true, IgnoredFields: ".spec.replicas\n.spec.x.y"}), three}, "patch cluster1/uid-1-0 (edit): rest"},
+		{"others' field manager", `[{"op":"replace","path":"/spec/manifestConfigs/0/updateStrategy/serverSideApply/fieldManager","value":"work-agent-x"}]`, []plan.Object{dealt(one, plan.Options{NoForce: true}), dealt(two, plan.Options{Orphan: true, IgnoredFields: ".spec.replicas\n.spec.x.y"}), three}, "patch cluster1/uid-1-0 (repair): rest"},
 		{"claimed", "", []plan.Object{dealt(one, plan.Options{Observe: true}), with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
 		{"flags again", "", []plan.Object{one, with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
 		{"an object with flags goes", "", []plan.Object{one, three}, "patch cluster1/uid-1-0 (remove): -[2] deployments.apps web/nginx, rest"},
@@ -307,7 +310,7 @@ func TestReports(t *testing.T) {
 	say("failed", metav1.ConditionFalse, 2)
 	say("applied", metav1.ConditionTrue, 2)
 	say("old", metav1.ConditionTrue, 1)
-	got := read(work, newManifests())
+	got := read(work, newManifests(1000))
 	want := []plan.State{plan.Pending, plan.Applied, plan.Failed, plan.Pending}
 	for i, state := range want {
 		if got.Items[i].State != state {
@@ -317,11 +320,28 @@ func TestReports(t *testing.T) {
 	if item := got.Items[2]; item.Reason != "R" || len(item.Message) != maxMessage {
 		t.Errorf("reason %q and %d bytes, want R and %d", item.Reason, len(item.Message), maxMessage)
 	}
-	if !same(got, read(work, newManifests())) {
+	if !same(got, read(work, newManifests(1000))) {
 		t.Error("a work is not the same as itself")
 	}
+	if got.Begun {
+		t.Error("a work without the agent's finalizer is begun")
+	}
+	work.ResourceVersion = "another"
+	if same(got, read(work, newManifests(1000))) {
+		t.Error("the version of a work that is not begun does not matter")
+	}
+	work.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	begun := read(work, newManifests(1000))
+	if !begun.Begun {
+		t.Error("a work with the agent's finalizer is not begun")
+	}
+	work.ResourceVersion = "a third"
+	if !same(begun, read(work, newManifests(1000))) {
+		t.Error("the version of a work that is begun matters")
+	}
+	got = begun
 	work.Status.ResourceStatus.Manifests[0].Conditions[0].Status = metav1.ConditionTrue
-	if same(got, read(work, newManifests())) {
+	if same(got, read(work, newManifests(1000))) {
 		t.Error("another report is the same")
 	}
 }
@@ -379,7 +399,7 @@ func TestConfigIsChecked(t *testing.T) {
 func TestLabelsOfAWork(t *testing.T) {
 	p := newPlugin(t)
 	o := object(t, settings, configMap, "1")
-	p1 := plan.Build(plan.NewDesired([]plan.Object{o}, limits), &plan.Site{Mailbox: "cluster1", Prefix: "uid"})
+	p1 := plan.Build(plan.NewDesired([]plan.Object{o}, limits), &plan.Current{Mailbox: "cluster1", Prefix: "uid"})
 	work, _, err := p.manifestWork(origin, &p1.Actions[0])
 	if err != nil {
 		t.Fatal(err)
@@ -403,18 +423,18 @@ func BenchmarkRead(b *testing.B) {
 				ref.Name = fmt.Sprint(i)
 				objects = append(objects, object(t, ref, configMap, strings.Repeat("x", 500)))
 			}
-			built := plan.Build(plan.NewDesired(objects, packing.Limits{Count: n, Bytes: 1 << 30}), &plan.Site{Mailbox: "cluster1", Prefix: "uid"})
+			built := plan.Build(plan.NewDesired(objects, packing.Limits{Count: n, Bytes: 1 << 30}), &plan.Current{Mailbox: "cluster1", Prefix: "uid"})
 			work, _, err := newPlugin(t).manifestWork(origin, &built.Actions[0])
 			if err != nil {
 				b.Fatal(err)
 			}
 			b.Run("first", func(b *testing.B) {
 				for b.Loop() {
-					read(work, newManifests())
+					read(work, newManifests(1000))
 				}
 			})
 			b.Run("again", func(b *testing.B) {
-				known := newManifests()
+				known := newManifests(1000)
 				for b.Loop() {
 					read(work, known)
 				}

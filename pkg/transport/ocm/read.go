@@ -1,6 +1,7 @@
 package ocm
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,10 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -21,51 +20,18 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// kept is what the informer keeps of a ManifestWork.
-type kept struct {
-	metav1.ObjectMeta
-	work *plan.Work
-}
-
-func (k *kept) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
-
-// DeepCopyObject returns k itself: it is immutable.
-func (k *kept) DeepCopyObject() runtime.Object { return k }
-
-func keep(work *workv1.ManifestWork, m *manifests) *kept {
-	return &kept{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: work.Namespace, Name: work.Name, UID: work.UID, ResourceVersion: work.ResourceVersion,
-		},
-		work: read(work, m),
-	}
-}
-
-func workOf(obj any) *plan.Work {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	if k, ok := obj.(*kept); ok {
-		return k.work
-	}
-	return nil
-}
-
-// same tells whether nothing differs but the resourceVersion.
+// same reports whether two works differ at most in their resourceVersion, which guards the deletion
+// of a work that is not begun.
 func same(a, b *plan.Work) bool {
 	x, y := *a, *b
-	x.ResourceVersion, y.ResourceVersion = "", ""
-	x.Items, y.Items = nil, nil
-	return equalWork(&x, &y) && slices.Equal(a.Items, b.Items) && slices.Equal(a.Listed, b.Listed)
+	if x.Begun {
+		x.ResourceVersion, y.ResourceVersion = "", ""
+	}
+	return reflect.DeepEqual(x, y)
 }
 
-func equalWork(a, b *plan.Work) bool {
-	return a.UID == b.UID && a.Generation == b.Generation && a.Created == b.Created && a.Foreign == b.Foreign && a.BindingUID == b.BindingUID && a.Binding == b.Binding &&
-		a.Wave == b.Wave && a.Recorded == b.Recorded && a.Actual == b.Actual && a.Deleting == b.Deleting && a.Nudges == b.Nudges
-}
-
-// read returns what is to be known of a ManifestWork. A work that was edited by hand beyond recognition is read as far as it
-// goes: what differs from what was recorded is put right.
+// read returns a ManifestWork as a plan.Work. A work that was edited by hand beyond recognition is
+// read as far as possible: what differs from what was recorded is corrected.
 func read(work *workv1.ManifestWork, texts *manifests) *plan.Work {
 	w := &plan.Work{
 		Mailbox:         one(work.Namespace),
@@ -77,6 +43,7 @@ func read(work *workv1.ManifestWork, texts *manifests) *plan.Work {
 		BindingUID:      types.UID(one(work.Labels[controlv1alpha1.LabelBindingUID])),
 		Binding:         one(work.Annotations[controlv1alpha1.AnnotationBinding]),
 		Wave:            packing.WaveSecond,
+		Begun:           slices.Contains(work.Finalizers, workv1.ManifestWorkFinalizer),
 		Deleting:        work.DeletionTimestamp != nil,
 		Items:           make([]plan.Item, len(work.Spec.Workload.Manifests)),
 	}
@@ -107,7 +74,7 @@ func read(work *workv1.ManifestWork, texts *manifests) *plan.Work {
 		}
 		w.Items[i] = item
 	}
-	readFlags(work, w.Items)
+	readOptions(work, w.Items)
 	for i := range w.Items {
 		item := &w.Items[i]
 		item.Withdrawn = item.Observe && texts.read(work.Spec.Workload.Manifests[i].Raw).withdrawn
@@ -116,7 +83,7 @@ func read(work *workv1.ManifestWork, texts *manifests) *plan.Work {
 	w.Listed = reports.rest()
 	w.Actual = specHash(w.Items, &work.Spec)
 	if w.Actual != w.Recorded {
-		// Perhaps only the spelling differs from ours: then it is the same.
+		// Perhaps only the encoding differs from ours: then the content is the same.
 		for i := range w.Items {
 			if raw, err := transform.CanonicalJSON(work.Spec.Workload.Manifests[i].Raw); err == nil {
 				w.Items[i].Hash = transform.HashOf(raw)
@@ -125,12 +92,13 @@ func read(work *workv1.ManifestWork, texts *manifests) *plan.Work {
 		w.Actual = specHash(w.Items, &work.Spec)
 	}
 	if !complete || w.Binding == "" {
-		w.Recorded = transform.Hash{} // written again with the next look
+		w.Recorded = transform.Hash{} // written again with the next delivery
 	}
 	return w
 }
 
-// one returns a string equal to s that is shared by all that are equal: the same names are in every mailbox.
+// one returns a string equal to s that is shared by all equal strings: the same names are in every
+// mailbox.
 func one(s string) string { return unique.Make(s).Value() }
 
 // readKinds reads what writeKinds wrote.
@@ -155,34 +123,40 @@ func writeKinds(entries []plan.Entry) string {
 	return strings.Join(slices.Compact(kinds), ",")
 }
 
-// readFlags reads what the rest of the spec says of the objects.
-func readFlags(work *workv1.ManifestWork, items []plan.Item) {
+// readOptions reads the options of the objects from the rest of the spec.
+func readOptions(work *workv1.ManifestWork, items []plan.Item) {
 	var rules []workv1.OrphaningRule
 	if d := work.Spec.DeleteOption; d != nil && d.SelectivelyOrphan != nil {
 		rules = d.SelectivelyOrphan.OrphaningRules
 	}
-	if len(work.Spec.ManifestConfigs)+len(rules) == 0 {
-		return // mostly there are none
-	}
-	positions := make(map[objref.Ref]int, len(items)) // OCM lets no work hold an object twice
-	for i := range items {
-		positions[items[i].Ref] = i
-	}
-	flag := func(id *workv1.ResourceIdentifier, set func(*plan.Item)) {
-		ref := objref.Ref{Group: id.Group, Resource: id.Resource, Namespace: id.Namespace, Name: id.Name}
-		if i, ok := positions[ref]; ok {
-			set(&items[i])
-		}
-	}
+	strategies := map[objref.Ref]plan.Options{}
 	for i := range work.Spec.ManifestConfigs {
-		if c := &work.Spec.ManifestConfigs[i]; c.UpdateStrategy != nil {
-			flag(&c.ResourceIdentifier, func(item *plan.Item) { item.Options = optionsOf(c.UpdateStrategy) })
+		c := &work.Spec.ManifestConfigs[i]
+		ref := refOf(c.ResourceIdentifier)
+		if _, known := strategies[ref]; !known && c.UpdateStrategy != nil {
+			strategies[ref] = optionsOf(c.UpdateStrategy)
 		}
 	}
+	orphans := make(map[objref.Ref]bool, len(rules))
 	for i := range rules {
-		id := workv1.ResourceIdentifier(rules[i])
-		flag(&id, func(item *plan.Item) { item.Orphan = true })
+		orphans[refOf(workv1.ResourceIdentifier(rules[i]))] = true
 	}
+	for i := range items {
+		item := &items[i]
+		options, single := strategies[item.Ref]
+		if !single {
+			var usual bool
+			if options, usual = strategies[objref.New(item.Ref.GroupResource(), all, all)]; !usual {
+				options.Update = true // OCM's default
+			}
+		}
+		options.Orphan = orphans[item.Ref]
+		item.Options = options
+	}
+}
+
+func refOf(id workv1.ResourceIdentifier) objref.Ref {
+	return objref.Ref{Group: id.Group, Resource: id.Resource, Namespace: id.Namespace, Name: id.Name}
 }
 
 // optionsOf reads what strategyOf wrote.
@@ -193,23 +167,24 @@ func optionsOf(strategy *workv1.UpdateStrategy) (o plan.Options) {
 	case workv1.UpdateStrategyTypeCreateOnly:
 		o.CreateOnly = true
 	case workv1.UpdateStrategyTypeServerSideApply:
-		o.ServerSide = true
+		o.NoForce = true
 		if apply := strategy.ServerSideApply; apply != nil {
-			o.Force = apply.Force
+			o.NoForce = !apply.Force
 			for _, ignored := range apply.IgnoreFields {
 				o.IgnoredFields = strings.Join(ignored.JSONPaths, "\n")
 			}
 		}
 	case workv1.UpdateStrategyTypeUpdate:
+		o.Update = true
 	}
 	return o
 }
 
-// reports is what the cluster said last of the manifests of a work, at whatever generation.
+// reports is what the cluster reported last of the manifests of a work, at whatever generation.
 type reports struct {
 	work  *workv1.ManifestWork
 	index map[reportKey]int // into the manifests that the cluster lists
-	held  []bool            // which of those the work still holds
+	held  []bool            // which of those are still in the work
 	from  int64             // the generation from which on they prove something
 }
 
@@ -218,7 +193,7 @@ type reportKey struct {
 	namespace, name string
 }
 
-// maxMessage bounds what is kept of a cluster's error text.
+// maxMessage bounds the error text of a cluster, in bytes.
 const maxMessage = 1024
 
 func readReports(work *workv1.ManifestWork) *reports {
@@ -232,7 +207,7 @@ func readReports(work *workv1.ManifestWork) *reports {
 	return r
 }
 
-// apply fills in what the cluster said of an item.
+// apply fills in what the cluster reported of an item.
 func (r *reports) apply(item *plan.Item) {
 	i, listed := r.index[reportKey{schema.GroupKind{Group: item.Ref.Group, Kind: item.Kind}, item.Ref.Namespace, item.Ref.Name}]
 	if !listed {
@@ -257,7 +232,8 @@ func (r *reports) apply(item *plan.Item) {
 	}
 }
 
-// rest returns what the cluster lists that the work does not hold any more: mostly nothing.
+// rest returns the objects that the cluster lists, but the work does not contain any more: mostly
+// none.
 func (r *reports) rest() []objref.Ref {
 	var refs []objref.Ref
 	for i, held := range r.held {
@@ -268,4 +244,35 @@ func (r *reports) rest() []objref.Ref {
 		}
 	}
 	return refs
+}
+
+// everyWDS selects the works of all WDSes: ours, and others that may conflict with ours.
+const everyWDS = controlv1alpha1.LabelWDSUID
+
+// foreign returns the WDS that a work belongs to, the zero WDS if that is ours.
+func (p *Plugin) foreign(work *workv1.ManifestWork) plan.WDS {
+	uid := work.Labels[controlv1alpha1.LabelWDSUID]
+	if uid == string(p.config.WDSUID) {
+		return plan.WDS{}
+	}
+	if uid == "" { // a label without a value identifies no WDS
+		uid = "unknown"
+	}
+	return plan.WDS{UID: types.UID(one(uid)), Name: one(work.Labels[controlv1alpha1.LabelWDSName])}
+}
+
+// read returns what is stored of a work. Of works of other WDSes it is what a plan.Owner is made
+// of: not their reports, for example.
+func (p *Plugin) read(work *workv1.ManifestWork) *plan.Work {
+	w := read(work, p.manifests)
+	w.Foreign = p.foreign(work)
+	if w.Foreign == (plan.WDS{}) {
+		return w
+	}
+	w.Nudges = 0
+	for i := range w.Items {
+		item := &w.Items[i]
+		w.Items[i] = plan.Item{Ref: item.Ref, Hash: item.Hash, Bare: item.Bare, Options: item.Options, Withdrawn: item.Withdrawn}
+	}
+	return w
 }

@@ -10,7 +10,8 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
-// BenchmarkReadOptions reads a work of so many objects, each with options, that was read before: linear in them.
+// BenchmarkReadOptions reads a work of so many objects, each with options, that was read before:
+// linear in them.
 func BenchmarkReadOptions(b *testing.B) {
 	for _, n := range []int{1e1, 1e2, 1e3} {
 		work := &workv1.ManifestWork{}
@@ -25,7 +26,7 @@ func BenchmarkReadOptions(b *testing.B) {
 				UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly},
 			})
 		}
-		texts := newManifests()
+		texts := newManifests(1000)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				if !read(work, texts).Items[n-1].CreateOnly {

@@ -17,9 +17,10 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// watchWorks watches ManifestWorks as their typed client does, and reads each event once. The client would read it five times: for
-// where it ends, for its type, for the kind of the object, for the object, and for its unknown fields. A work is large, and each
-// of our writes comes back, so that is most of what a delivery costs.
+// watchWorks watches ManifestWorks as their typed client does, and parses each event once. The
+// client would parse it five times: for its end, for its type, for the kind of the object, for the
+// object, and for its unknown fields. A work is large, and each of our writes causes an event, so
+// that is most of the cost of a delivery.
 func watchWorks(ctx context.Context, client rest.Interface, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	request := client.Get().Resource(ManifestWorks.Resource).VersionedParams(&o, workscheme.ParameterCodec)

@@ -1,25 +1,29 @@
 package ocm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
-	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
 // manifestWork returns the ManifestWork that an Action creates, and the hash recorded in it.
-func (p *Plugin) manifestWork(origin transport.Origin, a *plan.Action) (*workv1.ManifestWork, transform.Hash, error) {
+func (p *Plugin) manifestWork(origin plugin.Origin, a *plan.Action) (*workv1.ManifestWork, transform.Hash, error) {
 	work := &workv1.ManifestWork{
 		TypeMeta: metav1.TypeMeta{APIVersion: workv1.GroupVersion.String(), Kind: "ManifestWork"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -49,7 +53,7 @@ func (p *Plugin) manifestWork(origin transport.Origin, a *plan.Action) (*workv1.
 }
 
 // annotations returns our annotations on a work that holds these objects.
-func annotations(origin transport.Origin, after []plan.Entry, hash transform.Hash) map[string]string {
+func annotations(origin plugin.Origin, after []plan.Entry, hash transform.Hash) map[string]string {
 	return map[string]string{
 		controlv1alpha1.AnnotationBinding:     origin.Binding,
 		controlv1alpha1.AnnotationContentHash: hash.String(),
@@ -65,12 +69,18 @@ func items(entries []plan.Entry) []plan.Item {
 	return items
 }
 
-// remainder returns what the spec says beside the manifests. What the API server would fill in is filled in.
+// remainder returns the spec without the manifests. Fields that the API server would default are
+// set. Of the strategies of an object, OCM's agent takes the first: so those of single objects come
+// before those of whole resources.
 func remainder(entries []plan.Entry) workv1.ManifestWorkSpec {
 	var spec workv1.ManifestWorkSpec
+	usual := map[schema.GroupResource]bool{}
 	for i := range entries {
 		e := &entries[i]
-		if strategy := strategyOf(e.Options); strategy != nil {
+		strategy := strategyOf(e.Options)
+		if apiequality.Semantic.DeepEqual(strategy, usualStrategy) {
+			usual[e.Ref.GroupResource()] = true
+		} else {
 			spec.ManifestConfigs = append(spec.ManifestConfigs, workv1.ManifestConfigOption{
 				ResourceIdentifier: identifier(e.Ref), UpdateStrategy: strategy,
 			})
@@ -86,8 +96,21 @@ func remainder(entries []plan.Entry) workv1.ManifestWorkSpec {
 			*rules = append(*rules, workv1.OrphaningRule(identifier(e.Ref)))
 		}
 	}
+	for _, gr := range slices.SortedFunc(maps.Keys(usual), func(a, b schema.GroupResource) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource))
+	}) {
+		spec.ManifestConfigs = append(spec.ManifestConfigs, workv1.ManifestConfigOption{
+			ResourceIdentifier: identifier(objref.New(gr, all, all)), UpdateStrategy: usualStrategy,
+		})
+	}
 	return spec
 }
+
+// all as a namespace and as a name stands for all objects of a resource.
+const all = "*"
+
+// usualStrategy is that of objects without options. It must not be changed.
+var usualStrategy = strategyOf(plan.Options{}) //nolint:gochecknoglobals // a constant
 
 func strategyOf(o plan.Options) *workv1.UpdateStrategy {
 	switch {
@@ -95,24 +118,24 @@ func strategyOf(o plan.Options) *workv1.UpdateStrategy {
 		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}
 	case o.CreateOnly:
 		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}
-	case o.ServerSide:
-		apply := &workv1.ServerSideApplyConfig{Force: o.Force, FieldManager: workv1.DefaultFieldManager}
-		if o.IgnoredFields != "" {
-			apply.IgnoreFields = []workv1.IgnoreField{{
-				Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: strings.Split(o.IgnoredFields, "\n"),
-			}}
-		}
-		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: apply}
+	case o.Update:
+		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeUpdate}
 	}
-	return nil
+	apply := &workv1.ServerSideApplyConfig{Force: !o.NoForce, FieldManager: workv1.DefaultFieldManager}
+	if o.IgnoredFields != "" {
+		apply.IgnoreFields = []workv1.IgnoreField{{
+			Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: strings.Split(o.IgnoredFields, "\n"),
+		}}
+	}
+	return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: apply}
 }
 
 func identifier(ref objref.Ref) workv1.ResourceIdentifier {
 	return workv1.ResourceIdentifier{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name}
 }
 
-// specHash hashes a spec: its manifests by their hashes, and the rest. Of the rest, what says nothing counts for nothing: what
-// an API server fills in, or an older one does not know.
+// specHash hashes a spec: its manifests by their hashes, and the rest. Of the rest, fields without
+// a meaning do not count: those that an API server defaults, or that an older one does not know.
 func specHash(items []plan.Item, spec *workv1.ManifestWorkSpec) transform.Hash {
 	rest := workv1.ManifestWorkSpec{
 		DeleteOption: spec.DeleteOption, ManifestConfigs: slices.Clone(spec.ManifestConfigs), Executor: spec.Executor,
@@ -149,10 +172,11 @@ func nudge(a *plan.Action) ([]byte, error) {
 }
 
 // patch returns the JSON patch that a Patch sends, and the hash that it records.
-func (p *Plugin) patch(origin transport.Origin, a *plan.Action) ([]byte, transform.Hash, error) {
+func (p *Plugin) patch(origin plugin.Origin, a *plan.Action) ([]byte, transform.Hash, error) {
 	ops := []operation{{"test", "/metadata/uid", a.UID}}
 	recorded := pointer("metadata", "annotations", controlv1alpha1.AnnotationContentHash)
-	// The generation guards the positions against whatever edited the spec, the hash against another one of us.
+	// The generation guards the positions against edits of the spec, the hash against another
+	// instance of this controller.
 	ops = append(ops, operation{"test", "/metadata/generation", a.Generation})
 	if a.Recorded != (transform.Hash{}) {
 		ops = append(ops, operation{"test", recorded, a.Recorded.String()})
@@ -174,7 +198,8 @@ func (p *Plugin) patch(origin transport.Origin, a *plan.Action) ([]byte, transfo
 	ours := annotations(origin, a.After, hash)
 	switch {
 	case a.Recorded == (transform.Hash{}):
-		// Ours are not all there, and perhaps none at all: then there is nothing to add one to.
+		// Some of our annotations are missing, and perhaps all annotations: then none can be added
+		// to them.
 		ops = append(ops, operation{"add", "/metadata/annotations", ours})
 	case slices.ContainsFunc(a.Changes, func(c plan.Change) bool { return c.Op != plan.OpReplace }):
 		kinds := pointer("metadata", "annotations", controlv1alpha1.AnnotationKinds)
@@ -205,7 +230,8 @@ func change(c plan.Change) (operation, error) {
 	return operation{}, fmt.Errorf("unknown change %q", c.Op)
 }
 
-// set returns the operations that set a field, or remove it. A field that is not there cannot be removed, so it is added first.
+// set returns the operations that set a field, or remove it. A missing field cannot be removed, so
+// it is added first.
 func set(path string, value any, present bool) []operation {
 	if present {
 		return []operation{{"add", path, value}}
@@ -224,7 +250,8 @@ func pointer(segments ...string) string {
 	return b.String()
 }
 
-// labelValue returns the name, cut to what a label may hold; then a hash at its end tells it apart.
+// labelValue returns the name, truncated to the length of a label value, with a hash that keeps it
+// unique.
 func labelValue(name string) string {
 	const most, digits = 63, 8
 	if len(name) <= most {

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -86,7 +88,7 @@ func TestClauses(t *testing.T) {
 		e.eventuallyBound(e.name+"-"+name, tc.want...)
 		e.eventuallyCondition(e.name+"-"+name, synced, "True Synced")
 	}
-	if got := e.eventuallyCondition(e.name+"-nothing", synced, "True Synced"); got != "the policy selects no objects and no clusters" {
+	if got := e.eventuallyCondition(e.name+"-nothing", synced, "True Synced"); got != "no objects: nothing in the WDS matches spec.downsync; no destinations: spec.clusterSelectors is empty" {
 		t.Errorf("an empty policy says %q", got)
 	}
 
@@ -109,7 +111,7 @@ func TestInvalidPolicyKeepsItsBinding(t *testing.T) {
 
 	e.patch(policies, "", broken, `{"spec":{"downsync":[{"objectNames":["x"]},{"objectSelectors":[{"matchLabels":{"app":"not a value"}}]}]}}`)
 	message := e.eventuallyCondition(broken, synced, "False InvalidSpec")
-	if want := "spec.downsync[1].objectSelectors[0].matchLabels: "; !strings.HasPrefix(message, want) {
+	if want := "spec.downsync[1].objectSelectors[0].matchLabels: "; !strings.HasPrefix(message, "invalid spec: "+want) {
 		t.Errorf("the message is %q, want %q…", message, want)
 	}
 	e.eventuallyCondition(broken, ready, "False NotSynced")
@@ -122,7 +124,7 @@ func TestInvalidPolicyKeepsItsBinding(t *testing.T) {
 
 	c.stop()
 	restarted := e.start()
-	e.settle(restarted)
+	e.expectNoWrites(restarted)
 	e.eventuallyBound(broken, "configmaps one")
 
 	e.patch(policies, "", broken, fmt.Sprintf(`{"spec":{"downsync":[{"namespaces":[%q]}]}}`, e.name))
@@ -152,19 +154,22 @@ func TestUnknownResources(t *testing.T) {
 	e.eventuallyCondition(policy, synced, "True Synced")
 }
 
-// settle waits until a restarted controller has looked at everything, and expects that it wrote nothing.
-func (e *environment) settle(c *controller) {
+// expectNoWrites waits until a restarted controller has synced everything, and expects that it
+// wrote nothing.
+func (e *environment) expectNoWrites(c *controller) {
 	e.t.Helper()
 	e.ready(c)
-	// What was enqueued before this policy was looked at before it, but for what waits its time.
+	// What was enqueued before this policy was synced before it, except what waits for its time.
 	marker := e.policy(fmt.Sprint("marker-", time.Now().UnixNano()), `{"downsync":[{"objectNames":["`+e.name+`-none"]}]}`)
 	e.eventuallyCondition(marker, synced, "True Synced")
-	<-time.After(1500 * time.Millisecond)
-	for _, write := range c.list() {
-		if !strings.Contains(write, e.name+"-marker-") {
-			e.t.Errorf("after a restart: %s", write)
+	testenv.Never(e.t, testenv.Held, func() string {
+		for _, write := range c.Written("") {
+			if !strings.Contains(write.Path+write.Body, e.name+"-marker-") {
+				return fmt.Sprintf("after a restart: %s %s", write, write.Body)
+			}
 		}
-	}
+		return ""
+	})
 }
 
 func TestRestartWritesNothing(t *testing.T) {
@@ -185,9 +190,9 @@ func TestRestartWritesNothing(t *testing.T) {
 	e.patch(deployments, e.name, "web", `{"status":{"replicas":1}}`, "status")
 	before := e.getBinding(policy)
 	c = e.start()
-	e.settle(c)
+	e.expectNoWrites(c)
 	e.patch(deployments, e.name, "web", `{"status":{"replicas":2}}`, "status")
-	e.settle(c)
+	e.expectNoWrites(c)
 	if after := e.getBinding(policy); after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("the Binding was written: %q", entries(after))
 	}
@@ -231,7 +236,7 @@ func TestVersionsFollowEdits(t *testing.T) {
 	}
 }
 
-func TestBindingIsPutRight(t *testing.T) {
+func TestEditedBindingIsRestored(t *testing.T) {
 	e := newEnvironment(t)
 	e.create(configMaps, object(e.name, "one", nil))
 	e.start()
@@ -313,6 +318,73 @@ func TestClusters(t *testing.T) {
 	e.eventuallyBound(policy, "-> "+e.name+"-2")
 	e.remove(managed, "", e.name+"-2")
 	e.eventuallyBound(policy)
+	e.eventuallyCondition(policy, ready, "False NoDestinations")
+}
+
+// TestPendingCluster: a policy that matches only clusters which are not accepted names them, and is
+// not Ready. It selects one as soon as it is accepted, and still names the other.
+func TestPendingCluster(t *testing.T) {
+	e := newEnvironment(t)
+	for _, name := range []string{e.name + "-1", e.name + "-2"} {
+		cluster := object("", name, map[string]string{"test": e.name})
+		cluster.Object["spec"] = map[string]any{"hubAcceptsClient": false}
+		e.create(managed, cluster)
+	}
+	e.create(configMaps, object(e.name, "one", nil))
+	e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}}],"downsync":[{"namespaces":[%q]}]}`, e.name, e.name))
+	e.eventuallyBound(policy, "configmaps one")
+	e.answer(policy, true)
+	names := func(message string, clusters ...string) {
+		t.Helper()
+		if want := "clusteradm accept --clusters " + strings.Join(clusters, ","); !strings.HasSuffix(message, want) {
+			t.Errorf("the message is %q, want one that ends with %q", message, want)
+		}
+	}
+	names(e.eventuallyCondition(policy, ready, "False NoDestinations"), e.name+"-1", e.name+"-2")
+
+	e.patch(managed, "", e.name+"-1", `{"spec":{"hubAcceptsClient":true}}`)
+	e.eventuallyBound(policy, "configmaps one", "-> "+e.name+"-1")
+	e.answer(policy, true)
+	e.eventuallyCondition(policy, ready, "True Applied")
+	names(e.eventuallyCondition(policy, synced, "True Synced"), e.name+"-2")
+	e.patch(managed, "", e.name+"-2", `{"metadata":{"labels":{"test":null}}}`)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		message := e.eventuallyCondition(policy, synced, "True Synced")
+		return message == "", message
+	})
+}
+
+// TestSystemNamespaces: a policy that names kube-system delivers what users created there, and
+// nothing that the control plane of the WDS made. A policy that does not name it says what it does
+// not deliver.
+func TestSystemNamespaces(t *testing.T) {
+	e := newEnvironment(t)
+	mine := map[string]string{"test": e.name}
+	own := object("kube-system", e.name, mine)
+	e.create(configMaps, own)
+	accounts := e.wds.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace("kube-system")
+	testenv.Eventually(t, patience, func() (bool, string) {
+		_, err := accounts.Get(t.Context(), "namespace-controller", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	e.start()
+	named := e.policy("named", `{"downsync":[{"namespaces":["kube-system","kube-public"]}]}`)
+	e.eventuallyBound(named, "configmaps "+e.name)
+	labelled := e.policy("labelled", fmt.Sprintf(`{"downsync":[{"objectSelectors":[{"matchLabels":{"test":%q}}]}]}`, e.name))
+	errors := func(policy, want string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			got := strings.Join(e.getPolicy(policy).Status.Errors, "; ")
+			return want == "" && got == "" || want != "" && strings.HasPrefix(got, want), fmt.Sprintf("errors %q, want %q", got, want)
+		})
+	}
+	errors(labelled, "spec.downsync[0]: 1 object is not delivered, because the clause does not name namespace kube-system: configmaps kube-system/"+e.name)
+	e.eventuallyBound(labelled)
+	errors(named, "")
+	e.remove(configMaps, "kube-system", e.name)
+	errors(labelled, "")
+	e.eventuallyBound(named)
 }
 
 func TestNameTaken(t *testing.T) {
@@ -336,7 +408,7 @@ func TestStatusFollowsTheBinding(t *testing.T) {
 	c := e.start()
 	policy := e.policy("p", fmt.Sprintf(`{"downsync":[{"namespaces":[%q],"resources":["deployments"],"wantSingletonReportedState":true}]}`, e.name))
 	e.eventuallyBound(policy, "deployments web singleton")
-	e.eventuallyCondition(policy, ready, "False NotDelivered")
+	e.eventuallyCondition(policy, ready, "False NoDestinations")
 	report := func(delivered, applied, errs string) {
 		t.Helper()
 		c := `{"type":%q,"status":%q,"reason":%q,"message":"says the transport","lastTransitionTime":"2026-01-01T00:00:00Z"}`
@@ -346,31 +418,31 @@ func TestStatusFollowsTheBinding(t *testing.T) {
 	}
 	miscount := fmt.Sprintf(`Singleton reported status return is requested but some objects have the wrong number of associated WECs, for example: `+
 		`[{"ObjectID":{"GVK":{"Group":"apps","Version":"v1","Kind":"Deployment"},"Resource":"deployments","ObjectName":{"Namespace":%q,"Name":"web"}},"NumWECs":0}]`, e.name)
-	report("True", "True", "null")
-	e.eventuallyCondition(policy, ready, "False Errors")
-	if got := e.getPolicy(policy).Status.Errors; !slices.Equal(got, []string{miscount}) {
-		t.Errorf("errors %q, want %q", got, miscount)
-	}
-	report("False", "True", `["cluster2: no room","cluster1: no room"]`)
-	if got := e.eventuallyCondition(policy, ready, "False NotDelivered"); got != "says the transport" {
-		t.Errorf("message %q", got)
-	}
+	report("True", "True", `["cluster2: no room","cluster1: no room"]`)
+	e.eventuallyCondition(policy, "Applied", "True Delivered")
 	if got := e.getPolicy(policy).Status.Errors; !slices.Equal(got, []string{miscount, "cluster1: no room", "cluster2: no room"}) {
 		t.Errorf("errors %q", got)
 	}
-	report("True", "False", "null")
-	e.eventuallyCondition(policy, ready, "False NotApplied")
 
 	e.cluster(e.name, map[string]string{"test": e.name})
 	e.patch(policies, "", policy, fmt.Sprintf(`{"spec":{"clusterSelectors":[{"matchLabels":{"test":%q}}]}}`, e.name))
 	e.eventuallyBound(policy, "deployments web singleton", "-> "+e.name)
+	report("False", "True", "null")
+	e.eventuallyCondition(policy, "Delivered", "False Failed")
+	if got := e.eventuallyCondition(policy, ready, "False NotDelivered"); got != "says the transport" {
+		t.Errorf("message %q", got)
+	}
+	report("True", "False", "null")
+	e.eventuallyCondition(policy, ready, "False NotApplied")
+	report("True", "True", `["cluster1: no room"]`)
+	e.eventuallyCondition(policy, ready, "False Errors")
 	report("True", "True", "null")
 	e.eventuallyCondition(policy, ready, "True Applied")
 	if got := e.getPolicy(policy).Status.Errors; len(got) != 0 {
 		t.Errorf("errors %q", got)
 	}
 	c.stop()
-	e.settle(e.start())
+	e.expectNoWrites(e.start())
 }
 
 func widgetCRD(versions ...string) map[string]any {
@@ -407,7 +479,7 @@ func TestKindComesAndGoes(t *testing.T) {
 	crd := object("", "widgets.binding.example.com", nil)
 	crd.Object["spec"] = widgetCRD("v1", "v1alpha1")
 	e.create(crds, crd)
-	e.served("wds1", widgets)
+	e.fleet.Space(t, "wds1").Served(t, widgets)
 	e.create(widgets, object(e.name, "w", nil))
 	e.eventuallyBound(policy, "configmaps one", "widgets w")
 	errors()
@@ -416,16 +488,47 @@ func TestKindComesAndGoes(t *testing.T) {
 	}
 	c.stop()
 	restarted := e.start()
-	e.settle(restarted)
+	e.expectNoWrites(restarted)
+
+	// A kind that is not served for now keeps its objects, also for a controller that starts then.
+	serve := func(served bool) {
+		t.Helper()
+		crd := e.fleet.Space(t, "wds1").Get(t, crds, "", "widgets.binding.example.com")
+		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, version := range versions {
+			version.(map[string]any)["served"] = served //nolint:forcetypeassert // the test wrote it
+		}
+		crd.Object["spec"].(map[string]any)["versions"] = versions //nolint:forcetypeassert // the test wrote it
+		if _, err := e.wds.Resource(crds).Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve(false)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		_, err := e.wds.Resource(widgets).Namespace(e.name).Get(t.Context(), "w", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), fmt.Sprint("still served: ", err)
+	})
+	e.create(configMaps, object(e.name, "two", nil))
+	e.eventuallyBound(policy, "configmaps one", "configmaps two", "widgets w")
+	restarted.stop()
+	restarted = e.start()
+	e.create(configMaps, object(e.name, "three", nil))
+	e.eventuallyBound(policy, "configmaps one", "configmaps three", "configmaps two", "widgets w")
+	serve(true)
+	e.fleet.Space(t, "wds1").Served(t, widgets)
+	e.eventuallyCondition(policy, synced, "True Synced")
 
 	e.remove(crds, "", "widgets.binding.example.com")
-	e.eventuallyBound(policy, "configmaps one")
+	e.eventuallyBound(policy, "configmaps one", "configmaps three", "configmaps two")
 	errors(unknown)
 	e.ready(restarted)
 }
 
-// TestWhatCannotBeReadStays: neither an inventory nor an API that cannot be read makes anything leave a Binding, nor holds
-// up anything else.
+// TestWhatCannotBeReadStays: neither an inventory nor an API that cannot be read makes anything
+// leave a Binding, nor holds up anything else.
 func TestWhatCannotBeReadStays(t *testing.T) {
 	e := newEnvironment(t)
 	e.create(configMaps, object(e.name, "one", nil))
@@ -434,7 +537,7 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 	crd.Object["spec"] = widgetCRD("v1")
 	e.create(crds, crd)
 	widgets := schema.GroupVersionResource{Group: "binding.example.com", Version: "v1", Resource: "widgets"}
-	e.served("wds1", widgets)
+	e.fleet.Space(t, "wds1").Served(t, widgets)
 	e.create(widgets, object(e.name, "w", nil))
 	c := e.start()
 	policy := e.policy("p", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}}],"downsync":[{"namespaces":[%q]}]}`, e.name, e.name))
@@ -442,7 +545,8 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 	e.eventuallyCondition(policy, synced, "True Synced")
 	c.stop()
 
-	// The API of the Widgets becomes one of a server that is not there, and the inventory is out of reach.
+	// The API of the Widgets becomes one of a server that is not there, and the inventory is out of
+	// reach.
 	e.remove(crds, "", "widgets.binding.example.com")
 	testenv.Eventually(t, patience, func() (bool, string) {
 		_, err := e.wds.Resource(crds).Get(t.Context(), "widgets.binding.example.com", metav1.GetOptions{})
@@ -461,11 +565,11 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 	})
 	t.Cleanup(func() { e.remove(apiServices, "", "v1.binding.example.com") })
 
-	c = e.start(deaf("its9"))
+	c = e.start(unreachable("its9"))
 	e.create(configMaps, object(e.name, "two", nil))
 	e.eventuallyBound(policy, "configmaps one", "configmaps two", "widgets w", "-> "+e.name)
 	message := e.eventuallyCondition(policy, synced, "Unknown NotObserved")
-	for _, want := range []string{"widgets.binding.example.com", "inventory its9"} {
+	for _, want := range []string{"widgets.binding.example.com", "ITS its9"} {
 		if !strings.Contains(message, want) {
 			t.Errorf("the message %q does not name %q", message, want)
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestEvents: what needs somebody, and what is well, is told as events, by the controller with the rights that it has in production.
+// TestEvents: the controller reports as events when a policy becomes ready and when its spec is
+// invalid. It runs with its production rights.
 func TestEvents(t *testing.T) {
 	e := newEnvironment(t)
 	e.cluster(e.name, map[string]string{"test": e.name})

@@ -3,15 +3,19 @@ package binding
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -60,10 +64,11 @@ func (l *listings) note(t *testing.T, event watch.Event) {
 	l.version = b.ResourceVersion
 }
 
-// passes waits until the Binding of that name, and no other, lists the object; before, some Binding must list it all the time.
+// passes waits until the Binding of that name, and no other, lists the object; before, some Binding
+// must list it all the time.
 func (l *listings) passes(t *testing.T, to string) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(3 * patience) // the race detector makes this process the slowest
 	defer deadline.Stop()
 	for len(l.bindings) != 1 || !l.bindings[to] {
 		if len(l.bindings) == 0 {
@@ -78,8 +83,9 @@ func (l *listings) passes(t *testing.T, to string) {
 	}
 }
 
-// TestHandOver lets an object pass between policies, by its label, by that of its cluster and because one policy replaces another, while the
-// one that gains it has just been written and waits: it is listed all the time.
+// TestHandOver lets an object pass between policies, by its label, by that of its cluster and
+// because one policy replaces another, while the one that gains it has just been written and waits:
+// it is listed all the time.
 func TestHandOver(t *testing.T) {
 	e := newEnvironment(t)
 	edge := e.name + "-edge"
@@ -152,4 +158,153 @@ func TestHandOver(t *testing.T) {
 		remove(first)
 		l.passes(t, second)
 	})
+}
+
+// TestHandOverUnderLoad relabels objects from one policy to another in a stream that lasts longer
+// than any write of a Binding waits. Whatever order the policies write in, each object is listed by
+// one of them at every version.
+func TestHandOverUnderLoad(t *testing.T) {
+	const objects, perSecond = 2000, 150
+	e := newEnvironment(t)
+	edge := e.name + "-edge"
+	e.cluster(edge, map[string]string{"test": e.name})
+	client := e.wds.Resource(configMaps).Namespace(e.name)
+	inParallel(t, objects, func(i int) error {
+		o := object(e.name, fmt.Sprintf("c%04d", i), map[string]string{"to": e.name + "-a"})
+		o.SetAPIVersion("v1")
+		o.SetKind("ConfigMap")
+		_, err := client.Create(t.Context(), o, metav1.CreateOptions{})
+		return err
+	})
+	e.start()
+	names := map[string]string{}
+	for _, side := range []string{"a", "b"} {
+		names[side] = e.policy(side, fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}}],
+			"downsync":[{"resources":["configmaps"],"objectSelectors":[{"matchLabels":{"to":"%[1]s-%[2]s"}}]}]}`, e.name, side))
+	}
+	listed := func(policy string) int {
+		n := 0
+		for i := 1; ; i++ {
+			name := policy
+			if i > 1 {
+				name = corebinding.OverflowName(policy, i)
+			}
+			b := e.getBinding(name)
+			if b == nil {
+				return n
+			}
+			n += corebinding.CountObjects(&b.Spec)
+		}
+	}
+	testenv.Eventually(t, patience, func() (bool, string) {
+		n := listed(names["a"])
+		return n == objects && e.getBinding(names["b"]) != nil, fmt.Sprintf("%d objects are listed", n)
+	})
+
+	list, err := e.wds.Resource(bindings).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watching, err := e.wds.Resource(bindings).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watching.Stop()
+	l := &coverage{listedBy: map[string]int{}, bindings: map[string]map[string]bool{}}
+	for i := range list.Items {
+		l.note(t, watch.Event{Type: watch.Added, Object: &list.Items[i]}, edge)
+	}
+	stream := time.NewTicker(time.Second / perSecond)
+	defer stream.Stop()
+	relabelled := make(chan error, 1)
+	go func() {
+		for i := range objects {
+			<-stream.C
+			patch := fmt.Sprintf(`{"metadata":{"labels":{"to":"%s-b"}}}`, e.name)
+			if _, err := client.Patch(t.Context(), fmt.Sprintf("c%04d", i), types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+				relabelled <- err
+				return
+			}
+		}
+		relabelled <- nil
+	}()
+	deadline := time.NewTimer(3 * patience) // the race detector makes this process the slowest
+	defer deadline.Stop()
+	for done := false; !done || l.count(names["a"]) > 0 || l.count(names["b"]) < objects; {
+		select {
+		case err := <-relabelled:
+			if err != nil {
+				t.Fatal(err)
+			}
+			done = true
+		case event := <-watching.ResultChan():
+			l.note(t, event, edge)
+			for i := range objects {
+				if name := fmt.Sprintf("c%04d", i); l.listedBy[name] == 0 {
+					t.Fatalf("at version %s no Binding lists %s", l.version, name)
+				}
+			}
+		case <-deadline.C:
+			t.Fatalf("%s lists %d objects, %s %d", names["a"], l.count(names["a"]), names["b"], l.count(names["b"]))
+		}
+	}
+}
+
+// coverage follows which ConfigMaps Bindings list for a cluster, write by write.
+type coverage struct {
+	listedBy map[string]int // ConfigMaps, and the number of Bindings that list them
+	bindings map[string]map[string]bool
+	version  string
+}
+
+func (c *coverage) note(t *testing.T, event watch.Event, cluster string) {
+	t.Helper()
+	obj, ok := event.Object.(*unstructured.Unstructured)
+	if !ok {
+		t.Fatalf("%s: %v", event.Type, event.Object)
+	}
+	b := &controlv1alpha1.Binding{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, b); err != nil {
+		t.Fatal(err)
+	}
+	c.version = b.ResourceVersion
+	for name := range c.bindings[b.Name] {
+		c.listedBy[name]--
+	}
+	delete(c.bindings, b.Name)
+	hasCluster := slices.ContainsFunc(b.Spec.Destinations, func(d controlv1alpha1.Destination) bool { return d.ClusterID == cluster })
+	if event.Type == watch.Deleted || b.DeletionTimestamp != nil || !hasCluster {
+		return
+	}
+	now := map[string]bool{}
+	for i := range b.Spec.Workload.NamespaceScope {
+		name := b.Spec.Workload.NamespaceScope[i].Name
+		now[name] = true
+		c.listedBy[name]++
+	}
+	c.bindings[b.Name] = now
+}
+
+// count returns how many ConfigMaps the Bindings of a policy list.
+func (c *coverage) count(policy string) int {
+	n := 0
+	for name, objects := range c.bindings {
+		if name == policy || strings.HasPrefix(name, policy+"--") {
+			n += len(objects)
+		}
+	}
+	return n
+}
+
+// inParallel calls a function for 0 to n-1, some at a time.
+func inParallel(t *testing.T, n int, do func(int) error) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range n {
+		group.Go(func() error { return do(i) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
 }

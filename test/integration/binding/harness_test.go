@@ -1,50 +1,44 @@
-// Package binding tests against real API servers how policies become Bindings. There is no transport: the tests write what
-// it would. The controller runs in the test process.
+// Package binding tests against real API servers how policies become Bindings. There is no
+// transport: the tests write what it would. The controller runs in the test process.
 package binding
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
+	"github.com/starlinghq/starling/pkg/controller/clusternames"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/writer"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
 
-// patience is far more than anything takes that is waited for, on any machine.
-const patience = 2 * time.Minute
+const patience = testenv.Patience
 
 var (
 	policies    = controlv1alpha1.BindingPolicies
 	bindings    = controlv1alpha1.Bindings
-	managed     = binding.ManagedClusters
+	managed     = clusters.ManagedClusters
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -58,73 +52,33 @@ type environment struct {
 	t        *testing.T
 	fleet    *testenv.Fleet
 	wds, its dynamic.Interface
-	// name is the test's own: of its namespace, of labels, and the prefix of its policies and clusters.
+	// name is the test's own: of its namespace, of labels, and the prefix of its policies and
+	// clusters.
 	name string
 	// maxBindingSize is how large the controllers that are started make Bindings.
 	maxBindingSize int
 }
 
-var (
-	installed sync.Once
-	// environments counts them, so that a test that runs again finds nothing of its former self.
-	environments atomic.Int32
-)
+var installed sync.Once
 
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
-	e := &environment{t: t, fleet: fleet, name: fmt.Sprintf("%s-%d", strings.ToLower(t.Name()), environments.Add(1)), maxBindingSize: corebinding.DefaultMaxSize}
-	client := func(space string) dynamic.Interface {
-		c, err := dynamic.NewForConfig(fleet.Config(t, space))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	e.wds, e.its = client("wds1"), client("its1")
+	e := &environment{t: t, fleet: fleet, name: testenv.Name(t), maxBindingSize: corebinding.DefaultMaxSize}
+	wds, its := fleet.Space(t, "wds1"), fleet.Space(t, "its1")
+	e.wds, e.its = wds.Client, its.Client
 	installed.Do(func() {
-		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindingpolicies.yaml", policies)
-		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindings.yaml", bindings)
-		e.install("its1", e.its, testenv.ManagedClusterCRD(t), managed)
-		for _, space := range []string{"wds", "its"} {
-			fleet.Kubectl(t, space+"1", "create", "namespace", "starling-system")
-			fleet.Kubectl(t, space+"1", "apply", "-f", "../../../config/rbac/"+space)
-		}
+		wds.Install(t, testenv.APIs(t, "control.kubestellar.io_")...)
+		its.Install(t, testenv.ManagedClusterCRD(t))
+		wds.InstallRights(t, "wds")
+		its.InstallRights(t, "its")
 	})
 	e.create(namespaces, object("", e.name, nil))
 	return e
 }
 
-// install installs the CRD of the file and waits until its resource is served.
-func (e *environment) install(space string, client dynamic.Interface, file string, resource schema.GroupVersionResource) {
-	e.t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
-		e.t.Fatal(err)
-	}
-	if _, err := client.Resource(crds).Create(e.t.Context(), crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		e.t.Fatal(err)
-	}
-	e.served(space, resource)
-}
-
-func (e *environment) served(space string, resource schema.GroupVersionResource) {
-	e.t.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(e.fleet.Config(e.t, space))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	testenv.Eventually(e.t, patience, func() (bool, string) {
-		missing, err := clusters.Missing(client, resource)
-		return err == nil && len(missing) == 0, fmt.Sprint(missing, err)
-	})
-}
-
-// object returns an object without content. kind and version follow from the resource when it is created.
+// object returns an object without content. kind and version follow from the resource when it is
+// created.
 func object(namespace, name string, labels map[string]string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetNamespace(namespace)
@@ -208,28 +162,12 @@ func (e *environment) policy(name, spec string) string {
 
 func (e *environment) getPolicy(name string) *controlv1alpha1.BindingPolicy {
 	e.t.Helper()
-	return get(e, policies, name, &controlv1alpha1.BindingPolicy{})
+	return testenv.Get[controlv1alpha1.BindingPolicy](e.t, e.wds.Resource(policies), name)
 }
 
 func (e *environment) getBinding(name string) *controlv1alpha1.Binding {
 	e.t.Helper()
-	return get(e, bindings, name, &controlv1alpha1.Binding{})
-}
-
-// get returns nil if there is no such object.
-func get[T any](e *environment, resource schema.GroupVersionResource, name string, into *T) *T {
-	e.t.Helper()
-	o, err := e.wds.Resource(resource).Get(e.t.Context(), name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into)
-	}
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return into
+	return testenv.Get[controlv1alpha1.Binding](e.t, e.wds.Resource(bindings), name)
 }
 
 // entries shows a Binding as "resource namespace/name how", then "-> clusters".
@@ -293,104 +231,79 @@ func (e *environment) eventuallyCondition(name, kind, want string) string {
 	return message
 }
 
-// writes counts the requests that write, as "METHOD path".
-type writes struct {
-	mu   sync.Mutex
-	next http.RoundTripper
-	seen []string
-}
-
-func (w *writes) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet {
-		body := ""
-		if r.Body != nil {
-			text, _ := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(bytes.NewReader(text))
-			body = string(text)
-		}
-		w.mu.Lock()
-		w.seen = append(w.seen, r.Method+" "+r.URL.Path+" "+body)
-		w.mu.Unlock()
-	}
-	return w.next.RoundTrip(r)
-}
-
-func (w *writes) list() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.seen)
-}
-
 // controller is one run of the controller.
 type controller struct {
 	*binding.Running
-	*writes
+	*testenv.Traffic
 	stop func()
 }
 
-// start runs the controller until stop, or the end of the test. Without inventories it reads its1.
-func (e *environment) start(inventories ...binding.Inventory) *controller {
+// start runs the controllers until stop, or the end of the test. Without ITSes they read its1.
+func (e *environment) start(itses ...its) *controller {
 	e.t.Helper()
-	c := &controller{writes: &writes{}}
-	config := e.identity("wds1")
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		c.writes.next = next
-		return c.writes
-	})
-	if inventories == nil {
-		inventories = []binding.Inventory{e.inventory()}
+	c := &controller{Traffic: &testenv.Traffic{Events: true}}
+	config := c.Count(e.identity("wds1"))
+	if itses == nil {
+		itses = []its{e.inventory()}
 	}
+	var connects []clusters.ITS
+	writers := map[string]clusternames.Writer{}
+	for _, its := range itses {
+		connects = append(connects, its.ITS)
+		if its.writer != nil {
+			writers[its.Name] = its.writer
+		}
+	}
+	reader := clusters.New(connects...)
 	var err error
-	c.Running, err = binding.Setup(binding.SetupConfig{WDS: config, WDSName: "wds1", Inventories: inventories, MaxBindingSize: e.maxBindingSize})
+	c.Running, err = binding.Setup(binding.SetupConfig{WDS: config, WDSName: "wds1", Clusters: reader, MaxBindingSize: e.maxBindingSize})
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(e.t.Context())
-	ended := make(chan error)
-	go func() { ended <- c.Run(ctx, 4) }()
-	c.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			e.t.Errorf("controller: %v", err)
-		}
-	})
-	e.t.Cleanup(c.stop)
+	names, err := clusternames.New(clusternames.Config{Clusters: reader, Writers: writers, Clock: clock.RealClock{}})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	c.stop = testenv.Run(e.t, reader.Run, names.Run, func(ctx context.Context) error { return c.Run(ctx, 4, binding.Observers{}) })
 	return c
 }
 
-func (e *environment) inventory() binding.Inventory {
-	return inventoryOf("its1", e.identity("its1"))
+// its is an ITS, and what writes to it.
+type its struct {
+	clusters.ITS
+	writer *writer.Writer
+}
+
+func (e *environment) inventory() its {
+	return inventoryOf(e.t, "its1", e.identity("its1"))
 }
 
 // identity returns a configuration with the rights that the controller has in production.
 func (e *environment) identity(space string) *rest.Config {
 	e.t.Helper()
-	config := e.fleet.Config(e.t, space)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:starling-system:binding-controller",
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:starling-system", "system:authenticated"},
+	return e.fleet.Space(e.t, space).AsServiceAccount("starling-system", "binding-controller")
+}
+
+func inventoryOf(t *testing.T, name string, config *rest.Config) its {
+	t.Helper()
+	w, err := writer.New(config, name, "binding-controller")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return config
+	return its{writer: w, ITS: clusters.ITS{Name: name, Connect: func(context.Context) (cache.SharedIndexInformer, error) {
+		return clusters.NewInformer(config)
+	}}}
 }
 
-func inventoryOf(name string, config *rest.Config) binding.Inventory {
-	return binding.Inventory{Name: name, Connect: func(context.Context) (*binding.Connection, error) {
-		return binding.NewConnection(name, config)
-	}}
-}
-
-// deaf is an inventory that cannot be read.
-func deaf(name string) binding.Inventory {
-	return binding.Inventory{Name: name, Connect: func(ctx context.Context) (*binding.Connection, error) {
+// unreachable is an ITS that cannot be read.
+func unreachable(name string) its {
+	return its{ITS: clusters.ITS{Name: name, Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}}
+	}}}
 }
 
 func (e *environment) ready(c *controller) {
 	e.t.Helper()
-	testenv.Eventually(e.t, patience, func() (bool, string) {
-		err := c.Ready()
-		return err == nil, fmt.Sprint(err)
-	})
+	testenv.Ready(e.t, c.Ready)
 }

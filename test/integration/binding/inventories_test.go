@@ -13,11 +13,12 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestSameNameInTwoInventories: of two clusters of one name the one that was accepted first is the destination, whatever the
-// order of the inventories; the other is told so, and takes over when the first one leaves.
+// TestSameNameInTwoInventories: of two clusters of one name the one that was accepted first is the
+// destination, whatever the order of the inventories. The other one has a condition that says so,
+// and becomes the destination when the first one leaves.
 func TestSameNameInTwoInventories(t *testing.T) {
 	e := newEnvironment(t)
-	e.install("wds1", e.wds, testenv.ManagedClusterCRD(t), managed) // the other inventory is in the WDS: any API server can hold one
+	e.fleet.Space(t, "wds1").Install(t, testenv.ManagedClusterCRD(t)) // the other inventory is in the WDS: any API server can hold one
 	labelled := func(inventory string) map[string]string {
 		return map[string]string{"test": e.name, "inventory": inventory}
 	}
@@ -44,7 +45,7 @@ func TestSameNameInTwoInventories(t *testing.T) {
 
 	first := e.policy("first", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q,"inventory":"first"}}]}`, e.name))
 	second := e.policy("second", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q,"inventory":"second"}}]}`, e.name))
-	c := e.start(inventoryOf("its2", e.identity("wds1")), e.inventory())
+	c := e.start(inventoryOf(t, "its2", e.identity("wds1")), e.inventory())
 	e.eventuallyBound(first, "-> "+e.name)
 	e.eventuallyBound(second)
 	marked := func(want bool) {
@@ -66,7 +67,7 @@ func TestSameNameInTwoInventories(t *testing.T) {
 
 	// The one that bears the name is out of reach: the other stays refused, also after a restart.
 	c.stop()
-	c = e.start(inventoryOf("its2", e.identity("wds1")), deaf("its1"))
+	c = e.start(inventoryOf(t, "its2", e.identity("wds1")), unreachable("its1"))
 	other := e.policy("other", `{"clusterSelectors":[{"matchLabels":{"inventory":"second"}}]}`)
 	e.eventuallyCondition(other, synced, "Unknown NotObserved")
 	e.eventuallyBound(second)
@@ -74,7 +75,7 @@ func TestSameNameInTwoInventories(t *testing.T) {
 	marked(true)
 	c.stop()
 
-	e.start(inventoryOf("its2", e.identity("wds1")), e.inventory())
+	e.start(inventoryOf(t, "its2", e.identity("wds1")), e.inventory())
 	if err := e.its.Resource(managed).Delete(t.Context(), e.name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

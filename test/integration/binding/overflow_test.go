@@ -12,7 +12,8 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// homes tells which Binding of the policy lists each object; a Binding is named by what follows the policy's name.
+// homes returns the Binding of the policy that lists each object, as the part of its name after the
+// policy's name.
 func (e *environment) homes(policy string) map[string]string {
 	e.t.Helper()
 	list, err := e.wds.Resource(bindings).List(e.t.Context(), metav1.ListOptions{})
@@ -40,7 +41,7 @@ func (e *environment) homes(policy string) map[string]string {
 	return found
 }
 
-// answer says of a Binding what a transport would.
+// answer writes the status of a Binding, as a transport would.
 func (e *environment) answer(name string, applied bool) {
 	e.t.Helper()
 	conditions := `{"type":"Delivered","status":"True","reason":"Delivered","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"},`
@@ -52,8 +53,8 @@ func (e *environment) answer(name string, applied bool) {
 	e.patch(bindings, "", name, fmt.Sprintf(`{"status":{"observedGeneration":%d,"conditions":[%s]}}`, e.getBinding(name).Generation, conditions), "status")
 }
 
-// TestOverflow: a policy that selects more than a Binding holds has several; no object moves, whatever comes and goes, and over
-// restarts.
+// TestOverflow: a policy that selects more than a Binding holds has several; no object moves,
+// whatever comes and goes, and over restarts.
 func TestOverflow(t *testing.T) {
 	e := newEnvironment(t)
 	e.maxBindingSize = 2 << 10
@@ -107,7 +108,8 @@ func TestOverflow(t *testing.T) {
 	e.answer(policy+"--2", true)
 	e.eventuallyCondition(policy, ready, "True Applied")
 
-	// Room in the first is used by what is new; what is there stays, and over a restart nothing is written.
+	// New entries use the space in the first Binding; existing entries stay. A restart writes
+	// nothing.
 	var inFirst []string
 	for object, home := range first {
 		if home == "in " {
@@ -131,7 +133,7 @@ func TestOverflow(t *testing.T) {
 	e.eventuallyCondition(policy, ready, "False NotDelivered")
 	c.stop()
 	c = e.start()
-	e.settle(c)
+	e.expectNoWrites(c)
 
 	// One that is edited or deleted by hand is put right.
 	e.patch(bindings, "", policy+"--2", `{"spec":{"workload":{"namespaceScope":[]}}}`)
@@ -164,8 +166,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestOverflowIsDeletedWithItsPolicy: the policy goes when the last of its Bindings has gone, and a Binding of somebody else that
-// has the name of an overflow stays.
+// TestOverflowIsDeletedWithItsPolicy: the policy goes when the last of its Bindings has gone, and a
+// Binding of somebody else that has the name of an overflow stays.
 func TestOverflowIsDeletedWithItsPolicy(t *testing.T) {
 	e := newEnvironment(t)
 	e.maxBindingSize = 1 << 10
@@ -210,6 +212,6 @@ func TestOverflowIsDeletedWithItsPolicy(t *testing.T) {
 	e.patch(bindings, "", last, `{"metadata":{"finalizers":null}}`)
 	testenv.Eventually(t, patience, func() (bool, string) { return e.getPolicy(policy) == nil, "the policy is still there" })
 	if e.getBinding(policy+"--2") == nil {
-		t.Error("somebody else's Binding is gone")
+		t.Error("the Binding of another owner is gone")
 	}
 }

@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/clusters"
-	"github.com/starlinghq/starling/pkg/content"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/packages/content"
+	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -57,7 +57,7 @@ func newEnvironment(t *testing.T) *environment {
 	if _, err := client.Resource(crds).Apply(t.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := clusters.WaitForResources(t.Context(), &clusters.Space{Name: "wds1", Config: config}, storev1alpha1.ContentChunks); err != nil {
+	if err := spaces.WaitForResources(t.Context(), &spaces.Space{Name: "wds1", Config: config}, storev1alpha1.ContentChunks); err != nil {
 		t.Fatal(err)
 	}
 	e := &environment{chunks: client.Resource(storev1alpha1.ContentChunks), clock: clocktesting.NewFakePassiveClock(time.Now())}
@@ -68,13 +68,13 @@ func newEnvironment(t *testing.T) *environment {
 	return e
 }
 
-func files(name string, bytes int) kptpkg.Files {
+func files(name string, bytes int) kpt.Files {
 	rnd := rand.New(rand.NewPCG(uint64(bytes), uint64(len(name))))
 	raw := make([]byte, bytes/8*8)
 	for i := 0; i < len(raw); i += 8 {
 		binary.NativeEndian.PutUint64(raw[i:], rnd.Uint64())
 	}
-	return kptpkg.Files{"Kptfile": name, "noise": base64.StdEncoding.EncodeToString(raw)}
+	return kpt.Files{"Kptfile": name, "noise": base64.StdEncoding.EncodeToString(raw)}
 }
 
 // of returns a function that says that these digests are named.
@@ -88,7 +88,7 @@ func of(digests ...string) func(context.Context) (map[string]bool, error) {
 	}
 }
 
-func (e *environment) put(t *testing.T, f kptpkg.Files) string {
+func (e *environment) put(t *testing.T, f kpt.Files) string {
 	t.Helper()
 	digest, err := e.store.Put(t.Context(), f)
 	if err != nil {
@@ -149,12 +149,13 @@ func TestContentIsKept(t *testing.T) {
 	if parts < 3 {
 		t.Errorf("%d parts", parts)
 	}
-	if _, err := e.store.Get(t.Context(), (kptpkg.Files{"no": "such"}).Digest()); !errors.Is(err, content.ErrNotFound) {
+	if _, err := e.store.Get(t.Context(), (kpt.Files{"no": "such"}).Digest()); !errors.Is(err, content.ErrNotFound) {
 		t.Errorf("what was never put: %v", err)
 	}
 }
 
-// TestCollect: what nothing names goes after a while, and only that; what is put again in between stays.
+// TestCollect: what nothing names goes after a while, and only that; what is put again in between
+// stays.
 func TestCollect(t *testing.T) {
 	e := newEnvironment(t)
 	named, loose, again := e.put(t, files("named", 2<<20)), e.put(t, files("loose", 2<<20)), e.put(t, files("again", 10))

@@ -21,18 +21,20 @@ import (
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	"github.com/starlinghq/starling/pkg/core/deploy"
-	"github.com/starlinghq/starling/pkg/inventory"
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/core/packages/binding"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// modelTime is how long the model does things, beside the rests in between; $STARLING_MODEL says otherwise, and $STARLING_SEED with what it begins.
+// modelTime is how long operations run, without the checks in between. $STARLING_MODEL overrides
+// it, $STARLING_SEED the seed.
 const modelTime = 20 * time.Second
 
-// TestModel: two sets over a handful of Repositories and clusters, some of which come and go; labels, lists, upstreams, injected objects,
-// drafts edited by hand, approvals, deletions by hand, and a controller that is killed at any time. Whenever all this rests, there is
-// what the oracle wants, and nothing that it wanted all along was ever deleted; what is published is carried to its cluster, and
-// nothing that was once carried is taken back.
+// TestModel: two sets over a handful of Repositories and clusters, some of which come and go;
+// labels, lists, upstreams, injected objects, drafts edited by hand, approvals, deletions by hand,
+// and a controller that is killed at any time. Whenever all this rests, there is what the oracle
+// wants, and nothing that it wanted all along was ever deleted; what is published is carried to its
+// cluster, and nothing that was once carried is taken back.
 func TestModel(t *testing.T) {
 	duration, seed := modelTime, uint64(1)
 	if text := os.Getenv("STARLING_MODEL"); text != "" {
@@ -59,7 +61,7 @@ func TestModel(t *testing.T) {
 			m.step()
 		}
 		spent += time.Since(begin)
-		m.rest()
+		m.settle()
 	}
 	t.Logf("seed %d: %v", seed, m.done)
 	if len(m.done) < 5 {
@@ -72,7 +74,7 @@ type pkg struct{ repository, name string }
 
 func (p pkg) String() string { return p.repository + "/" + p.name }
 
-// model knows what everybody did, and what is to come of it.
+// model has the operations that were done, and the state that they must lead to.
 type model struct {
 	*world
 	rnd  *rand.Rand
@@ -84,14 +86,16 @@ type model struct {
 	waits        map[string]bool              // clusters that left, while their hub waits
 	waited       map[string]bool              // clusters that left, and whose hub waits or waited
 	published    map[string]bool              // Repositories in which something was published
-	// past are the labels that the Repository of a cluster which left may have: all since the last rest.
+	// past are the labels that the Repository of a cluster which left may have: all since the last
+	// rest.
 	past     map[string][]map[string]string
 	list     []string          // the Repositories of the set "list"
 	injected map[string]string // values by Repository
 	edits    map[pkg][]*edit
 
 	mu sync.Mutex // guards what watches write and read
-	// mayGo are packages that nobody wanted at some time since the last rest, or whose PackageVariant or draft somebody deleted.
+	// mayGo are packages that nobody wanted at some time since the last rest, or whose
+	// PackageVariant or draft somebody deleted.
 	mayGo map[pkg]bool
 	// gone says what was deleted since, of what package.
 	gone map[string]pkg
@@ -127,7 +131,7 @@ apiVersion: config.porch.kpt.dev/v1alpha2
 kind: PackageVariantSet
 metadata:
   name: sites
-  annotations: {starling.io/safety-valve: "off"}
+  annotations: {starling.io/removal-block: "off"}
 spec:
   upstream: {repo: upstream, package: web, revision: latest}
   targets:
@@ -150,7 +154,8 @@ spec:
 		r := asRevision(obj)
 		return pkg{r.repository, r.pkg}
 	})
-	// Nothing that was published is ever really deleted here: so no Binding of a package may go, whatever becomes of clusters.
+	// Nothing that was published is ever really deleted here: so no Binding of a package may go,
+	// whatever becomes of clusters.
 	m.watch(m.client.Resource(controlv1alpha1.Bindings), func(obj *unstructured.Unstructured, deleted bool) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -160,11 +165,11 @@ spec:
 	})
 	m.joinCluster("c1", map[string]string{"sites": "yes", "tier": "gold"})
 	m.start()
-	m.rest()
+	m.settle()
 	return m
 }
 
-// watchFor notes what becomes of the objects of a resource.
+// watchFor records the changes of the objects of a resource.
 func (m *model) watchFor(resource schema.GroupVersionResource, of func(*unstructured.Unstructured) pkg) {
 	m.watch(m.of(resource), func(obj *unstructured.Unstructured, deleted bool) {
 		select {
@@ -194,7 +199,7 @@ func (m *model) relabel(name string, labels map[string]string) {
 	m.apply(configv1alpha1.Repositories, m.namespace, text+"}}, spec: {deployment: true}}")
 }
 
-// joinCluster has a cluster be there with labels, which are those of its Repository.
+// joinCluster creates a cluster with labels, which are those of its Repository.
 func (m *model) joinCluster(name string, labels map[string]string) {
 	m.join(name, labels)
 	m.clusters[name], m.repositories[name] = true, labels
@@ -202,21 +207,22 @@ func (m *model) joinCluster(name string, labels map[string]string) {
 	m.past[name] = append(m.past[name], labels)
 }
 
-// leave has a cluster leave: at once, as when somebody removes it by force, or with a hub that waits for what is delivered there.
-func (m *model) leave(name string) {
+// deleteCluster deletes a cluster: at once, as if a user had removed it by force, or with a hub
+// that waits for what is delivered there.
+func (m *model) deleteCluster(name string) {
 	m.t.Helper()
 	m.clusters[name] = false
 	if m.rnd.IntN(2) == 0 {
 		m.finalizers(name, `["test/wait"]`)
 		m.waits[name], m.waited[name] = true, true
 	}
-	if err := m.hub.Resource(inventory.ManagedClusters).Delete(m.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := m.hub.Resource(clusters.ManagedClusters).Delete(m.t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		m.t.Fatal(err)
 	}
 }
 
-// letGo has the hub not wait any more for a cluster, if it does.
-func (m *model) letGo(name string) {
+// removeFinalizers ends the wait of the hub for a cluster.
+func (m *model) removeFinalizers(name string) {
 	m.t.Helper()
 	if m.waits[name] {
 		m.finalizers(name, "null")
@@ -227,7 +233,7 @@ func (m *model) letGo(name string) {
 func (m *model) finalizers(cluster, list string) {
 	m.t.Helper()
 	patch := []byte(`{"metadata":{"finalizers":` + list + `}}`)
-	if _, err := m.hub.Resource(inventory.ManagedClusters).Patch(m.t.Context(), cluster, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := m.hub.Resource(clusters.ManagedClusters).Patch(m.t.Context(), cluster, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -244,7 +250,7 @@ func (m *model) there(there bool) []string {
 
 func (m *model) setList(names ...string) {
 	m.list = names
-	text := "{apiVersion: config.porch.kpt.dev/v1alpha2, kind: PackageVariantSet, metadata: {name: list, annotations: {starling.io/safety-valve: 'off'}}, " +
+	text := "{apiVersion: config.porch.kpt.dev/v1alpha2, kind: PackageVariantSet, metadata: {name: list, annotations: {starling.io/removal-block: 'off'}}, " +
 		"spec: {upstream: {repo: upstream, package: web, revision: latest}, targets: [{repositories: ["
 	for _, name := range names {
 		text += fmt.Sprintf("{name: %s, packageNames: [db, team/web]},", name)
@@ -252,7 +258,8 @@ func (m *model) setList(names ...string) {
 	m.apply(configv1alpha2.PackageVariantSets, m.namespace, text+"]}]}}")
 }
 
-// wanted returns the packages that the sets ask for, and of which set all targets can be understood.
+// wanted returns the packages that the sets ask for, and of which set all targets can be
+// understood.
 func (m *model) wanted() (sites, list map[pkg]bool, certain bool) {
 	sites, list, certain = map[pkg]bool{}, map[pkg]bool{}, true
 	for name, labels := range m.repositories {
@@ -267,25 +274,27 @@ func (m *model) wanted() (sites, list map[pkg]bool, certain bool) {
 	return sites, list, certain
 }
 
-// note notes what nobody wants now.
-func (m *model) note() {
+// recordLists records the packages that are not desired at this moment.
+func (m *model) recordLists() {
 	sites, list, certain := m.wanted()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range []string{"r1", "r2", "r3", "r4", "r5", "r6", "r7", "c1", "c2", "c3"} {
 		_, is := m.clusters[name]
-		// What goes with its cluster is a Repository in which there was nothing yet, or nothing but a draft that was deleted.
+		// What goes with its cluster is a Repository in which there was nothing yet, or nothing but
+		// a draft that was deleted.
 		mayGo := is && !m.clusters[name] && !m.published[name]
 		for _, p := range []pkg{{name, "web"}, {name, "db"}, {name, "team/web"}} {
 			if p.name == "web" && (!sites[p] && certain || mayGo || m.repositories[name] == nil) || p.name != "web" && !list[p] {
-				m.lose(p)
+				m.forget(p)
 			}
 		}
 	}
 }
 
-// lose notes that a package's PackageVariant and drafts may go, with what was written into them. Whoever calls it holds mu.
-func (m *model) lose(p pkg) {
+// forget records that a package's PackageVariant and drafts may be deleted, with their edits. The
+// caller holds mu.
+func (m *model) forget(p pkg) {
 	m.mayGo[p] = true
 	m.edits[p] = slices.DeleteFunc(m.edits[p], func(e *edit) bool { return !e.published })
 }
@@ -318,7 +327,7 @@ func (m *model) operations() []operation {
 				return errNothing
 			}
 			name := m.pick(away...)
-			m.letGo(name)
+			m.removeFinalizers(name)
 			m.joinCluster(name, map[string]string{"sites": m.pick("yes", "yes", "no"), "tier": m.pick("gold", "silver")})
 			return nil
 		}},
@@ -335,15 +344,15 @@ func (m *model) operations() []operation {
 			if len(here) == 0 {
 				return errNothing
 			}
-			m.leave(m.pick(here...))
+			m.deleteCluster(m.pick(here...))
 			return nil
 		}},
-		{"cluster is let go", 1, func() error {
+		{"cluster is released", 1, func() error {
 			waiting := slices.Sorted(maps.Keys(m.waits))
 			if len(waiting) == 0 {
 				return errNothing
 			}
-			m.letGo(m.pick(waiting...))
+			m.removeFinalizers(m.pick(waiting...))
 			return nil
 		}},
 		{"publish", 2, func() error {
@@ -379,7 +388,7 @@ func (m *model) operations() []operation {
 			repository, _, _ := unstructured.NestedString(pv.Object, "spec", "downstream", "repo")
 			name, _, _ := unstructured.NestedString(pv.Object, "spec", "downstream", "package")
 			m.mu.Lock()
-			m.lose(pkg{repository, name})
+			m.forget(pkg{repository, name})
 			m.mu.Unlock()
 			return m.of(configv1alpha1.PackageVariants).Delete(m.t.Context(), pv.GetName(), metav1.DeleteOptions{})
 		}},
@@ -389,7 +398,7 @@ func (m *model) operations() []operation {
 				return errNothing
 			}
 			m.mu.Lock()
-			m.lose(pkg{r.repository, r.pkg})
+			m.forget(pkg{r.repository, r.pkg})
 			m.mu.Unlock()
 			return m.of(revisions).Delete(m.t.Context(), r.name, metav1.DeleteOptions{})
 		}},
@@ -400,7 +409,7 @@ func (m *model) operations() []operation {
 	}
 }
 
-// crash kills the controller, and starts another one.
+// crash kills the controller and starts another one.
 func (m *model) crash() {
 	m.t.Helper()
 	m.controller.kill()
@@ -408,12 +417,12 @@ func (m *model) crash() {
 	m.done["crash"]++
 }
 
-// errNothing says that there was nothing to do it with.
+// errNothing is returned by an operation that has no object to act on.
 var errNothing = errors.New("nothing there")
 
 func (m *model) pick(of ...string) string { return of[m.rnd.IntN(len(of))] }
 
-// step does something, and lets the controllers do some of what follows.
+// step runs a random operation, and gives the controllers some time.
 func (m *model) step() {
 	m.t.Helper()
 	all := m.operations()
@@ -429,13 +438,13 @@ func (m *model) step() {
 		switch err := op.do(); {
 		case err == nil:
 			m.done[op.name]++
-		case errors.Is(err, errNothing), usual(err):
+		case errors.Is(err, errNothing), isExpected(err):
 		default:
 			m.t.Fatalf("%s: %v", op.name, err)
 		}
 		break
 	}
-	m.note()
+	m.recordLists()
 	for range m.rnd.IntN(8) {
 		select {
 		case <-m.news:
@@ -445,7 +454,7 @@ func (m *model) step() {
 	}
 }
 
-// one returns a downstream revision at a point of its life, nil if there is none.
+// one returns a downstream revision with a lifecycle, or nil if there is none.
 func (m *model) one(lifecycle string) *revision {
 	all := slices.DeleteFunc(m.downstream(), func(r revision) bool { return r.lifecycle != lifecycle })
 	if len(all) == 0 {
@@ -488,7 +497,7 @@ func (m *model) moveOne(from, to string) error {
 	return m.promote(r, to)
 }
 
-// promote moves a revision, and remembers what is published with it.
+// promote changes the lifecycle of a revision, and records what is published with it.
 func (m *model) promote(r *revision, to string) error {
 	if err := m.move(r, to); err != nil || to != published {
 		return err
@@ -504,27 +513,28 @@ func (m *model) promote(r *revision, to string) error {
 	return nil
 }
 
-// rest makes the sets certain, approves whatever is ready until there is what the oracle wants, and looks at what went on the way there.
-func (m *model) rest() {
+// settle makes the sets certain, approves what is ready until the state is the one that the oracle
+// expects, and checks what was deleted in between.
+func (m *model) settle() {
 	m.t.Helper()
 	for name, labels := range m.repositories {
 		if labels["tier"] == "" { // no cluster's
 			m.relabel(name, map[string]string{"sites": labels["sites"], "tier": "gold"})
 		}
 	}
-	m.note()
+	m.recordLists()
 	testenv.Eventually(m.t, patience, func() (bool, string) {
-		m.controller.lives(m.t)
+		m.controller.isRunning(m.t)
 		for _, r := range m.downstream() {
 			to := map[string]string{draft: proposed, proposed: published}[r.lifecycle]
 			if to == "" || !r.ready {
 				continue
 			}
-			if err := m.promote(&r, to); err != nil && !usual(err) {
+			if err := m.promote(&r, to); err != nil && !isExpected(err) {
 				m.t.Fatalf("%s to %s: %v", r.name, to, err)
 			}
 		}
-		wrong := m.wrong()
+		wrong := m.problems()
 		return len(wrong) == 0, strings.Join(wrong, "\n") + "\nsee the log of the controller:\n" + tail(m.controller.read(m.t))
 	})
 	m.catchUp()
@@ -556,11 +566,11 @@ func tail(log string) string {
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }
 
-// wrong says what is not as the oracle wants it.
-func (m *model) wrong() []string {
+// problems returns the differences between the current and the expected state.
+func (m *model) problems() []string {
 	var wrong []string
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	wrong = append(wrong, m.wrongRepositories()...)
+	wrong = append(wrong, m.repositoryProblems()...)
 	sites, list, _ := m.wanted()
 	wanted := maps.Clone(sites)
 	maps.Copy(wanted, list)
@@ -576,7 +586,7 @@ func (m *model) wrong() []string {
 		name, _, _ := unstructured.NestedString(pv.Object, "spec", "downstream", "package")
 		p := pkg{repository, name}
 		variants[p]++
-		if m.kept(p, wanted) {
+		if m.retained(p, wanted) {
 			continue
 		}
 		if !wanted[p] {
@@ -594,8 +604,8 @@ func (m *model) wrong() []string {
 		switch {
 		case r.lifecycle == draft, r.lifecycle == proposed:
 			say("%s is %s, ready %t", r.name, r.lifecycle, r.ready)
-		case !wanted[p] && r.lifecycle != deletionProposed && !m.kept(p, wanted):
-			say("%s is %s, and nobody wants it", r.name, r.lifecycle)
+		case !wanted[p] && r.lifecycle != deletionProposed && !m.retained(p, wanted):
+			say("%s is %s, and is not desired", r.name, r.lifecycle)
 		}
 		if last[p] == nil || last[p].number < r.number {
 			last[p] = &r
@@ -605,7 +615,7 @@ func (m *model) wrong() []string {
 		if r.lifecycle != published && r.lifecycle != deletionProposed {
 			continue
 		}
-		if text := m.wrongBinding(r); text != "" {
+		if text := m.bindingProblem(r); text != "" {
 			say("%s", text)
 		}
 	}
@@ -645,15 +655,17 @@ func (m *model) wrong() []string {
 	return wrong
 }
 
-// kept tells whether a package may stay although nobody wants it: its cluster was labelled such that it is not selected any more, and left
-// before that was carried out. What is in the Repository of a cluster that left stays.
-func (m *model) kept(p pkg, wanted map[pkg]bool) bool {
+// retained reports whether a package may stay although it is not desired: a label change deselected
+// its cluster, and the cluster left before that took effect. The packages of a cluster that left
+// stay in its Repository.
+func (m *model) retained(p pkg, wanted map[pkg]bool) bool {
 	there, is := m.clusters[p.repository]
 	return is && !there && !wanted[p]
 }
 
-// wrongRepositories says what is wrong with the Repositories of clusters, and takes note of what became of those whose cluster left.
-func (m *model) wrongRepositories() (wrong []string) {
+// repositoryProblems says what is wrong with the Repositories of clusters, and takes note of what
+// became of those whose cluster left.
+func (m *model) repositoryProblems() (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	used := map[string]bool{}
 	for _, r := range m.downstream() {
@@ -687,10 +699,11 @@ func (m *model) wrongRepositories() (wrong []string) {
 	return wrong
 }
 
-// wrongBinding says what is wrong with the Binding of a package whose last revision is published, or proposed for deletion.
-func (m *model) wrongBinding(r *revision) string {
+// bindingProblem returns what is wrong with the Binding of a package whose last revision is
+// published or proposed for deletion.
+func (m *model) bindingProblem(r *revision) string {
 	there, is := m.clusters[r.repository]
-	name := deploy.BindingName(deploy.Package{Namespace: m.namespace, Repository: r.repository, Name: r.pkg})
+	name := binding.Name(binding.Package{Namespace: m.namespace, Repository: r.repository, Name: r.pkg})
 	b, err := m.client.Resource(controlv1alpha1.Bindings).Get(m.t.Context(), name, metav1.GetOptions{})
 	switch {
 	case err != nil && !apierrors.IsNotFound(err):

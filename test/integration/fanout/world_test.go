@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,11 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
-	"github.com/starlinghq/starling/pkg/inventory"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -30,10 +27,9 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	its = "its1"
-	wds = "wds1"
-	// patience is far more than anything takes that is waited for.
-	patience = 2 * time.Minute
+	its      = "its1"
+	wds      = "wds1"
+	patience = testenv.Patience
 )
 
 // The resources of the world.
@@ -42,11 +38,11 @@ var ( //nolint:gochecknoglobals // constants
 	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	revisions  = porchv1alpha1.GroupVersion.WithResource("packagerevisions")
 	resources  = porchv1alpha1.GroupVersion.WithResource("packagerevisionresources")
-	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// world is a namespace of a WDS, with somebody who may do everything in it, and a binding-controller that can be killed. Clusters are those of
-// an ITS without OCM; they have Repositories in that namespace.
+// world is a namespace of a WDS, with an administrator, and a
+// binding-controller that can be killed. Clusters are those of an ITS without OCM; they have
+// Repositories in that namespace.
 type world struct {
 	t             *testing.T
 	fleet         *testenv.Fleet
@@ -74,7 +70,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{
 		t: t, fleet: fleet, client: client, hub: hub, namespace: strings.ToLower(t.Name()), kubeconfig: filepath.Join(dir, "wds"), itsKubeconfig: filepath.Join(dir, "its"),
 	}
-	w.installManagedClusters()
+	fleet.Space(t, its).Install(t, testenv.ManagedClusterCRD(t)) // as OCM would
 	// The controller has the rights that it has in production.
 	file, err := clientcmd.LoadFromFile(fleet.Kubeconfig())
 	if err != nil {
@@ -95,33 +91,17 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// installManagedClusters has the ITS serve them, as OCM would.
-func (w *world) installManagedClusters() {
-	w.t.Helper()
-	text, err := os.ReadFile(testenv.ManagedClusterCRD(w.t))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := w.hub.Resource(crds).Create(w.t.Context(), w.parse(string(text)), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		w.t.Fatal(err)
-	}
-	space := &clusters.Space{Name: its, Config: w.fleet.Config(w.t, its)}
-	if err := clusters.WaitForResources(w.t.Context(), space, inventory.ManagedClusters); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // join has a cluster join, or have other labels.
 func (w *world) join(name string, labels map[string]string) {
 	w.t.Helper()
-	obj := w.parse(fmt.Sprintf("{apiVersion: %s, kind: ManagedCluster, metadata: {name: %s, labels: {sites: %q, tier: %q}}, spec: {hubAcceptsClient: true}}",
-		inventory.ManagedClusters.GroupVersion(), name, labels["sites"], labels["tier"]))
-	if _, err := w.hub.Resource(inventory.ManagedClusters).Apply(w.t.Context(), name, obj, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+	obj := testenv.Parse(w.t, fmt.Sprintf("{apiVersion: %s, kind: ManagedCluster, metadata: {name: %s, labels: {sites: %q, tier: %q}}, spec: {hubAcceptsClient: true}}",
+		clusters.ManagedClusters.GroupVersion(), name, labels["sites"], labels["tier"]))
+	if _, err := w.hub.Resource(clusters.ManagedClusters).Apply(w.t.Context(), name, obj, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// process is a binding-controller that looks after packages.
+// process is a binding-controller that runs the controllers of packages.
 type process struct {
 	cmd   *exec.Cmd
 	log   string // a file
@@ -170,8 +150,8 @@ func (p *process) read(t *testing.T) string {
 	return string(text)
 }
 
-// lives fails the test if the controller has ended by itself.
-func (p *process) lives(t *testing.T) {
+// isRunning fails the test if the controller has ended by itself.
+func (p *process) isRunning(t *testing.T) {
 	t.Helper()
 	select {
 	case <-p.ended:
@@ -180,7 +160,7 @@ func (p *process) lives(t *testing.T) {
 	}
 }
 
-// kill ends the controller as nothing else could.
+// kill ends the controller without any cleanup.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
@@ -193,7 +173,7 @@ func (w *world) of(resource schema.GroupVersionResource) dynamic.ResourceInterfa
 // apply applies an object that is given as YAML.
 func (w *world) apply(resource schema.GroupVersionResource, namespace, text string) {
 	w.t.Helper()
-	obj := w.parse(text)
+	obj := testenv.Parse(w.t, text)
 	var client dynamic.ResourceInterface = w.client.Resource(resource)
 	if namespace != "" {
 		client = w.client.Resource(resource).Namespace(namespace)
@@ -201,15 +181,6 @@ func (w *world) apply(resource schema.GroupVersionResource, namespace, text stri
 	if _, err := client.Apply(w.t.Context(), obj.GetName(), obj, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 		w.t.Fatalf("apply %s %s: %v", obj.GetKind(), obj.GetName(), err)
 	}
-}
-
-func (w *world) parse(text string) *unstructured.Unstructured {
-	w.t.Helper()
-	obj := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-		w.t.Fatalf("%v in\n%s", err, text)
-	}
-	return obj
 }
 
 // all lists the objects of a resource in the namespace.
@@ -222,7 +193,7 @@ func (w *world) all(resource schema.GroupVersionResource) []unstructured.Unstruc
 	return list.Items
 }
 
-// revision is what counts of a PackageRevision.
+// revision has the relevant fields of a PackageRevision.
 type revision struct {
 	name, repository, pkg, lifecycle string
 	number                           int64
@@ -282,7 +253,7 @@ func (w *world) write(obj *unstructured.Unstructured, files map[string]string) e
 	return err
 }
 
-// move takes a revision to another point of its life.
+// move changes the lifecycle of a revision.
 func (w *world) move(r *revision, to string) error {
 	obj := r.object.DeepCopy()
 	if err := unstructured.SetNestedField(obj.Object, to, "spec", "lifecycle"); err != nil {
@@ -296,12 +267,12 @@ func (w *world) move(r *revision, to string) error {
 	return err
 }
 
-// usual tells whether an error is one that whoever works beside others has to expect.
-func usual(err error) bool {
+// isExpected reports whether an error is to be expected when several clients write concurrently.
+func isExpected(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
 }
 
-// publish makes and publishes a revision of the upstream package.
+// publish creates and publishes a revision of the upstream package.
 func (w *world) publish(number int) {
 	w.t.Helper()
 	ctx := w.t.Context()

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -35,8 +35,8 @@ func (a *author) label(name, key, value string) {
 	a.patch(name, types.MergePatchType, `{"metadata":{"labels":{%q:%q}}}`, key, value)
 }
 
-// meet makes a condition True, beside those that are there.
-func (a *author) meet(name, condition string) {
+// meetGate makes a condition True. Other conditions stay.
+func (a *author) meetGate(name, condition string) {
 	a.t.Helper()
 	a.patch(name, types.JSONPatchType, `[{"op":"add","path":"/status/conditions/-","value":{"type":%q,"status":"True","reason":"Done"}}]`, condition)
 }
@@ -45,7 +45,7 @@ func (a *author) meet(name, condition string) {
 func TestGates(t *testing.T) {
 	a := newAuthor(t)
 	a.ok("init", "web", "--repository", "edge", "--gate", "Reviewed")
-	a.fails(1, []string{"propose", "edge.web.v1"}, "Reviewed (there is no such condition)")
+	a.fails(1, []string{"propose", "edge.web.v1"}, "Reviewed (no such condition)")
 	a.fails(1, []string{"propose", "edge.web.v1", "--wait", "--timeout", "200ms"}, "after 200ms", "Reviewed")
 	if at := a.lifecycle("edge.web.v1"); at != "Draft" {
 		t.Errorf("refused, it is %s", at)
@@ -61,27 +61,28 @@ func TestGates(t *testing.T) {
 		out, errOut, code := a.program(ctx, append(a.flags(), "package", "propose", "edge.web.v1", "--wait")...)
 		answered <- answer{out, errOut, code}
 	}()
-	a.meet("edge.web.v1", "Reviewed")
+	a.meetGate("edge.web.v1", "Reviewed")
 	if got := <-answered; got.code != 0 || got.out != "packagerevision.porch.kpt.dev/edge.web.v1 proposed\n" {
 		t.Errorf("%+v", got)
 	}
 }
 
-// What a function found is shown, and the gate of the pipeline holds until it is repaired.
+// The results of a function are shown, and the gate of the pipeline is not met until the package is
+// repaired.
 func TestRenderingFails(t *testing.T) {
 	a := newAuthor(t)
 	a.ok("init", "web", "--repository", "edge")
 	a.ok("pull", "edge.web.v1", a.folder("web"))
 	a.write("web/deployment.yaml", strings.Replace(deployment, "replicas: 1", "replicas: many", 1))
 	a.write("web/Kptfile", a.read("web/Kptfile")+"pipeline:\n  mutators:\n  - image: set-namespace:v0.4\n    configMap: {namespace: shop}\n  validators:\n  - image: kubeconform:v0.1\n")
-	a.fails(1, []string{"push", a.folder("web")}, `[PASS] "set-namespace:v0.4"`, `[FAIL] "kubeconform:v0.1"`, "[error] apps/v1/Deployment shop/web spec.replicas", "render edge.web.v1: ")
+	a.fails(1, []string{"push", a.folder("web")}, `[PASS] "set-namespace:v0.4"`, `[FAIL] "kubeconform:v0.1"`, "[error] apps/v1/Deployment shop/web spec.replicas", "render revision \"edge.web.v1\": ")
 	a.fails(1, []string{"propose", "edge.web.v1"}, "PackagePipelinePassed")
 	a.fails(1, []string{"tree", "edge.web.v1", "-o", "xml"}, "allowed formats are: json,yaml")
 	if got := a.ok("tree", "edge.web.v1"); !strings.Contains(got, "gate PackagePipelinePassed: False") {
 		t.Errorf("tree:\n%s", got)
 	}
 	a.edit("web/deployment.yaml", "replicas: many", "replicas: 2")
-	if got := a.ok("push", a.folder("web")); !strings.Contains(got, `[PASS] "kubeconform:v0.1"`) || !strings.Contains(got, "changed by rendering") {
+	if got := a.ok("push", a.folder("web")); !strings.Contains(got, `[PASS] "kubeconform:v0.1"`) || !strings.Contains(got, "rendering changed these files") {
 		t.Errorf("push says\n%s", got)
 	}
 	if got := a.read("web/deployment.yaml"); !strings.Contains(got, "namespace: shop") {
@@ -90,25 +91,25 @@ func TestRenderingFails(t *testing.T) {
 	a.ok("propose", "edge.web.v1")
 }
 
-// Whatever is in the folder: it is refused with a reason, and the draft is as it was.
+// An invalid folder is refused with a reason, and the draft is not changed.
 func TestBadPackages(t *testing.T) {
 	kptfile := "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata: {name: web}\n"
 	tests := map[string]struct {
-		files kptpkg.Files
+		files kpt.Files
 		text  string
 	}{
-		"a Kptfile that cannot be read": {kptpkg.Files{"Kptfile": "apiVersion: kpt.dev/v1\nkind: [\n"}, "Kptfile"},
-		"no Kptfile's kind":             {kptpkg.Files{"Kptfile": "apiVersion: v1\nkind: ConfigMap\n"}, "Kptfile"},
+		"a Kptfile that cannot be read": {kpt.Files{"Kptfile": "apiVersion: kpt.dev/v1\nkind: [\n"}, "Kptfile"},
+		"no Kptfile's kind":             {kpt.Files{"Kptfile": "apiVersion: v1\nkind: ConfigMap\n"}, "Kptfile"},
 		"an object twice": {
-			kptpkg.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "b.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, "ConfigMap",
+			kpt.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "b.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"}, "ConfigMap",
 		},
-		"a billion laughs": {
-			kptpkg.Files{"a.yaml": "a: &a [x,x,x,x,x,x,x,x,x]\n" + laughs(9)}, "a.yaml",
+		"a billion nestedAliases": {
+			kpt.Files{"a.yaml": "a: &a [x,x,x,x,x,x,x,x,x]\n" + nestedAliases(9)}, "a.yaml",
 		},
-		"binary": {kptpkg.Files{"logo": "\xff\xfe"}, "binary files are not supported"},
-		"50 MiB": {kptpkg.Files{"large": strings.Repeat("x", 50<<20)}, "bytes"},
+		"binary": {kpt.Files{"logo": "\xff\xfe"}, "binary files are not supported"},
+		"50 MiB": {kpt.Files{"large": strings.Repeat("x", 50<<20)}, "bytes"},
 		"6 MiB in parts": {
-			kptpkg.Files{"a": strings.Repeat("x", 3<<20), "b": strings.Repeat("y", 3<<20), "c": "z"}, "bytes",
+			kpt.Files{"a": strings.Repeat("x", 3<<20), "b": strings.Repeat("y", 3<<20), "c": "z"}, "bytes",
 		},
 	}
 	a := newAuthor(t)
@@ -136,7 +137,7 @@ func TestBadPackages(t *testing.T) {
 	}
 }
 
-// A folder may hold what no package can: nothing of it is read.
+// Links in a folder are refused, and their targets are not read.
 func TestLinks(t *testing.T) {
 	a := newAuthor(t)
 	a.ok("init", "web", "--repository", "edge")
@@ -148,8 +149,8 @@ func TestLinks(t *testing.T) {
 		if err := os.Symlink(link, name); err != nil {
 			t.Fatal(err)
 		}
-		a.fails(1, []string{"push", a.folder("web")}, "link is a symbolic link")
-		a.fails(2, []string{"diff", "-f", a.folder("web")}, "link is a symbolic link")
+		a.fails(1, []string{"push", a.folder("web")}, "link\": it is a symbolic link")
+		a.fails(2, []string{"diff", "-f", a.folder("web")}, "link\": it is a symbolic link")
 		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +160,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func laughs(depth int) string {
+func nestedAliases(depth int) string {
 	var text strings.Builder
 	for i := range depth {
 		from, to := string(rune('a'+i)), string(rune('b'+i))
@@ -168,7 +169,8 @@ func laughs(depth int) string {
 	return text.String()
 }
 
-// A program without end is stopped, and said to have been; the draft is as it was, and the edit is in the folder.
+// An endless function is killed and reported. The draft is not changed, and the edit stays in the
+// folder.
 func TestRunaway(t *testing.T) {
 	a := newAuthor(t)
 	a.ok("init", "web", "--repository", "edge")
@@ -180,7 +182,7 @@ func TestRunaway(t *testing.T) {
 	if before.Digest() != a.files("edge.web.v1").Digest() {
 		t.Error("the draft was changed")
 	}
-	// And one that takes a gigabyte.
+	// A function that needs a gigabyte of memory.
 	kptfile, _, _ := strings.Cut(a.read("web/Kptfile"), "def f()")
 	a.write("web/Kptfile", kptfile+"x = []\n        for i in range(10000000): x.append('x' * 1000000 + str(i))\n")
 	a.fails(1, []string{"push", a.folder("web")}, "starlark:v0.5", "memory")
@@ -192,7 +194,8 @@ func TestRunaway(t *testing.T) {
 	}
 }
 
-// Whoever may not approve is refused by name; whoever may, approves.
+// TestRights: a user without the right to approve gets an error that names the user; one with the
+// right can approve.
 func TestRights(t *testing.T) {
 	a := newAuthor(t)
 	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
@@ -224,7 +227,7 @@ func TestRights(t *testing.T) {
 	}
 	a.ok("init", "web", "--repository", "edge", "--as", "ann")
 	a.ok("propose", "edge.web.v1", "--as", "ann")
-	a.fails(1, []string{"approve", "edge.web.v1", "--as", "ann"}, "Error from server (Forbidden): approve edge.web.v1: ", `User "ann" cannot update resource "packagerevisions/approval"`)
+	a.fails(1, []string{"approve", "edge.web.v1", "--as", "ann"}, "Error from server (Forbidden): approve revision \"edge.web.v1\": ", `User "ann" cannot update resource "packagerevisions/approval"`)
 	a.ok("approve", "edge.web.v1", "--as", "bob")
 	if by, _, _ := unstructured.NestedString(a.revision("edge.web.v1").Object, "status", "publishedBy"); by != "bob" {
 		t.Errorf("published by %q", by)
@@ -232,7 +235,7 @@ func TestRights(t *testing.T) {
 	a.fails(1, []string{"init", "db", "--repository", "edge", "--as", "bob"}, `User "bob" cannot create resource "packagerevisions"`)
 }
 
-// Many at once, by a label; and what a shell offers to complete is what can be done.
+// Many revisions are changed at once by a label. Completions are the revisions that can be changed.
 func TestMany(t *testing.T) {
 	a := newAuthor(t)
 	const n = 20
@@ -266,12 +269,12 @@ func TestMany(t *testing.T) {
 	if got := strings.Count(out, "Published"); got != n-1 {
 		t.Errorf("%d published:\n%s", got, out)
 	}
-	if _, errOut, code := a.run("approve", "-l", "team=shop"); code != 0 || errOut != "No revisions to be approved found in "+a.namespace+" namespace.\n" {
+	if _, errOut, code := a.run("approve", "-l", "team=shop"); code != 0 || errOut != "No revisions that can be approved found in "+a.namespace+" namespace.\n" {
 		t.Errorf("%d: %s", code, errOut)
 	}
 }
 
-// What is tried is checked and rendered, and nothing of it is kept.
+// A dry run is checked and rendered, and nothing is stored.
 func TestDryRun(t *testing.T) {
 	a := newAuthor(t)
 	if got := a.ok("init", "web", "--repository", "edge", "--dry-run", "server"); got != "packagerevision.porch.kpt.dev/edge.web.v1 created (server dry run)\n" {

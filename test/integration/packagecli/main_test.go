@@ -1,4 +1,5 @@
-// Package packagecli tests `kubectl starling package` against a package-server that a real API server leads to.
+// Package packagecli tests `kubectl starling package` against a package-server behind a real API
+// server.
 package packagecli
 
 import (
@@ -18,8 +19,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
-	"github.com/starlinghq/starling/pkg/packagecli"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/packages/cli"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, testenv.Options{Packages: true})
 }
 
-// author is somebody with a namespace and repositories of their own.
+// author is a user with a namespace and repositories.
 type author struct {
 	t         *testing.T
 	fleet     *testenv.Fleet
@@ -38,7 +39,7 @@ type author struct {
 
 var namespaces atomic.Int64 //nolint:gochecknoglobals // names of a test binary
 
-// newAuthor makes a namespace with the repositories catalog and edge.
+// newAuthor creates a namespace with the repositories catalog and edge.
 func newAuthor(t *testing.T) *author {
 	t.Helper()
 	fleet := testenv.Shared(t)
@@ -77,16 +78,16 @@ func (a *author) run(args ...string) (out, errOut string, code int) {
 	return a.program(a.t.Context(), append(append(a.flags(), "package"), args...)...)
 }
 
-// flags lead to the author's namespace.
+// flags returns the flags for the author's namespace.
 func (a *author) flags() []string {
 	return []string{"--kubeconfig", a.fleet.Kubeconfig(), "--context", "wds1", "--namespace", a.namespace}
 }
 
 func (a *author) program(ctx context.Context, args ...string) (out, errOut string, code int) {
 	var stdout, stderr bytes.Buffer
-	cmd := packagecli.NewCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr})
+	cmd := cli.NewCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr})
 	cmd.SetArgs(args)
-	code = packagecli.Report(&stderr, cmd.ExecuteContext(ctx))
+	code = cli.Report(&stderr, cmd.ExecuteContext(ctx))
 	return stdout.String(), stderr.String(), code
 }
 
@@ -100,7 +101,7 @@ func (a *author) ok(args ...string) string {
 	return out
 }
 
-// fails runs a command that must exit so and say each of the texts.
+// fails runs a command that must exit with the code and print each of the texts.
 func (a *author) fails(code int, args []string, texts ...string) {
 	a.t.Helper()
 	out, errOut, got := a.run(args...)
@@ -114,7 +115,7 @@ func (a *author) fails(code int, args []string, texts ...string) {
 	}
 }
 
-// folder is where a package is pulled to.
+// folder returns the folder of a package.
 func (a *author) folder(name string) string { return filepath.Join(a.dir, name) }
 
 func (a *author) write(path, content string) {
@@ -147,8 +148,8 @@ func (a *author) edit(path, old, with string) {
 	a.write(path, strings.Replace(before, old, with, 1))
 }
 
-// files are those of a revision at the server.
-func (a *author) files(name string) kptpkg.Files {
+// files returns the files of a revision on the server.
+func (a *author) files(name string) kpt.Files {
 	a.t.Helper()
 	obj, err := a.dynamic.Resource(porchv1alpha1.ResourcePackageRevisionResources).Namespace(a.namespace).Get(a.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -179,8 +180,8 @@ func (a *author) lifecycle(name string) string {
 	return at
 }
 
-// publish makes a package with these files, published, beside what an empty package holds.
-func (a *author) publish(repository, name string, files kptpkg.Files) {
+// publish creates and publishes a package with these files and those of an empty package.
+func (a *author) publish(repository, name string, files kpt.Files) {
 	a.t.Helper()
 	revision := repository + "." + name + ".v1"
 	a.ok("init", name, "--repository", repository)

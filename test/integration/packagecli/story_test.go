@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -38,7 +38,8 @@ stringData:
   password: hunter1
 `
 
-// A package from nothing to its second revision, one that is cloned from it, and its upgrade: each command once.
+// All commands, from a new package to its second revision, a clone of it, and the upgrade of the
+// clone.
 func TestFromDraftToUpgrade(t *testing.T) {
 	a := newAuthor(t)
 	if got := a.ok("init", "web", "--repository", "catalog", "--description", "The shop's front"); got != "packagerevision.porch.kpt.dev/catalog.web.v1 created\n" {
@@ -85,7 +86,7 @@ func TestFromDraftToUpgrade(t *testing.T) {
 		!strings.Contains(out, "-        image: \"example.com/web:1\"\n+        image: \"example.com/web:2\"\n") {
 		t.Errorf("diff (%d):\n%s", code, out)
 	}
-	if _, errOut, code := a.run("upgrade", "edge.shop.web.v1"); code != 0 || errOut != "edge.shop.web.v1 is at catalog.web.v1 already\n" {
+	if _, errOut, code := a.run("upgrade", "edge.shop.web.v1"); code != 0 || errOut != "edge.shop.web.v1 is up to date with its upstream catalog.web.v1\n" {
 		t.Errorf("%d: %s", code, errOut)
 	}
 	a.ok("propose", "catalog.web.v2")
@@ -114,10 +115,11 @@ func TestFromDraftToUpgrade(t *testing.T) {
 	}
 }
 
-// What was changed on both sides is said when the draft is made, and then stands in its diff.
+// TestUpgradeWithConflicts: fields that both sides changed are reported when the draft is created,
+// and later in its diff.
 func TestUpgradeWithConflicts(t *testing.T) {
 	a := newAuthor(t)
-	a.publish("catalog", "web", kptpkg.Files{"deployment.yaml": deployment})
+	a.publish("catalog", "web", kpt.Files{"deployment.yaml": deployment})
 	a.ok("clone", "catalog.web.v1", "web", "--repository", "edge")
 	for revision, image := range map[string]string{"edge.web.v1": "mine", "catalog.web.v2": "theirs"} {
 		if revision == "catalog.web.v2" {
@@ -129,19 +131,19 @@ func TestUpgradeWithConflicts(t *testing.T) {
 		a.ok("propose", revision)
 		a.ok("approve", revision)
 	}
-	a.fails(0, []string{"upgrade", "edge.web.v1", "--workspace", "v2"}, "edge.web.v2 created", "Warning: changed here and upstream: ", "deployment.yaml")
+	a.fails(0, []string{"upgrade", "edge.web.v1", "--workspace", "v2"}, "edge.web.v2 created", "Warning: merge conflicts: ", "deployment.yaml")
 	a.fails(1, []string{"diff", "edge.web.v2"}, "web:mine", "web:theirs")
 	a.fails(1, []string{"upgrade", "edge.web.v1", "--workspace", "v3", "--strategy", "fast-forward"}, "Error from server")
-	a.fails(1, []string{"upgrade", "edge.web.v2"}, "error: edge.web.v2 is Draft; only what is Published can be upgraded")
-	a.fails(1, []string{"upgrade", "edge.web.v1", "--revision", "v7"}, `package web of repository catalog has no published revision "v7"; there are v2, v1`)
-	// Where no repository has imported a package from, the server says what to do.
-	a.fails(1, []string{"clone", "https://example.com/packages.git/db@v1", "db", "--repository", "edge"}, "make a Repository")
+	a.fails(1, []string{"upgrade", "edge.web.v2"}, "error: upgrade revision \"edge.web.v2\": it is Draft. Only Published revisions can be upgraded")
+	a.fails(1, []string{"upgrade", "edge.web.v1", "--revision", "v7"}, `package web of repository catalog has no published revision "v7"; it has v2, v1`)
+	// If no Repository has imported a package, the server says what to do.
+	a.fails(1, []string{"clone", "https://example.com/packages.git/db@v1", "db", "--repository", "edge"}, "create one (config.porch.kpt.dev)")
 }
 
-// What is not touched comes back byte for byte, through the server and its rendering.
-func TestBytesStay(t *testing.T) {
+// Unedited files stay byte for byte the same, also when they are rendered.
+func TestFilesAreUnchanged(t *testing.T) {
 	a := newAuthor(t)
-	a.publish("catalog", "odd", kptpkg.Files{
+	a.publish("catalog", "odd", kpt.Files{
 		"crlf.yaml":      "apiVersion: v1\r\nkind: ConfigMap\r\nmetadata:\r\n  name: crlf\r\n",
 		"no-newline.txt": "the last line has no newline",
 		"wide.yaml":      "# wide\n\n\napiVersion:   v1\nkind: \"ConfigMap\"\nmetadata: { name:   wide }   # so\ndata:\n    a:   |+\n        text\n\n    b: 'it''s'\n\n",
@@ -162,7 +164,7 @@ func TestBytesStay(t *testing.T) {
 	a.ok("push", a.folder("odd"))
 	after := a.files("edge.odd.v1")
 	for path, content := range before {
-		if path == kptpkg.KptfileName {
+		if path == kpt.KptfileName {
 			continue // the server's conditions are in it
 		}
 		if diff := cmp.Diff(content, after[path]); diff != "" {
@@ -180,7 +182,7 @@ func TestBytesStay(t *testing.T) {
 	}
 }
 
-// The second of two writers gets a conflict that says what to do, and doing that works.
+// The second of two writers gets a conflict that says what to do, which works.
 func TestTwoWriters(t *testing.T) {
 	a := newAuthor(t)
 	a.ok("init", "web", "--repository", "edge")
@@ -189,7 +191,7 @@ func TestTwoWriters(t *testing.T) {
 	a.write("ann/ann.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ann}\n")
 	a.write("bob/bob.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bob}\n")
 	a.ok("push", a.folder("ann"))
-	a.fails(1, []string{"push", a.folder("bob")}, "edge.web.v1 was changed since it was pulled: ", "ann.yaml", "package pull edge.web.v1 ")
+	a.fails(1, []string{"push", a.folder("bob")}, "push revision \"edge.web.v1\": changed on the server after the pull: ", "ann.yaml", "package pull edge.web.v1 ")
 	a.ok("pull", "edge.web.v1", a.folder("bob"))
 	a.ok("push", a.folder("bob"))
 	files := a.files("edge.web.v1")
@@ -197,18 +199,18 @@ func TestTwoWriters(t *testing.T) {
 		t.Errorf("an edit is lost: %v", files.Paths())
 	}
 	a.write("ann/bob.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bob, labels: {by: ann}}\n")
-	a.fails(1, []string{"push", a.folder("ann")}, "Edited here as well: bob.yaml")
+	a.fails(1, []string{"push", a.folder("ann")}, "You edited as well: bob.yaml")
 	if diff := cmp.Diff(files, a.files("edge.web.v1")); diff != "" {
 		t.Errorf("(-before +after)\n%s", diff)
 	}
-	// A label is no file.
+	// A changed label is no conflict.
 	a.ok("pull", "edge.web.v1", a.folder("carol"))
 	a.label("edge.web.v1", "team", "shop")
 	a.write("carol/carol.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: carol}\n")
 	a.ok("push", a.folder("carol"))
 }
 
-// The plugin as kubectl finds it, and the program that kubectl completes it with.
+// kubectl finds the plugin, and the program for its completions.
 func TestAsPluginOfKubectl(t *testing.T) {
 	a := newAuthor(t)
 	a.ok("init", "web", "--repository", "edge")

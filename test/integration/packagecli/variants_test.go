@@ -15,7 +15,7 @@ import (
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
 )
 
-// make creates an object with a status, as the controllers would have.
+// make creates an object with a status, as the controllers do.
 func (a *author) make(resource schema.GroupVersionResource, kind, text string) *unstructured.Unstructured {
 	a.t.Helper()
 	obj := &unstructured.Unstructured{}
@@ -44,7 +44,8 @@ func (a *author) make(resource schema.GroupVersionResource, kind, text string) *
 	return made
 }
 
-// TestVariantsOfSet: the variants of a set are shown, and moved along as a whole: those of the set, and of these what can be.
+// TestVariantsOfSet: the variants of a set are shown, and those of them that can change are
+// proposed and approved together.
 func TestVariantsOfSet(t *testing.T) {
 	a := newAuthor(t)
 	const many = 12
@@ -57,7 +58,7 @@ func TestVariantsOfSet(t *testing.T) {
 			spec: {downstream: {repo: edge, package: %[1]s}},
 			status: {state: Draft, waitsFor: "somebody to propose it", downstreamTargets: [{name: edge.%[1]s.v1}]}}`, name, set.GetUID()))
 	}
-	a.ok("init", "other", "--repository", "edge") // of nobody
+	a.ok("init", "other", "--repository", "edge") // of no set
 
 	lines := strings.Split(strings.TrimSpace(a.ok("variants", "shops")), "\n")
 	if len(lines) != many+1 || strings.Join(strings.Fields(lines[1]), " ") != "edge shop-00 Draft edge.shop-00.v1 Unknown somebody to propose it" {
@@ -74,15 +75,15 @@ func TestVariantsOfSet(t *testing.T) {
 		t.Errorf("%d were proposed: %s", len(proposed), proposed)
 	}
 	a.ok("propose", "edge.other.v1")
-	// One of them is somebody else's by then.
+	// Another user changed one of them in between.
 	a.ok("reject", "edge.shop-03.v1")
 	if out := a.ok("approve", "--set", "shops", "-o", "name"); strings.Count(out, "\n") != many-1 || strings.Contains(out, "other") || strings.Contains(out, "shop-03") {
 		t.Error(out)
 	}
 	out, errOut, code := a.run("approve", "--set", "shops")
-	if code != 0 || out != "" || !strings.Contains(errOut, "No revisions to be approved found") {
+	if code != 0 || out != "" || !strings.Contains(errOut, "No revisions that can be approved found") {
 		t.Error(code, out, errOut)
 	}
-	a.fails(1, []string{"approve", "--set", "shops", "edge.other.v1"}, "name revisions to be approved, or select them with -l or --set")
+	a.fails(1, []string{"approve", "--set", "shops", "edge.other.v1"}, "specify either the revisions to be approved, or -l or --set")
 	a.fails(1, []string{"approve", "--set", "nothing"}, `"nothing" not found`)
 }

@@ -15,15 +15,15 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/content"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/packages/content"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// keptRevisions reads what is kept in a namespace, or with "" in all.
-func (e *environment) keptRevisions(t *testing.T, namespace string) []storev1alpha1.PackageRevision {
+// storedRevisions returns the stored revisions of a namespace, or with "" of all.
+func (e *environment) storedRevisions(t *testing.T, namespace string) []storev1alpha1.PackageRevision {
 	t.Helper()
-	list, err := e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
+	list, err := e.dynamic.Resource(storev1alpha1.PackageRevisions).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,16 +36,18 @@ func (e *environment) keptRevisions(t *testing.T, namespace string) []storev1alp
 	return out
 }
 
-// consistent fails the test unless what is kept is whole: all content is there and says what its revision says; numbers are those from
-// 1 on, each once; of each package with published revisions the last is labelled; and, after collection, no content is there without a
-// revision that names it.
-func (e *environment) consistent(t *testing.T, deletedSome bool) {
+// checkConsistent fails the test unless the stored objects are consistent: all content exists and
+// agrees with its revision, the numbers of a package have no gaps and no duplicates, the last
+// published revision of each package has the label, and a collection leaves exactly the content
+// that revisions refer to. If deletedSome is true, numbers may have gaps. A test that calls it must
+// not run in parallel with others, because it collects the content of all namespaces.
+func (e *environment) checkConsistent(t *testing.T, deletedSome bool) {
 	t.Helper()
 	store, err := content.New(e.config, clocktesting.NewFakePassiveClock(time.Now().Add(2*content.Grace)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	revisions := e.keptRevisions(t, e.namespace)
+	revisions := e.storedRevisions(t, e.namespace)
 	numbers := map[string][]int{}
 	for i := range revisions {
 		cr := &revisions[i]
@@ -57,7 +59,7 @@ func (e *environment) consistent(t *testing.T, deletedSome bool) {
 				t.Errorf("%s: %v", cr.Name, err)
 			}
 		}
-		mirrors(t, store, cr)
+		checkKptfile(t, store, cr)
 		key := cr.Spec.RepositoryName + "." + cr.Spec.PackageName
 		if cr.Spec.Lifecycle.Published() != (cr.Spec.Revision > 0) {
 			t.Errorf("%s is %s with revision %d", cr.Name, cr.Spec.Lifecycle, cr.Spec.Revision)
@@ -75,29 +77,29 @@ func (e *environment) consistent(t *testing.T, deletedSome bool) {
 			}
 		}
 	}
-	testenv.Eventually(t, testTimeout, func() (bool, string) { return e.labelled(t) })
-	e.collected(t, store)
+	testenv.Eventually(t, testTimeout, func() (bool, string) { return e.checkLatestLabels(t) })
+	e.checkCollection(t, store)
 }
 
-// mirrors fails the test unless Kptfile and revision say the same.
-func mirrors(t *testing.T, store *content.Store, cr *storev1alpha1.PackageRevision) {
+// checkKptfile fails the test unless Kptfile and revision agree.
+func checkKptfile(t *testing.T, store *content.Store, cr *storev1alpha1.PackageRevision) {
 	t.Helper()
 	files, err := store.Get(t.Context(), cr.Content.Digest)
 	if err != nil {
-		return // told by the caller
+		return // reported by the caller
 	}
-	kptfile, err := kptpkg.ParseKptfile(files[kptpkg.KptfileName])
+	kptfile, err := kpt.ParseKptfile(files[kpt.KptfileName])
 	if err != nil {
 		t.Errorf("%s: %v", cr.Name, err)
 		return
 	}
 	said := []any{kptfile.ReadinessGates(), kptfile.Conditions()}
-	gates, conditions := []kptpkg.ReadinessGate{}, []kptpkg.Condition{}
+	gates, conditions := []kpt.ReadinessGate{}, []kpt.Condition{}
 	for _, gate := range cr.Spec.ReadinessGates {
-		gates = append(gates, kptpkg.ReadinessGate{ConditionType: gate.ConditionType})
+		gates = append(gates, kpt.ReadinessGate{ConditionType: gate.ConditionType})
 	}
 	for _, c := range cr.Status.Conditions {
-		conditions = append(conditions, kptpkg.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message})
+		conditions = append(conditions, kpt.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message})
 	}
 	want, err := json.Marshal([]any{gates, conditions})
 	if err != nil {
@@ -111,11 +113,12 @@ func mirrors(t *testing.T, store *content.Store, cr *storev1alpha1.PackageRevisi
 	}
 }
 
-// labelled tells whether of each package the last published revision is labelled, and no other.
-func (e *environment) labelled(t *testing.T) (bool, string) {
+// checkLatestLabels reports whether exactly the last published revision of each package has the
+// label.
+func (e *environment) checkLatestLabels(t *testing.T) (bool, string) {
 	t.Helper()
 	last := map[string]int{}
-	revisions := e.keptRevisions(t, e.namespace)
+	revisions := e.storedRevisions(t, e.namespace)
 	for i := range revisions {
 		cr := &revisions[i]
 		key := cr.Spec.RepositoryName + "." + cr.Spec.PackageName
@@ -133,11 +136,12 @@ func (e *environment) labelled(t *testing.T) (bool, string) {
 	return true, ""
 }
 
-// collected collects as an hour later, and fails the test if anything is left that nothing names, or gone that something does.
-func (e *environment) collected(t *testing.T, store *content.Store) {
+// checkCollection deletes unused content, and fails the test if content without a reference
+// remains, or content with one is deleted.
+func (e *environment) checkCollection(t *testing.T, store *content.Store) {
 	t.Helper()
 	named := map[string]bool{}
-	all := e.keptRevisions(t, metav1.NamespaceAll)
+	all := e.storedRevisions(t, metav1.NamespaceAll)
 	for i := range all {
 		for _, digest := range []string{all[i].Content.Digest, all[i].Content.Base, all[i].Content.UpstreamDigest} {
 			named[digest] = true
@@ -146,7 +150,7 @@ func (e *environment) collected(t *testing.T, store *content.Store) {
 	if _, err := store.Collect(t.Context(), func(context.Context) (map[string]bool, error) { return named, nil }); err != nil {
 		t.Fatal(err)
 	}
-	chunks, err := e.kept.Resource(storev1alpha1.ContentChunks).List(t.Context(), metav1.ListOptions{})
+	chunks, err := e.dynamic.Resource(storev1alpha1.ContentChunks).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

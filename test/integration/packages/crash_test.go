@@ -15,22 +15,37 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/content"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
-	"github.com/starlinghq/starling/pkg/packages"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/packages/content"
+	"github.com/starlinghq/starling/pkg/packages/store"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestKilledBetweenWrites: a replica is killed at each point between two writes. What it had done is whole, what was asked of it can
-// be asked of another, and nothing is there twice.
-func TestKilledBetweenWrites(t *testing.T) {
+// crashPoints are the writes before or after which replicas are killed, as testenv.Proxy names
+// them, by operation and progress. The content of a new revision may be stored already, so that no
+// write stores it.
+var crashPoints = map[string]string{
+	"create/content-is-stored":   "before POST packagerevisions",
+	"create/revision-is-stored":  "POST packagerevisions",
+	"update/content-is-stored":   "(POST|PUT|PATCH) contentchunks",
+	"update/revision-is-stored":  "(PUT|PATCH) packagerevisions",
+	"propose/revision-is-stored": "(PUT|PATCH) packagerevisions",
+	"approve/number-is-assigned": "(POST|PUT|PATCH) packagenumbers",
+	"approve/revision-is-stored": "(PUT|PATCH) packagerevisions",
+	"delete/label-is-moved":      "(PUT|PATCH) packagerevisions",
+	"delete/revision-is-deleted": "DELETE packagerevisions",
+}
+
+// TestCrashBetweenWrites: a replica is killed at each point between two writes. The stored objects
+// are consistent, another replica can repeat the operation, and nothing is done twice.
+func TestCrashBetweenWrites(t *testing.T) {
 	e := newEnvironment(t)
 	ctx := t.Context()
-	for _, point := range packages.Points() {
+	for point, write := range crashPoints {
 		name := strings.ReplaceAll(point, "/", "-")
 		kind, _, _ := strings.Cut(point, "/")
 		t.Run(name, func(t *testing.T) {
-			// A package with one published revision, and another on its way.
+			// A package with one published revision and one draft.
 			first := e.move(t, e.make(t, e.revision("upstream", name, "v1")), published)
 			second := e.make(t, e.revision("upstream", name, "v2"), task(porchv1alpha1.TaskTypeEdit, first.Name))
 			e.write(t, second.Name, map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"})
@@ -71,31 +86,31 @@ func TestKilledBetweenWrites(t *testing.T) {
 					return u.revisions(e.namespace).Delete(ctx, second.Name, metav1.DeleteOptions{})
 				}
 			}
-			victim := e.start(t, []string{"STARLING_KILL_AT=" + point}, "--leader-elect=false", "--collect-every=1h")
+			victim := e.startAndKill(t, write, "--leader-elect=false", "--collect-every=1h")
 			err := operation(newUser(t, victim.config))
 			if _, answered := errors.AsType[*apierrors.StatusError](err); err == nil || answered {
-				t.Fatalf("the replica answered, and was to be killed before that: %v", err)
+				t.Fatalf("the replica answered before it was killed: %v", err)
 			}
 			victim.wait(t)
-			e.consistent(t, before == deletionProposed)
+			e.checkConsistent(t, before == deletionProposed)
 
-			// Once more, of another replica: done now if it was not, refused or repeated without harm if it was.
+			// Another replica repeats the operation, or refuses it because it was done.
 			err = operation(e.admin)
 			switch {
 			case err == nil:
 			case apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err): // created, or deleted
-			case apierrors.IsInvalid(err) && point == packages.PointApproveRevision && strings.Contains(err.Error(), "from Published"):
+			case apierrors.IsInvalid(err) && point == "approve/revision-is-stored" && strings.Contains(err.Error(), "from Published"):
 			default:
 				t.Errorf("once more: %v", err)
 			}
-			e.outcome(t, name, first, second)
-			e.consistent(t, before == deletionProposed)
+			e.checkOutcome(t, name, first, second)
+			e.checkConsistent(t, before == deletionProposed)
 		})
 	}
 }
 
-// outcome fails the test unless the operation was carried out, once.
-func (e *environment) outcome(t *testing.T, name string, first, second *porchv1alpha1.PackageRevision) {
+// checkOutcome fails the test unless the operation was carried out once.
+func (e *environment) checkOutcome(t *testing.T, name string, first, second *porchv1alpha1.PackageRevision) {
 	t.Helper()
 	list := must[*porchv1alpha1.PackageRevisionList](t)(e.admin.revisions(e.namespace).List(t.Context(), metav1.ListOptions{
 		FieldSelector: "spec.packageName=" + name,
@@ -129,9 +144,10 @@ func (e *environment) outcome(t *testing.T, name string, first, second *porchv1a
 	}
 }
 
-// TestKilledBeforeItLookedAgain: a package is created around one that is being cloned, and the replica that clones is killed before it
-// looks again at where it cloned to. Nobody was told of the clone, so it goes.
-func TestKilledBeforeItLookedAgain(t *testing.T) {
+// TestCrashBeforeRecheck: a package is created around one that is being cloned. The replica that
+// clones is killed before it checks the layout again. No client received the clone, so it is
+// deleted.
+func TestCrashBeforeRecheck(t *testing.T) {
 	e := newEnvironment(t)
 	ctx := t.Context()
 	slow := e.make(t, e.revision("upstream", "slow", "v1"))
@@ -148,7 +164,7 @@ func TestKilledBeforeItLookedAgain(t *testing.T) {
 			t.Fatal("the package was never created while the clone was under way")
 		}
 		if victim == nil {
-			victim = e.start(t, []string{"STARLING_KILL_AT=" + packages.PointCreateRevision}, "--leader-elect=false")
+			victim = e.startAndKill(t, crashPoints["create/revision-is-stored"], "--leader-elect=false")
 		}
 		name := fmt.Sprintf("around%d", attempt)
 		cloning := make(chan error)
@@ -164,8 +180,8 @@ func TestKilledBeforeItLookedAgain(t *testing.T) {
 		switch {
 		case err == nil && cloneErr != nil && !answered:
 			outer, inner = around.Name, "upstream."+name+".inside.v1"
-		case err == nil && apierrors.IsInvalid(cloneErr): // the package was there before the clone began
-		case apierrors.IsInvalid(err) && !answered: // and here it came when the clone was there
+		case err == nil && apierrors.IsInvalid(cloneErr): // the package existed first
+		case apierrors.IsInvalid(err) && !answered: // the clone existed first
 			victim.wait(t)
 			victim = nil
 		default:
@@ -178,19 +194,21 @@ func TestKilledBeforeItLookedAgain(t *testing.T) {
 		return apierrors.IsNotFound(err), fmt.Sprintf("%s is there: %v", inner, err)
 	})
 	if _, err := e.admin.revisions(e.namespace).Get(t.Context(), outer, metav1.GetOptions{}); err != nil {
-		t.Errorf("what was there first: %v", err)
+		t.Errorf("the package that was created first: %v", err)
 	}
-	e.consistent(t, false)
+	e.checkConsistent(t, false)
 }
 
-// TestPackagesInPackages: of what may not be, whoever made it, only drafts go that nobody has touched since.
+// TestPackagesInPackages: a package within another one is deleted only if it is a draft that was
+// not changed since its creation.
 func TestPackagesInPackages(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
-	kept := e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace)
+	stored := e.dynamic.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace)
 	other := e.make(t, e.revision("upstream", "other/inside", "v1"))
-	template := must[*unstructured.Unstructured](t)(kept.Get(t.Context(), other.Name, metav1.GetOptions{}))
+	template := must[*unstructured.Unstructured](t)(stored.Get(t.Context(), other.Name, metav1.GetOptions{}))
 	digest, _, _ := unstructured.NestedString(template.Object, "content", "digest")
-	files := must[kptpkg.Files](t)(must[*content.Store](t)(content.New(e.config, clock.RealClock{})).Get(t.Context(), digest))
+	files := must[kpt.Files](t)(must[*content.Store](t)(content.New(e.config, clock.RealClock{})).Get(t.Context(), digest))
 	inside := map[string]string{}
 	for _, name := range []string{"touched", "untouched"} {
 		e.make(t, e.revision("upstream", name, "v1"))
@@ -200,11 +218,11 @@ func TestPackagesInPackages(t *testing.T) {
 		}
 		cr.ObjectMeta = metav1.ObjectMeta{Name: "upstream." + name + ".inside.v1", Namespace: e.namespace}
 		cr.Spec.PackageName = name + "/inside"
-		if err := packages.Mirror(cr, files, cr.Content.Digest); err != nil { // which labels it as lying there
+		if err := store.SetContent(cr, files, cr.Content.Digest); err != nil { // sets the labels of its path
 			t.Fatal(err)
 		}
 		obj := must[map[string]any](t)(runtime.DefaultUnstructuredConverter.ToUnstructured(cr))
-		must[*unstructured.Unstructured](t)(kept.Create(t.Context(), &unstructured.Unstructured{Object: obj}, metav1.CreateOptions{}))
+		must[*unstructured.Unstructured](t)(stored.Create(t.Context(), &unstructured.Unstructured{Object: obj}, metav1.CreateOptions{}))
 		inside[name] = cr.Name
 		if name == "touched" {
 			e.write(t, cr.Name, map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"})
@@ -215,6 +233,6 @@ func TestPackagesInPackages(t *testing.T) {
 		return apierrors.IsNotFound(err), fmt.Sprintf("%s is there: %v", inside["untouched"], err)
 	})
 	if _, err := e.admin.revisions(e.namespace).Get(t.Context(), inside["touched"], metav1.GetOptions{}); err != nil {
-		t.Errorf("somebody went on with it, and it is gone: %v", err)
+		t.Errorf("a draft that was changed after its creation is gone: %v", err)
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/starlinghq/starling/pkg/space"
+	"github.com/starlinghq/starling/pkg/localfleet"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestServerOfAFleet comes up with its space, comes back when it is killed, goes when it is not wanted, and then is not missed: what was
-// kept is there when it is wanted again.
-func TestServerOfAFleet(t *testing.T) {
+// TestFleet: the package-server of a fleet starts with its space and restarts after a crash. It can
+// be disabled: the space works without it, and its objects exist when it is enabled again.
+func TestFleet(t *testing.T) {
+	t.Parallel()
 	fleet := testenv.Start(t, testenv.Options{Spaces: []string{"wds1"}, Packages: true})
 	kubectl := func(args ...string) string { return fleet.Kubectl(t, "wds1", args...) }
 	kubectl("create", "namespace", "packages")
@@ -40,7 +41,7 @@ func TestServerOfAFleet(t *testing.T) {
 	if _, err := fleet.Up("--no-packages=false"); err != nil {
 		t.Fatal(err)
 	}
-	if c := fleet.Component(t, "wds1/package-server"); c.State != space.StateReady {
+	if c := fleet.Component(t, "wds1/package-server"); c.State != localfleet.StateReady {
 		t.Errorf("%s is %s", c.Name, c.State)
 	}
 	testenv.Eventually(t, time.Minute, func() (bool, string) {

@@ -1,5 +1,5 @@
-// Package packages tests package-server in a real space: through the aggregator, as users do, and with replicas of its own that are
-// killed where it hurts.
+// Package packages tests package-server in a real space: through the aggregator, as users do, and
+// with further replicas that are killed between writes.
 package packages
 
 import (
@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/test/testenv"
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 const wds = "wds1"
 
-// user is somebody who asks for packages.
+// user is a client of the API of packages.
 type user struct {
 	rest  rest.Interface
 	codec runtime.ParameterCodec
@@ -51,7 +51,7 @@ func newUser(t *testing.T, config *rest.Config) *user {
 	return newUserOver(t, config, client)
 }
 
-// newUserOver is somebody who asks with that client.
+// newUserOver returns a user with an HTTP client.
 func newUserOver(t *testing.T, config *rest.Config, httpClient *http.Client) *user {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -69,8 +69,8 @@ func newUserOver(t *testing.T, config *rest.Config, httpClient *http.Client) *us
 	return &user{client, runtime.NewParameterCodec(scheme)}
 }
 
-// as is the same way to the server for somebody else.
-func as(config *rest.Config, name string) *rest.Config {
+// impersonate returns the config for another user.
+func impersonate(config *rest.Config, name string) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: name}
 	return config
@@ -90,27 +90,27 @@ func (u *user) resources(namespace string) *gentype.ClientWithList[*porchv1alpha
 		})
 }
 
-// create makes a revision without a name.
+// create creates a revision without a name.
 func (u *user) create(ctx context.Context, pr *porchv1alpha1.PackageRevision) (*porchv1alpha1.PackageRevision, error) {
 	out := &porchv1alpha1.PackageRevision{}
 	err := u.rest.Post().Namespace(pr.Namespace).Resource("packagerevisions").Body(pr).Do(ctx).Into(out)
 	return out, err
 }
 
-// approve puts a revision to its subresource.
+// approve updates the subresource approval of a revision.
 func (u *user) approve(ctx context.Context, pr *porchv1alpha1.PackageRevision) (*porchv1alpha1.PackageRevision, error) {
 	out := &porchv1alpha1.PackageRevision{}
 	err := u.rest.Put().Namespace(pr.Namespace).Resource("packagerevisions").Name(pr.Name).SubResource("approval").Body(pr).Do(ctx).Into(out)
 	return out, err
 }
 
-// environment is a namespace with Repositories for a test, and who works in it.
+// environment is a namespace with Repositories for a test, and its clients.
 type environment struct {
 	fleet     *testenv.Fleet
 	config    *rest.Config
 	namespace string
 	admin     *user
-	kept      dynamic.Interface
+	dynamic   dynamic.Interface
 }
 
 func newEnvironment(t *testing.T) *environment {
@@ -119,7 +119,7 @@ func newEnvironment(t *testing.T) *environment {
 	e := &environment{fleet: fleet, config: fleet.Config(t, wds), namespace: strings.ToLower(t.Name())}
 	e.admin = newUser(t, e.config)
 	var err error
-	if e.kept, err = dynamic.NewForConfig(e.config); err != nil {
+	if e.dynamic, err = dynamic.NewForConfig(e.config); err != nil {
 		t.Fatal(err)
 	}
 	e.apply(t, "v1", "Namespace", "namespaces", "", e.namespace, nil)
@@ -145,7 +145,7 @@ func (e *environment) apply(t *testing.T, apiVersion, kind, resource, namespace,
 	maps.Copy(obj.Object, fields)
 	obj.SetName(name)
 	obj.SetNamespace(namespace)
-	if _, err := e.kept.Resource(gv.WithResource(resource)).Namespace(namespace).
+	if _, err := e.dynamic.Resource(gv.WithResource(resource)).Namespace(namespace).
 		Apply(t.Context(), name, obj, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 		t.Fatalf("apply %s %s: %v", kind, name, err)
 	}
@@ -160,7 +160,7 @@ func (e *environment) allow(t *testing.T, name, role string) {
 	})
 }
 
-// revision is one that is to be initialised.
+// revision returns a new revision that is not created yet.
 func (e *environment) revision(repository, packageName, workspace string) *porchv1alpha1.PackageRevision {
 	return &porchv1alpha1.PackageRevision{
 		TypeMeta:   metav1.TypeMeta{APIVersion: porchv1alpha1.GroupVersion.String(), Kind: "PackageRevision"},
@@ -206,7 +206,7 @@ func (e *environment) make(t *testing.T, pr *porchv1alpha1.PackageRevision, task
 	return must[*porchv1alpha1.PackageRevision](t)(e.admin.create(t.Context(), pr))
 }
 
-// write replaces files of a draft, and returns what came of it.
+// write replaces files of a draft, and returns the result.
 func (e *environment) write(t *testing.T, name string, files map[string]string) *porchv1alpha1.PackageRevisionResources {
 	t.Helper()
 	client := e.admin.resources(e.namespace)
@@ -215,7 +215,7 @@ func (e *environment) write(t *testing.T, name string, files map[string]string) 
 	return must[*porchv1alpha1.PackageRevisionResources](t)(client.Update(t.Context(), prr, metav1.UpdateOptions{}))
 }
 
-// move takes a revision to a point of its life, on the way that leads there.
+// move changes the lifecycle of a revision step by step.
 func (e *environment) move(t *testing.T, pr *porchv1alpha1.PackageRevision, to porchv1alpha1.PackageRevisionLifecycle) *porchv1alpha1.PackageRevision {
 	t.Helper()
 	pr = must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
@@ -246,7 +246,7 @@ func (e *environment) move(t *testing.T, pr *porchv1alpha1.PackageRevision, to p
 	return pr
 }
 
-// replica is a package-server of the test's own, beside that of the fleet.
+// replica is a package-server of the test, besides that of the fleet.
 type replica struct {
 	config *rest.Config
 	cmd    *exec.Cmd
@@ -255,7 +255,7 @@ type replica struct {
 	once   sync.Once
 }
 
-// freeAddress is an address where nobody listens yet.
+// freeAddress returns an unused address.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -266,8 +266,9 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// launch starts a replica with these flags and variables.
-func (e *environment) launch(t *testing.T, env []string, flags ...string) *replica {
+// launch starts a replica with these flags. With a write, as testenv.Proxy names them, it is killed
+// when the API server has carried out the first one of that kind.
+func (e *environment) launch(t *testing.T, write string, flags ...string) *replica {
 	t.Helper()
 	binary, err := testenv.Binary()
 	if err != nil {
@@ -280,14 +281,28 @@ func (e *environment) launch(t *testing.T, env []string, flags ...string) *repli
 	}
 	dir := filepath.Join(e.fleet.Dir, "spaces", wds)
 	r := &replica{log: &bytes.Buffer{}, ended: make(chan struct{})}
+	kubeconfig := filepath.Join(dir, "package-server.kubeconfig")
+	var proxy *testenv.Proxy
+	if write != "" {
+		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxy = testenv.NewProxy(t, config)
+		kubeconfig = proxy.Kubeconfig(t)
+	}
 	r.cmd = exec.Command(filepath.Join(filepath.Dir(binary), "package-server"), append([]string{
-		"--wds-kubeconfig=" + filepath.Join(dir, "package-server.kubeconfig"), "--bind-address=127.0.0.1", "--secure-port=" + port,
+		"--wds-kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", "--secure-port=" + port,
 		"--tls-cert-file=" + filepath.Join(dir, "pki", "package-server.crt"), "--tls-private-key-file=" + filepath.Join(dir, "pki", "package-server.key"),
 	}, flags...)...)
-	r.cmd.Env = append(os.Environ(), env...)
 	r.cmd.Stdout, r.cmd.Stderr = r.log, r.log
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
+	}
+	if before, ok := strings.CutPrefix(write, "before "); ok {
+		proxy.CrashBefore(before, 1, r.kill)
+	} else if proxy != nil {
+		proxy.CrashAfter(write, 1, r.kill)
 	}
 	go func() {
 		_ = r.cmd.Wait()
@@ -295,7 +310,7 @@ func (e *environment) launch(t *testing.T, env []string, flags ...string) *repli
 	}()
 	t.Cleanup(func() {
 		r.kill()
-		if strings.Contains(r.log.String(), "DATA RACE") { // where it was built to find them
+		if strings.Contains(r.log.String(), "DATA RACE") { // if it was built with the race detector
 			t.Errorf("a replica has a race:\n%s", r.log)
 		}
 	})
@@ -306,15 +321,22 @@ func (e *environment) launch(t *testing.T, env []string, flags ...string) *repli
 }
 
 // start launches a replica and waits until it is ready.
-func (e *environment) start(t *testing.T, env []string, flags ...string) *replica {
+func (e *environment) start(t *testing.T, flags ...string) *replica {
 	t.Helper()
-	r := e.launch(t, env, flags...)
+	return e.startAndKill(t, "", flags...)
+}
+
+// startAndKill launches a replica that is killed at a write, and waits until it is ready.
+func (e *environment) startAndKill(t *testing.T, write string, flags ...string) *replica {
+	t.Helper()
+	r := e.launch(t, write, flags...)
 	tlsConfig, err := rest.TLSConfigFor(r.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A server that has just begun does not ask for the certificates of all whom it will know, and a connection keeps to that. So each
-	// attempt has a connection of its own, and what only an administrator may read is asked for.
+	// A server that has just started does not request client certificates of all CAs yet, and a
+	// connection keeps that. So each attempt has a new connection, and reads what only an
+	// administrator may read.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
 	testenv.Eventually(t, time.Minute, func() (bool, string) {
 		select {
@@ -332,7 +354,7 @@ func (e *environment) start(t *testing.T, env []string, flags ...string) *replic
 	return r
 }
 
-// kill ends a replica as nothing else could.
+// kill ends a replica without any cleanup.
 func (r *replica) kill() {
 	r.once.Do(func() {
 		_ = r.cmd.Process.Kill()
@@ -346,6 +368,6 @@ func (r *replica) wait(t *testing.T) {
 	select {
 	case <-r.ended:
 	case <-time.After(testTimeout):
-		t.Fatal("the replica lives on")
+		t.Fatal("the replica does not end")
 	}
 }

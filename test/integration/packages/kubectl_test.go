@@ -19,7 +19,7 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// testTimeout is far more than anything takes that is waited for, on any machine.
+// testTimeout is far more than any wait takes on any machine.
 const testTimeout = 2 * time.Minute
 
 // kubectl runs kubectl in the namespace of the test.
@@ -28,7 +28,7 @@ func (e *environment) kubectl(t *testing.T, args ...string) string {
 	return e.fleet.Kubectl(t, wds, append([]string{"--namespace", e.namespace}, args...)...)
 }
 
-// TestKubectl: what users do, as with kinds that are built in.
+// TestKubectl: kubectl works as with built-in kinds.
 func TestKubectl(t *testing.T) {
 	e := newEnvironment(t)
 	for i := range 7 {
@@ -69,7 +69,7 @@ func TestKubectl(t *testing.T) {
 			}
 		}
 		_, err := e.admin.revisions(e.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nothing=1"})
-		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "is not a known field selector") {
+		if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "is not a supported field selector") {
 			t.Errorf("unknown field: %v", err)
 		}
 	})
@@ -95,7 +95,7 @@ func TestKubectl(t *testing.T) {
 	t.Run("Explain", func(t *testing.T) {
 		testenv.Eventually(t, testTimeout, func() (bool, string) {
 			out, err := e.fleet.Run("kubectl", "--", "--context", wds, "explain", "packagerevisions.spec.lifecycle")
-			return strings.Contains(out, "Where the revision is") || strings.Contains(out, "where the revision is"), fmt.Sprint(out, err)
+			return strings.Contains(out, "Draft, Proposed, Published or DeletionProposed"), fmt.Sprint(out, err)
 		})
 	})
 	t.Run("ServerSideApply", func(t *testing.T) { serverSideApply(t, e) })
@@ -163,10 +163,10 @@ func TestKubectl(t *testing.T) {
 			t.Errorf("left are %s", got)
 		}
 	})
-	e.consistent(t, true)
+	e.checkConsistent(t, true)
 	t.Run("NamespaceGoes", func(t *testing.T) {
 		e.fleet.Kubectl(t, wds, "delete", "namespace", e.namespace, "--timeout=60s")
-		if left := e.keptRevisions(t, e.namespace); len(left) > 0 {
+		if left := e.storedRevisions(t, e.namespace); len(left) > 0 {
 			t.Errorf("%d revisions are left", len(left))
 		}
 	})
@@ -232,7 +232,8 @@ func serverSideApply(t *testing.T, e *environment) {
 	}
 }
 
-// watchResumes: a watch goes on from where it was, brings each change once, and a bookmark at the end of what is there.
+// watchResumes: a watch resumes at its resourceVersion and brings each change once, and a bookmark
+// after the initial events.
 func watchResumes(t *testing.T, e *environment) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)

@@ -18,12 +18,12 @@ import (
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 )
 
-// many creates so many revisions, as they are kept.
-func (e *environment) many(t *testing.T, n int) {
+// createMany creates n stored revisions.
+func (e *environment) createMany(t *testing.T, n int) {
 	t.Helper()
 	first := e.make(t, e.revision("upstream", "first", "v1"))
-	kept := e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace)
-	template, err := kept.Get(t.Context(), first.Name, metav1.GetOptions{})
+	stored := e.dynamic.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace)
+	template, err := stored.Get(t.Context(), first.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func (e *environment) many(t *testing.T, n int) {
 			obj.SetName(fmt.Sprintf("upstream.p%04d.v1", i))
 			spec, _ := obj.Object["spec"].(map[string]any)
 			spec["packageName"] = fmt.Sprintf("p%04d", i)
-			_, err := kept.Create(ctx, obj, metav1.CreateOptions{})
+			_, err := stored.Create(ctx, obj, metav1.CreateOptions{})
 			return err
 		})
 	}
@@ -47,13 +47,14 @@ func (e *environment) many(t *testing.T, n int) {
 	}
 }
 
-// TestListsAreFresh: whatever was answered to whoever wrote through one replica is in the next list through another, while others write;
-// and no list goes back behind one before.
-func TestListsAreFresh(t *testing.T) {
+// TestListsAreCurrent: the result of a write through one replica is in the next list of another
+// one, while others write. No list is older than the list before it.
+func TestListsAreCurrent(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	const all, writers, writes, each = 300, 4, 8, 6
-	e.many(t, all)
-	replicas := []*user{e.admin, newUser(t, e.start(t, nil, "--leader-elect=false").config), newUser(t, e.start(t, nil, "--leader-elect=false").config)}
+	e.createMany(t, all)
+	replicas := []*user{e.admin, newUser(t, e.start(t, "--leader-elect=false").config), newUser(t, e.start(t, "--leader-elect=false").config)}
 	list := func(ctx context.Context, u *user) (map[string]*porchv1alpha1.PackageRevision, int, error) {
 		out, err := u.revisions(e.namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -113,12 +114,14 @@ func TestListsAreFresh(t *testing.T) {
 	}
 }
 
-// TestPages: pages are of one moment, whichever replica is asked for which, and whatever is written in between.
+// TestPages: all pages of a list have one resourceVersion, whichever replica serves them, and
+// whatever is written in between.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	const all = 700
-	e.many(t, all)
-	replicas := []*user{newUser(t, e.start(t, nil, "--leader-elect=false").config), newUser(t, e.start(t, nil, "--leader-elect=false").config)}
+	e.createMany(t, all)
+	replicas := []*user{newUser(t, e.start(t, "--leader-elect=false").config), newUser(t, e.start(t, "--leader-elect=false").config)}
 	var writing sync.WaitGroup
 	defer writing.Wait()
 	var stop atomic.Bool
@@ -164,7 +167,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	// What people look at comes at once, if they do not want a few.
+	// A table is complete unless the limit is small.
 	for limit, want := range map[string]int{"500": all, "300": all, "100": 100} {
 		table := &metav1.Table{}
 		err := replicas[0].rest.Get().Namespace(e.namespace).Resource("packagerevisions").Param("limit", limit).
@@ -174,35 +177,35 @@ func TestPages(t *testing.T) {
 		}
 	}
 	if _, err := replicas[0].revisions(e.namespace).List(t.Context(), metav1.ListOptions{Limit: 300, Continue: "bm8gdG9rZW4"}); !apierrors.IsBadRequest(err) {
-		t.Errorf("a token that is none: %v", err)
+		t.Errorf("an invalid token: %v", err)
 	}
-	// What was compacted is gone, and who pages begins anew.
+	// A compacted version cannot be listed; the client must begin again with the first page.
 	gone := "eyJwYWNrYWdlcyI6IjEiLCJmcm9tIjozMDB9" // of resourceVersion 1
 	if _, err := replicas[0].revisions(e.namespace).List(t.Context(), metav1.ListOptions{Limit: 300, Continue: gone}); err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-		t.Errorf("a list of long ago: %v", err)
+		t.Errorf("an expired list: %v", err)
 	}
-	// Errors of the API server come through as they are.
+	// Errors of the API server are not changed.
 	if _, err := replicas[0].revisions(e.namespace).List(t.Context(), metav1.ListOptions{ResourceVersion: "x"}); !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err) {
-		t.Errorf("a resourceVersion that is none: %v", err)
+		t.Errorf("an invalid resourceVersion: %v", err)
 	}
 	list := must[*porchv1alpha1.PackageRevisionList](t)(replicas[0].revisions(e.namespace).List(t.Context(), metav1.ListOptions{ResourceVersion: "0"}))
 	if len(list.Items) != all {
-		t.Errorf("from what is remembered: %d", len(list.Items))
+		t.Errorf("from the cache: %d", len(list.Items))
 	}
-	// Who has some deleted has no more deleted, whatever the answer is to look like.
+	// A deletion with a limit deletes no more, also if a table is requested.
 	stop.Store(true)
 	writing.Wait()
 	const some = 260
 	err := replicas[0].rest.Delete().Namespace(e.namespace).Resource("packagerevisions").Param("limit", strconv.Itoa(some)).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").Do(t.Context()).Error()
-	if left := e.keptRevisions(t, e.namespace); err != nil || len(left) != all-some {
+	if left := e.storedRevisions(t, e.namespace); err != nil || len(left) != all-some {
 		t.Errorf("%d are left of %d after %d were to be deleted: %v", len(left), all, some, err)
 	}
 }
 
-// TestManagersAreServedOnly: who wrote what is said of what is served. Of what is kept the API server would take half of the time of
-// a list for it, so none is kept from the first update on.
-func TestManagersAreServedOnly(t *testing.T) {
+// TestManagedFields: served objects have managedFields. Stored objects have none from the
+// first update on, because the API server would spend half of the time of a list on them.
+func TestManagedFields(t *testing.T) {
 	e := newEnvironment(t)
 	pr := e.move(t, e.make(t, e.revision("upstream", "managed", "v1")), published)
 	managers := func(entries []metav1.ManagedFieldsEntry) (out []string) {
@@ -211,12 +214,12 @@ func TestManagersAreServedOnly(t *testing.T) {
 		}
 		return out
 	}
-	for _, kept := range e.keptRevisions(t, e.namespace) {
-		if got := managers(kept.ManagedFields); len(got) > 0 {
-			t.Errorf("kept with the managers %q", got)
+	for _, stored := range e.storedRevisions(t, e.namespace) {
+		if got := managers(stored.ManagedFields); len(got) > 0 {
+			t.Errorf("stored with the managers %q", got)
 		}
 	}
 	if got := managers(pr.ManagedFields); len(got) != 2 || !strings.HasSuffix(got[1], " approval") {
-		t.Errorf("served with the managers %q, want who created it and who approved it", got)
+		t.Errorf("served with the managers %q, want those of its creation and approval", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,14 +18,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
-	"github.com/starlinghq/starling/pkg/packages"
 )
 
 // loadTime is how long random clients work; $STARLING_LOAD says otherwise.
 const loadTime = 15 * time.Second
 
-// TestRandomClients: clients that know nothing of each other work on a few packages through two replicas, of which one is killed over
-// and over between two of its writes. What was acknowledged is there, numbers are given once, and nothing is left over.
+// TestRandomClients: independent clients work on a few packages through two replicas. One of them
+// is killed repeatedly between two of its writes. Acknowledged writes exist, numbers are unique,
+// and nothing unused remains.
 func TestRandomClients(t *testing.T) {
 	e := newEnvironment(t)
 	duration := loadTime
@@ -77,10 +78,10 @@ func TestRandomClients(t *testing.T) {
 	}
 	t.Logf("%d operations, %d kills", done, kills)
 	if done < clients || kills == 0 {
-		t.Errorf("%d operations, %d kills: nothing was tried", done, kills)
+		t.Errorf("%d operations, %d kills: too few", done, kills)
 	}
-	e.consistent(t, true)
-	revisions := e.keptRevisions(t, e.namespace)
+	e.checkConsistent(t, true)
+	revisions := e.storedRevisions(t, e.namespace)
 	seen := map[string]string{}
 	for i := range revisions {
 		cr := &revisions[i]
@@ -105,9 +106,9 @@ type victim struct {
 
 func (v *victim) replace(t *testing.T, e *environment) {
 	t.Helper()
-	points := packages.Points()
+	writes := slices.Sorted(maps.Values(crashPoints))
 	v.n++
-	r := e.start(t, []string{"STARLING_KILL_AT=" + points[v.n%len(points)]}, "--leader-elect=false", "--collect-every=1s")
+	r := e.startAndKill(t, writes[v.n%len(writes)], "--leader-elect=false", "--collect-every=1s")
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.replica, v.user = r, newUser(t, r.config)
@@ -125,7 +126,7 @@ func (v *victim) asUser() *user {
 	return v.user
 }
 
-// client does things at random. Its drafts are its own; packages are everybody's.
+// client runs random operations. Its drafts are its own; all clients share the packages.
 type client struct {
 	*environment
 	id     int
@@ -133,7 +134,7 @@ type client struct {
 	second *victim
 	n      int
 	done   int
-	// acknowledged is what the server said is written, by revision: of those that nobody else changes.
+	// acknowledged has the acknowledged content of the revisions that only this client changes.
 	acknowledged map[string]string
 }
 
@@ -206,7 +207,7 @@ func (c *client) operation(ctx context.Context, u *user) error {
 	return err
 }
 
-// begin makes a revision: of the shared package, or a draft of the client's own.
+// begin creates a revision of the shared package, or a draft of the client's own package.
 func (c *client) begin(ctx context.Context, u *user, packageName string, from []porchv1alpha1.PackageRevision) error {
 	c.n++
 	workspace := fmt.Sprintf("c%d-%d", c.id, c.n)
@@ -225,8 +226,8 @@ func (c *client) begin(ctx context.Context, u *user, packageName string, from []
 	return err
 }
 
-// edit writes a file into a draft. That of an own draft is remembered when it was acknowledged, and forgotten when it may have been
-// written.
+// edit writes a file into a draft. For an own draft, it records an acknowledged write, and removes
+// the record if the result is not known.
 func (c *client) edit(ctx context.Context, u *user, pr *porchv1alpha1.PackageRevision) error {
 	prr, err := u.resources(c.namespace).Get(ctx, pr.Name, metav1.GetOptions{})
 	if err != nil {
@@ -243,13 +244,14 @@ func (c *client) edit(ctx context.Context, u *user, pr *porchv1alpha1.PackageRev
 	return err
 }
 
-// TestOneOfThoseThatCannotAllBe: of packages that are created at the same moment, through two replicas, and cannot be beside each other, one is
-// there afterwards: the one whose author was told so.
-func TestOneOfThoseThatCannotAllBe(t *testing.T) {
+// TestConflictingCreations: several packages that exclude each other are created concurrently,
+// through two replicas. At most one exists afterwards: the one whose creation succeeded.
+func TestConflictingCreations(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	ctx := t.Context()
 	first := e.move(t, e.make(t, e.revision("upstream", "base", "v1")), published)
-	replicas := []*user{e.admin, newUser(t, e.start(t, nil, "--leader-elect=false").config)}
+	replicas := []*user{e.admin, newUser(t, e.start(t, "--leader-elect=false").config)}
 	for round := range 8 {
 		name := fmt.Sprintf("p%d", round)
 		var wanted []*porchv1alpha1.PackageRevision
@@ -260,7 +262,7 @@ func TestOneOfThoseThatCannotAllBe(t *testing.T) {
 		}
 		began := time.Now()
 		var mu sync.Mutex
-		told := map[string]bool{}
+		succeeded := map[string]bool{}
 		var group errgroup.Group
 		for i, pr := range wanted {
 			group.Go(func() error {
@@ -272,7 +274,7 @@ func TestOneOfThoseThatCannotAllBe(t *testing.T) {
 				default:
 					mu.Lock()
 					defer mu.Unlock()
-					told[made.Name] = true
+					succeeded[made.Name] = true
 				}
 				return nil
 			})
@@ -281,18 +283,18 @@ func TestOneOfThoseThatCannotAllBe(t *testing.T) {
 			t.Fatal(err)
 		}
 		there := map[string]bool{}
-		for _, cr := range e.keptRevisions(t, e.namespace) {
+		for _, cr := range e.storedRevisions(t, e.namespace) {
 			if cr.Spec.PackageName == name || cr.Spec.PackageName == name+"/inside" {
 				there[cr.Name] = true
 			}
 		}
-		if !maps.Equal(told, there) || len(there) > 1 {
-			t.Errorf("%v are there, and the authors of %v were told so", there, told)
+		if !maps.Equal(succeeded, there) || len(there) > 1 {
+			t.Errorf("%v exist, and the creation of %v succeeded", there, succeeded)
 		}
-		// Who does not hear of itself soon lists, and then all may give way.
+		// A request whose watch is late lists instead, and then all may be undone.
 		const patience = 2 * time.Second
 		if took := time.Since(began); len(there) == 0 && took < patience {
-			t.Errorf("none is there, after %s", took)
+			t.Errorf("none exists, after %s", took)
 		}
 	}
 }

@@ -22,7 +22,7 @@ const (
 
 var lifecycles = []porchv1alpha1.PackageRevisionLifecycle{draft, proposed, published, deletionProposed}
 
-// byUpdate and byApproval are where each way may lead, from the documentation of the API.
+// byUpdate and byApproval are the allowed transitions, from the documentation of the API.
 var (
 	byUpdate = map[porchv1alpha1.PackageRevisionLifecycle][]porchv1alpha1.PackageRevisionLifecycle{
 		draft:            {draft, proposed},
@@ -37,13 +37,14 @@ var (
 	}
 )
 
-// TestLifecycle is the whole matrix: every state, ready or not, every way out of it, by somebody who may and by somebody who may not,
-// with gates and without.
+// TestLifecycle tests all transitions between all lifecycles, with gates met and not met, enforced
+// and not enforced, by users with and without the right.
 func TestLifecycle(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	e.allow(t, "alice", "starling:package-author")
 	e.allow(t, "rob", "starling:package-reviewer")
-	lax := e.start(t, nil, "--enforce-gates=false", "--leader-elect=false")
+	lax := e.start(t, "--enforce-gates=false", "--leader-elect=false")
 	for _, way := range []struct {
 		name   string
 		config *rest.Config
@@ -53,7 +54,8 @@ func TestLifecycle(t *testing.T) {
 		{"WithoutGates", lax.config, false},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			m := &matrix{environment: e, author: newUser(t, as(way.config, "alice")), reviewer: newUser(t, as(way.config, "rob")), gates: way.gates, way: strings.ToLower(way.name)}
+			t.Parallel()
+			m := &matrix{environment: e, author: newUser(t, impersonate(way.config, "alice")), reviewer: newUser(t, impersonate(way.config, "rob")), gates: way.gates, way: strings.ToLower(way.name)}
 			for _, from := range lifecycles {
 				for _, ready := range []bool{true, false} {
 					if !ready && from != draft && from != proposed {
@@ -78,7 +80,7 @@ type matrix struct {
 	n                int
 }
 
-// at makes a revision that is at a point, ready or not.
+// at creates a revision with a lifecycle whose gates are met or not.
 func (m *matrix) at(t *testing.T, l porchv1alpha1.PackageRevisionLifecycle, ready bool) *porchv1alpha1.PackageRevision {
 	t.Helper()
 	m.n++
@@ -94,7 +96,7 @@ func (m *matrix) at(t *testing.T, l porchv1alpha1.PackageRevisionLifecycle, read
 	return must[*porchv1alpha1.PackageRevision](t)(m.admin.revisions(m.namespace).Update(t.Context(), pr, metav1.UpdateOptions{}))
 }
 
-// step tries one way by both users, on the object and on its subresource.
+// step tries one transition by both users, on the object and on its subresource.
 func (m *matrix) step(t *testing.T, from, to porchv1alpha1.PackageRevisionLifecycle, ready bool) {
 	t.Helper()
 	for _, approval := range []bool{false, true} {
@@ -113,7 +115,7 @@ func (m *matrix) step(t *testing.T, from, to porchv1alpha1.PackageRevisionLifecy
 			return u.revisions(m.namespace).Update(t.Context(), wanted, metav1.UpdateOptions{})
 		}
 		if _, err := try(mayNot); !apierrors.IsForbidden(err) {
-			t.Errorf("%s: by somebody who may not: %v", name, err)
+			t.Errorf("%s: by a user without the right: %v", name, err)
 		}
 		gated := m.gates && !ready && (from == draft && to == proposed || from == proposed && to == published)
 		leads := slices.Contains(ways[from], to)
@@ -142,7 +144,7 @@ func (m *matrix) step(t *testing.T, from, to porchv1alpha1.PackageRevisionLifecy
 	}
 }
 
-// check looks at what a step that was allowed came to.
+// check checks the result of a step that was allowed.
 func (m *matrix) check(t *testing.T, name string, before, got *porchv1alpha1.PackageRevision, from, to porchv1alpha1.PackageRevisionLifecycle) {
 	t.Helper()
 	if got.Spec.Lifecycle != to || got.UID != before.UID {
@@ -161,7 +163,7 @@ func (m *matrix) deletion(t *testing.T, from porchv1alpha1.PackageRevisionLifecy
 	name := fmt.Sprintf("delete at %s, ready %t", from, ready)
 	pr := m.at(t, from, ready)
 	if err := m.reviewer.revisions(m.namespace).Delete(t.Context(), pr.Name, metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("%s: by somebody who may not: %v", name, err)
+		t.Errorf("%s: by a user without the right: %v", name, err)
 	}
 	err := m.author.revisions(m.namespace).Delete(t.Context(), pr.Name, metav1.DeleteOptions{})
 	switch {
@@ -183,7 +185,7 @@ func (m *matrix) files(t *testing.T, from porchv1alpha1.PackageRevisionLifecycle
 	prr := must[*porchv1alpha1.PackageRevisionResources](t)(m.reviewer.resources(m.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
 	prr.Spec.Resources["new.yaml"] = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: new\n"
 	if _, err := m.reviewer.resources(m.namespace).Update(t.Context(), prr, metav1.UpdateOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("%s: by somebody who may not: %v", name, err)
+		t.Errorf("%s: by a user without the right: %v", name, err)
 	}
 	_, err := m.author.resources(m.namespace).Update(t.Context(), prr, metav1.UpdateOptions{})
 	if from == draft && err != nil || from != draft && (err == nil || !strings.Contains(err.Error(), "package must be Draft")) {

@@ -13,18 +13,18 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 )
 
-// TestWatchOfPackages: a watch of packages says what their revisions come to, from the first to the last of them, and goes on from any
-// of its events.
+// TestWatchOfPackages: a watch of packages has the events that follow from those of their
+// revisions, and resumes from any of them.
 func TestWatchOfPackages(t *testing.T) {
 	e := newEnvironment(t)
 	ctx := t.Context()
-	client := e.kept.Resource(porchv1alpha1.ResourcePackages).Namespace(e.namespace)
+	client := e.dynamic.Resource(porchv1alpha1.ResourcePackages).Namespace(e.namespace)
 	start := func(o metav1.ListOptions) watch.Interface {
 		w := must[watch.Interface](t)(client.Watch(ctx, o))
 		t.Cleanup(w.Stop)
 		return w
 	}
-	// read reads events as far as one that reads like the last of these, and returns them with the resourceVersions they came with.
+	// read reads events until the text of one is last. It returns them and their resourceVersions.
 	read := func(w watch.Interface, last string) (events, versions []string) {
 		t.Helper()
 		timeout := time.After(30 * time.Second)
@@ -74,7 +74,7 @@ func TestWatchOfPackages(t *testing.T) {
 	got, versions := read(resumed, last)
 	same("from a list", got, life...)
 	got, _ = read(anew, last)
-	same("anew", got, append([]string{"ADDED upstream.there 0"}, life...)...)
+	same("from the start", got, append([]string{"ADDED upstream.there 0"}, life...)...)
 	got, _ = read(initial, last)
 	same("with a bookmark", got, append([]string{"ADDED upstream.there 0", yes}, life...)...)
 	got, _ = read(other, last)

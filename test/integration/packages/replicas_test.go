@@ -26,13 +26,14 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// forwarder is one address of several: connections go on to them in turn, but for those where nobody listens.
+// forwarder is one address for several: it forwards connections to them in turn, except to those
+// that do not listen.
 type forwarder struct {
 	address string
 	mu      sync.Mutex
 	to      []string
 	turn    int
-	// last is where the last connection went.
+	// last is the target of the last connection.
 	last string
 }
 
@@ -62,7 +63,7 @@ func forward(t *testing.T, to ...string) *forwarder {
 	return f
 }
 
-// dial connects with the one whose turn it is, or with the next that answers.
+// dial connects to the next target that listens.
 func (f *forwarder) dial() (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,8 +115,8 @@ func (f *forwarder) set(to ...string) {
 	f.to = to
 }
 
-// restless is a user each of whose requests has a connection of its own.
-func restless(t *testing.T, config *rest.Config, address string) *user {
+// userWithoutKeepAlive returns a user whose requests have a connection each.
+func userWithoutKeepAlive(t *testing.T, config *rest.Config, address string) *user {
 	t.Helper()
 	config = rest.CopyConfig(config)
 	config.Host = "https://" + address
@@ -126,22 +127,24 @@ func restless(t *testing.T, config *rest.Config, address string) *user {
 	return newUserOver(t, config, &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}})
 }
 
-// TestTwoReplicasBehindOneAddress: who talks to one address meets now this replica, now that. Nobody notices: what was written through
-// one is in the next list through the other, and a watch that began at one goes on at the other, and misses nothing.
-func TestTwoReplicasBehindOneAddress(t *testing.T) {
+// TestTwoReplicasAtOneAddress: the requests of a client reach two replicas in turn. What was
+// written through one is in the next list of the other, and a watch resumes at the other without
+// missing an event.
+func TestTwoReplicasAtOneAddress(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	replicas := map[string]*replica{}
 	var addresses []string
 	var config *rest.Config
 	for range 2 {
-		r := e.start(t, nil, "--leader-elect=false")
+		r := e.start(t, "--leader-elect=false")
 		config = r.config
 		address := strings.TrimPrefix(r.config.Host, "https://")
 		replicas[address] = r
 		addresses = append(addresses, address)
 	}
 	one := forward(t, addresses...)
-	u := restless(t, config, one.address)
+	u := userWithoutKeepAlive(t, config, one.address)
 	ctx := t.Context()
 
 	var version string
@@ -153,7 +156,7 @@ func TestTwoReplicasBehindOneAddress(t *testing.T) {
 		if watching != nil {
 			watching.Stop()
 		}
-		if one.next() == watchAt { // the other's turn, if there is another
+		if one.next() == watchAt { // so that the other one is next
 			must[*porchv1alpha1.PackageRevisionList](t)(u.revisions(e.namespace).List(ctx, metav1.ListOptions{Limit: 1}))
 		}
 		watching = must[watch.Interface](t)(u.revisions(e.namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version}))
@@ -180,7 +183,7 @@ func TestTwoReplicasBehindOneAddress(t *testing.T) {
 			}
 		}
 	}
-	// listed fails the test unless a list says of a revision what was answered to who wrote it.
+	// listed fails the test unless a list has a revision as its write returned it.
 	listed := func(name, version string) {
 		t.Helper()
 		list := must[*porchv1alpha1.PackageRevisionList](t)(u.revisions(e.namespace).List(ctx, metav1.ListOptions{}))
@@ -201,10 +204,10 @@ func TestTwoReplicasBehindOneAddress(t *testing.T) {
 		listed(made.Name, changed.ResourceVersion)
 		want = append(want, "ADDED "+made.Name+" ", "MODIFIED "+made.Name+" 1")
 		switch n % 4 {
-		case 1: // a watch that saw all goes on elsewhere
+		case 1: // a watch that received all events resumes
 			until(changed.ResourceVersion)
 			resume()
-		case 2: // and one that saw nothing of it
+		case 2: // a watch that missed this event resumes
 			resume()
 			until(changed.ResourceVersion)
 		case 3:
@@ -214,7 +217,7 @@ func TestTwoReplicasBehindOneAddress(t *testing.T) {
 			listed(made.Name, "")
 			want = append(want, "DELETED "+made.Name+" 1")
 		}
-		if n == rounds/2 { // one dies, and the other goes on
+		if n == rounds/2 { // one is killed
 			replicas[watchAt].kill()
 			delete(replicas, watchAt)
 			for open := true; open; {
@@ -234,11 +237,13 @@ func TestTwoReplicasBehindOneAddress(t *testing.T) {
 	}
 }
 
-// TestReady: a replica is ready when it can serve, and says until then what it waits for. It lives all the while.
+// TestReady: a replica is ready when it can serve, and reports until then what it waits for. It is
+// live all the time.
 func TestReady(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	host := strings.TrimPrefix(e.config.Host, "https://")
-	way := forward(t) // nobody listens
+	way := forward(t) // to no target
 	kubeconfig := must[*clientcmdapi.Config](t)(clientcmd.LoadFromFile(filepath.Join(e.fleet.Dir, "spaces", wds, "package-server.kubeconfig")))
 	for _, cluster := range kubeconfig.Clusters {
 		cluster.Server = "https://" + way.address
@@ -248,7 +253,7 @@ func TestReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	health := freeAddress(t)
-	r := e.launch(t, nil, "--leader-elect=false", "--wds-kubeconfig="+file, "--health-address="+health)
+	r := e.launch(t, "", "--leader-elect=false", "--wds-kubeconfig="+file, "--health-address="+health)
 	ask := func(path string) (int, string) {
 		resp, err := http.Get("http://" + health + path)
 		if err != nil {
@@ -273,8 +278,8 @@ func TestReady(t *testing.T) {
 		code, text := ask("/readyz")
 		return code == http.StatusOK, fmt.Sprint(code, " ", text)
 	})
-	// Ready is who serves: the first that comes is known by his certificate, and answered.
-	u := restless(t, r.config, strings.TrimPrefix(r.config.Host, "https://"))
+	// A ready replica authenticates the first client by its certificate.
+	u := userWithoutKeepAlive(t, r.config, strings.TrimPrefix(r.config.Host, "https://"))
 	if _, err := u.revisions(e.namespace).Get(t.Context(), "none", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the first request: %v", err)
 	}

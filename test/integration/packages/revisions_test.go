@@ -15,7 +15,7 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -33,7 +33,8 @@ pipeline:
 `
 )
 
-// TestUpgrade: a package is cloned, changed, and brought to the next revision of its upstream, with both sides' changes in it.
+// TestUpgrade: a package is cloned, changed, and upgraded to the next revision of its upstream. It
+// has the changes of both sides.
 func TestUpgrade(t *testing.T) {
 	e := newEnvironment(t)
 	v1 := e.make(t, e.revision("upstream", "web", "v1"))
@@ -64,12 +65,12 @@ func TestUpgrade(t *testing.T) {
 	if lock := next.Status.UpstreamLock; lock == nil || lock.Git.Ref != "web/v2" {
 		t.Errorf("upgraded to %+v", lock)
 	}
-	kptfile, err := kptpkg.ParseKptfile(prr.Spec.Resources[kptpkg.KptfileName])
+	kptfile, err := kpt.ParseKptfile(prr.Spec.Resources[kpt.KptfileName])
 	if err != nil || kptfile.Name() != "web" || kptfile.UpstreamLock() == nil || kptfile.UpstreamLock().Git.Ref != "web/v2" {
-		t.Errorf("Kptfile: %v\n%s", err, prr.Spec.Resources[kptpkg.KptfileName])
+		t.Errorf("Kptfile: %v\n%s", err, prr.Spec.Resources[kpt.KptfileName])
 	}
 
-	// What is used as upstream stays, until nobody does.
+	// A revision that is an upstream cannot be deleted.
 	if _, err := e.admin.revisions(e.namespace).Update(t.Context(), at(v2, deletionProposed), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,14 +82,14 @@ func TestUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := e.admin.revisions(e.namespace).Delete(t.Context(), v2.Name, metav1.DeleteOptions{}); err != nil {
-		t.Errorf("delete what nobody uses: %v", err)
+		t.Errorf("delete a revision that is not in use: %v", err)
 	}
-	// The one before is the latest again, at once.
+	// The previous revision has the label again, at once.
 	v1 = must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), v1.Name, metav1.GetOptions{}))
 	if v1.Labels[porchv1alpha1.LatestRevisionLabel] != "true" {
 		t.Errorf("labels of %s: %v", v1.Name, v1.Labels)
 	}
-	e.consistent(t, true)
+	e.checkConsistent(t, true)
 }
 
 func at(pr *porchv1alpha1.PackageRevision, l porchv1alpha1.PackageRevisionLifecycle) *porchv1alpha1.PackageRevision {
@@ -97,7 +98,8 @@ func at(pr *porchv1alpha1.PackageRevision, l porchv1alpha1.PackageRevisionLifecy
 	return pr
 }
 
-// TestGateOfThePipeline: what the functions of a package object to is kept, said, and stands in the way until it is repaired.
+// TestGateOfThePipeline: content that a function of the package rejects is stored. The error is
+// reported, and blocks the revision until the content is repaired.
 func TestGateOfThePipeline(t *testing.T) {
 	e := newEnvironment(t)
 	pr := e.make(t, e.revision("upstream", "web", "v1"))
@@ -115,14 +117,14 @@ func TestGateOfThePipeline(t *testing.T) {
 		t.Errorf("render %+v; want an error that lists what is known", status)
 	}
 	if prr.Spec.Resources["deployment.yaml"] != deployment {
-		t.Errorf("what was sent is not what is kept:\n%s", prr.Spec.Resources["deployment.yaml"])
+		t.Errorf("the stored file differs from the sent one:\n%s", prr.Spec.Resources["deployment.yaml"])
 	}
 	pr = must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
 	_, err := e.admin.revisions(e.namespace).Update(t.Context(), at(pr, proposed), metav1.UpdateOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "PackagePipelinePassed") || !strings.Contains(err.Error(), "no-such-function") {
 		t.Errorf("propose: %v", err)
 	}
-	// Nobody talks the gate away: not by its condition, not by leaving it out, not in the Kptfile.
+	// No user can remove the gate: not by its condition, not in the spec, not in the Kptfile.
 	forged := pr.DeepCopy()
 	forged.Spec.ReadinessGates = nil
 	forged.Status.Conditions = []porchv1alpha1.Condition{{Type: porchv1alpha1.ConditionPipelinePassed, Status: porchv1alpha1.ConditionTrue}}
@@ -138,10 +140,11 @@ func TestGateOfThePipeline(t *testing.T) {
 
 	e.write(t, pr.Name, map[string]string{"Kptfile": pipeline})
 	e.move(t, pr, published)
-	e.consistent(t, false)
+	e.checkConsistent(t, false)
 }
 
-// TestBadFiles: what is no package is refused with its reason, and the draft is as before.
+// TestBadFiles: files that are not a package are refused with the reason, and the draft is not
+// changed.
 func TestBadFiles(t *testing.T) {
 	e := newEnvironment(t)
 	pr := e.make(t, e.revision("upstream", "web", "v1"))
@@ -206,8 +209,9 @@ func TestBadFiles(t *testing.T) {
 	})
 }
 
-// TestCloneFromElsewhere: a clone of what lies in git, or in a registry, is one of the revision that a Repository has imported from there.
-func TestCloneFromElsewhere(t *testing.T) {
+// TestCloneImported: a clone of an address in git or in a registry clones the revision that a
+// Repository has imported from it.
+func TestCloneImported(t *testing.T) {
 	e := newEnvironment(t)
 	const address, registry = "https://git.example/packages.git", "registry.example:5000/team"
 	for name, spec := range map[string]map[string]any{
@@ -219,7 +223,7 @@ func TestCloneFromElsewhere(t *testing.T) {
 	imported := func(repository, lock string) *porchv1alpha1.PackageRevision {
 		pr := e.move(t, e.make(t, e.revision(repository, "shop/web", "v1")), published)
 		// As the controller of Repositories writes it.
-		_, err := e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace).
+		_, err := e.dynamic.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace).
 			Patch(t.Context(), pr.Name, types.MergePatchType, []byte(`{"status":{"selfLock":`+lock+`}}`), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -245,11 +249,11 @@ func TestCloneFromElsewhere(t *testing.T) {
 		"Newest":     {git(address, "pkgs/shop/web", ""), inGit, ""},
 		"Commit":     {git(address, "pkgs/shop/web", "0123456"), inGit, ""},
 		"Image":      {oci(registry + "/shop/web:v1"), inRegistry, ""},
-		"Branch":     {git(address, "pkgs/shop/web", "main"), nil, `git.ref: Invalid value: "main": is a branch, which moves`},
-		"OtherTag":   {git(address, "pkgs/shop/web", "v9"), nil, "Repository far, which leads there, has imported no such revision"},
-		"Outside":    {git(address, "other/web", "v1"), nil, "no Repository of namespace"},
-		"OtherRepo":  {git("https://git.example/other.git", "web", "v1"), nil, "make a Repository"},
-		"OtherImage": {oci(registry + "/shop/web:v2"), nil, "Repository images, which leads there"},
+		"Branch":     {git(address, "pkgs/shop/web", "main"), nil, `git.ref: Invalid value: "main": must be a tag or a commit, not a branch`},
+		"OtherTag":   {git(address, "pkgs/shop/web", "v9"), nil, "Repository far has not imported this revision"},
+		"Outside":    {git(address, "other/web", "v1"), nil, "no Repository in namespace"},
+		"OtherRepo":  {git("https://git.example/other.git", "web", "v1"), nil, "create one (config.porch.kpt.dev)"},
+		"OtherImage": {oci(registry + "/shop/web:v2"), nil, "Repository images has not imported this revision"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n++
@@ -280,7 +284,7 @@ func TestCloneFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestBadRevisions: each mistake is answered with its field and the way out.
+// TestBadRevisions: the error of each mistake names its field and what to do.
 func TestBadRevisions(t *testing.T) {
 	e := newEnvironment(t)
 	taken := e.move(t, e.make(t, e.revision("upstream", "there/web", "v1")), published)
@@ -297,22 +301,22 @@ func TestBadRevisions(t *testing.T) {
 		"Lifecycle":  {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.Lifecycle = proposed }, "spec.lifecycle"},
 		"Latest": {func(pr *porchv1alpha1.PackageRevision) {
 			pr.Labels = map[string]string{porchv1alpha1.LatestRevisionLabel: "true"}
-		}, "is set by the server"},
+		}, "the server sets this label"},
 		"TwoTasks": {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.Tasks = make([]porchv1alpha1.Task, 2) }, "spec.tasks: Too many"},
 		"NoSource": {func(pr *porchv1alpha1.PackageRevision) { pr.Spec.Tasks = []porchv1alpha1.Task{task("clone", "none")} }, `upstreamRef.name: Not found: "none"`},
 		"EditOther": {func(pr *porchv1alpha1.PackageRevision) {
 			pr.Spec.Tasks = []porchv1alpha1.Task{task("edit", taken.Name)}
-		}, "is a revision of package there/web"},
+		}, "is one of package \"there/web\""},
 		"EditDraft": {func(pr *porchv1alpha1.PackageRevision) {
 			pr.Spec.Tasks = []porchv1alpha1.Task{task("edit", unpublished.Name)}
-		}, "must be published, is Draft"},
+		}, "must be a published revision, but its lifecycle is Draft"},
 		"CloneInto": {func(pr *porchv1alpha1.PackageRevision) {
 			pr.Spec.PackageName = "draft"
 			pr.Spec.Tasks = []porchv1alpha1.Task{task("clone", taken.Name)}
 		}, "already exists in repo"},
 		"CloneFromGit": {func(pr *porchv1alpha1.PackageRevision) {
 			pr.Spec.Tasks = []porchv1alpha1.Task{{Type: "clone", Clone: &porchv1alpha1.PackageCloneTaskSpec{Upstream: porchv1alpha1.UpstreamPackage{Git: &porchv1alpha1.GitPackage{Repo: "https://example.com/x"}}}}}
-		}, "make a Repository"},
+		}, "create one (config.porch.kpt.dev)"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -326,10 +330,11 @@ func TestBadRevisions(t *testing.T) {
 	}
 }
 
-// TestTwoWriters of one draft: one of them gets a conflict. Two approvers of one package: each revision gets a number of its own.
+// TestTwoWriters of one draft: one of them gets a conflict. Two approvers of one package: each
+// revision gets a number of its own.
 func TestTwoWriters(t *testing.T) {
 	e := newEnvironment(t)
-	second := newUser(t, e.start(t, nil, "--leader-elect=false").config)
+	second := newUser(t, e.start(t, "--leader-elect=false").config)
 	pr := e.make(t, e.revision("upstream", "web", "v1"))
 	prr := must[*porchv1alpha1.PackageRevisionResources](t)(e.admin.resources(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
 	results := make([]error, 2)
@@ -347,9 +352,10 @@ func TestTwoWriters(t *testing.T) {
 	}
 
 	const many = 8
+	first := e.move(t, e.make(t, e.revision("upstream", "many", "first")), published)
 	waiting := make([]*porchv1alpha1.PackageRevision, many)
 	for i := range waiting {
-		waiting[i] = e.move(t, e.make(t, e.revision("upstream", "many", fmt.Sprintf("w%d", i))), proposed)
+		waiting[i] = e.move(t, e.make(t, e.revision("upstream", "many", fmt.Sprintf("w%d", i)), task(porchv1alpha1.TaskTypeEdit, first.Name)), proposed)
 	}
 	numbers := make([]int, many)
 	for i, pr := range waiting {
@@ -371,8 +377,8 @@ func TestTwoWriters(t *testing.T) {
 	}
 	writing.Wait()
 	slices.Sort(numbers)
-	if diff := cmp.Diff([]int{1, 2, 3, 4, 5, 6, 7, 8}, numbers); diff != "" {
+	if diff := cmp.Diff([]int{2, 3, 4, 5, 6, 7, 8, 9}, numbers); diff != "" {
 		t.Errorf("numbers (-want +got):\n%s", diff)
 	}
-	e.consistent(t, false)
+	e.checkConsistent(t, false)
 }

@@ -12,14 +12,14 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
-	"github.com/starlinghq/starling/pkg/core/kptpkg/upgrade"
-	"github.com/starlinghq/starling/pkg/packages"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
+	"github.com/starlinghq/starling/pkg/packages/store"
 )
 
-// TestMergedIntoADraft: who merges a newer upstream into a draft, and writes the files, has the draft follow that: it cannot be deleted
-// any more, and the one before can.
-func TestMergedIntoADraft(t *testing.T) {
+// TestUpstreamOfDraft: a user merges a newer upstream into the files of a draft. It is then the
+// upstream of the draft and cannot be deleted any more; the previous upstream can.
+func TestUpstreamOfDraft(t *testing.T) {
 	e := newEnvironment(t)
 	v1 := e.make(t, e.revision("upstream", "web", "v1"))
 	e.write(t, v1.Name, map[string]string{"deployment.yaml": deployment})
@@ -28,35 +28,35 @@ func TestMergedIntoADraft(t *testing.T) {
 	e.write(t, v2.Name, map[string]string{"deployment.yaml": deployment + "  paused: true\n"})
 	v2 = e.move(t, v2, published)
 	mine := e.make(t, e.revision("edge", "web", "a"), task(porchv1alpha1.TaskTypeClone, v1.Name))
-	e.follows(t, mine.Name, v1.Name)
+	e.checkUpstream(t, mine.Name, v1.Name)
 
-	// An edit that says nothing of the upstream leaves it.
+	// Another edit does not change the upstream.
 	e.write(t, mine.Name, map[string]string{"note.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: note\n"})
-	e.follows(t, mine.Name, v1.Name)
+	e.checkUpstream(t, mine.Name, v1.Name)
 
 	merge := func(to *porchv1alpha1.PackageRevision) {
 		t.Helper()
 		files := e.files(t, mine.Name)
-		merged, _, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.keptRevision(t, to.Name), e.files(t, to.Name), files)
+		merged, _, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.storedRevision(t, to.Name), e.files(t, to.Name), files)
 		if err != nil {
 			t.Fatal(err)
 		}
 		e.write(t, mine.Name, merged)
 	}
 	merge(v2)
-	e.follows(t, mine.Name, v2.Name)
-	e.protected(t, v2, mine.Name)
-	// The one before is free, of a published revision too.
+	e.checkUpstream(t, mine.Name, v2.Name)
+	e.checkProtected(t, v2, mine.Name)
+	// The previous upstream can be deleted, also that of a published revision.
 	mine = e.move(t, mine, published)
 	v1 = e.move(t, v1, deletionProposed)
 	if err := e.admin.revisions(e.namespace).Delete(t.Context(), v1.Name, metav1.DeleteOptions{}); err != nil {
-		t.Errorf("delete what nobody uses: %v", err)
+		t.Errorf("delete a revision that is not in use: %v", err)
 	}
-	e.consistent(t, true)
+	e.checkConsistent(t, true)
 
 	t.Run("NoUpstream", func(t *testing.T) {
 		draft := e.make(t, e.revision("edge", "web", "b"), task(porchv1alpha1.TaskTypeEdit, mine.Name))
-		e.follows(t, draft.Name, v2.Name)
+		e.checkUpstream(t, draft.Name, v2.Name)
 		for name, lock := range map[string]string{
 			"Itself":         "hub:" + e.namespace + "/edge drafts/web/b web",
 			"Unknown":        "hub:" + e.namespace + "/upstream web/v9 web",
@@ -65,34 +65,35 @@ func TestMergedIntoADraft(t *testing.T) {
 		} {
 			part := strings.Fields(lock)
 			e.write(t, draft.Name, map[string]string{"Kptfile": locked(t, e.files(t, draft.Name), part[0], part[1], part[2])})
-			if cr := e.keptRevision(t, draft.Name); cr.Content.Upstream != "" || cr.Content.UpstreamDigest != "" {
+			if cr := e.storedRevision(t, draft.Name); cr.Content.Upstream != "" || cr.Content.UpstreamDigest != "" {
 				t.Errorf("%s: follows %q, %q", name, cr.Content.Upstream, cr.Content.UpstreamDigest)
 			}
 		}
 		e.write(t, draft.Name, map[string]string{"Kptfile": locked(t, e.files(t, draft.Name), "hub:"+e.namespace+"/upstream", "web/v2", "web")})
-		e.follows(t, draft.Name, v2.Name)
+		e.checkUpstream(t, draft.Name, v2.Name)
 	})
 	t.Run("Imported", func(t *testing.T) {
 		lock := porchv1alpha1.GitLock{Repo: "https://example.com/x", Directory: "web", Ref: "web/v7", Commit: "c0ffee"}
 		imported := e.imported(t, v2.Name, "imported", lock)
 		draft := e.make(t, e.revision("edge", "other", "a"))
 		e.write(t, draft.Name, map[string]string{"Kptfile": locked(t, e.files(t, draft.Name), lock.Repo, lock.Ref, lock.Directory, lock.Commit)})
-		e.follows(t, draft.Name, imported)
+		e.checkUpstream(t, draft.Name, imported)
 	})
-	e.consistent(t, true)
+	e.checkConsistent(t, true)
 }
 
-// follows fails the test unless a revision has that one as its upstream.
-func (e *environment) follows(t *testing.T, name, upstream string) {
+// checkUpstream fails the test unless a revision has that upstream.
+func (e *environment) checkUpstream(t *testing.T, name, upstream string) {
 	t.Helper()
-	cr, up := e.keptRevision(t, name), e.keptRevision(t, upstream)
+	cr, up := e.storedRevision(t, name), e.storedRevision(t, upstream)
 	if cr.Content.Upstream != upstream || cr.Content.UpstreamDigest != up.Content.Digest {
 		t.Errorf("%s follows %q, %s; want %q, %s", name, cr.Content.Upstream, cr.Content.UpstreamDigest, upstream, up.Content.Digest)
 	}
 }
 
-// protected fails the test unless a revision cannot be deleted because of another, whatever its lifecycle.
-func (e *environment) protected(t *testing.T, pr *porchv1alpha1.PackageRevision, by string) {
+// checkProtected fails the test unless a revision cannot be deleted because of a downstream one,
+// whatever its lifecycle.
+func (e *environment) checkProtected(t *testing.T, pr *porchv1alpha1.PackageRevision, by string) {
 	t.Helper()
 	pr = e.move(t, pr, deletionProposed)
 	err := e.admin.revisions(e.namespace).Delete(t.Context(), pr.Name, metav1.DeleteOptions{})
@@ -102,14 +103,14 @@ func (e *environment) protected(t *testing.T, pr *porchv1alpha1.PackageRevision,
 	must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Update(t.Context(), at(pr, published), metav1.UpdateOptions{}))
 }
 
-func (e *environment) files(t *testing.T, name string) kptpkg.Files {
+func (e *environment) files(t *testing.T, name string) kpt.Files {
 	t.Helper()
 	return must[*porchv1alpha1.PackageRevisionResources](t)(e.admin.resources(e.namespace).Get(t.Context(), name, metav1.GetOptions{})).Spec.Resources
 }
 
-func (e *environment) keptRevision(t *testing.T, name string) *storev1alpha1.PackageRevision {
+func (e *environment) storedRevision(t *testing.T, name string) *storev1alpha1.PackageRevision {
 	t.Helper()
-	all := e.keptRevisions(t, e.namespace)
+	all := e.storedRevisions(t, e.namespace)
 	for i := range all {
 		if all[i].Name == name {
 			return &all[i]
@@ -119,37 +120,38 @@ func (e *environment) keptRevision(t *testing.T, name string) *storev1alpha1.Pac
 	return nil
 }
 
-// locked is a Kptfile that says that its package was made from somewhere: repository, reference, directory, commit.
+// locked returns a Kptfile with an upstreamLock of repository, reference, directory and commit.
 func locked(t *testing.T, files map[string]string, repo, ref, directory string, commit ...string) string {
 	t.Helper()
-	kptfile, err := kptpkg.ParseKptfile(files[kptpkg.KptfileName])
+	kptfile, err := kpt.ParseKptfile(files[kpt.KptfileName])
 	if err != nil {
 		t.Fatal(err)
 	}
-	git := kptpkg.GitUpstream{Repo: repo, Directory: directory, Ref: ref}
+	git := kpt.GitUpstream{Repo: repo, Directory: directory, Ref: ref}
 	lock := git
 	lock.Commit = strings.Join(commit, "")
-	if err := kptfile.SetUpstream(kptpkg.Upstream{Type: "git", Git: &git}, kptpkg.Upstream{Type: "git", Git: &lock}); err != nil {
+	if err := kptfile.SetUpstream(kpt.Upstream{Type: "git", Git: &git}, kpt.Upstream{Type: "git", Git: &lock}); err != nil {
 		t.Fatal(err)
 	}
 	return kptfile.String()
 }
 
-// imported keeps a revision with the content of another, as the controller of repositories does, and returns its name.
+// imported stores a revision with the content of another one, as the controller of Repositories
+// does, and returns its name.
 func (e *environment) imported(t *testing.T, like, packageName string, lock porchv1alpha1.GitLock) string {
 	t.Helper()
-	from := e.keptRevision(t, like)
+	from := e.storedRevision(t, like)
 	cr := &storev1alpha1.PackageRevision{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: "upstream." + packageName + ".v7"}}
 	cr.APIVersion, cr.Kind = storev1alpha1.GroupVersion.String(), "PackageRevision"
 	cr.Spec.RepositoryName, cr.Spec.PackageName, cr.Spec.WorkspaceName, cr.Spec.Revision = "upstream", packageName, "v7", 1
 	cr.Spec.Lifecycle, cr.Content.Imported = published, true
 	cr.Status.SelfLock = &porchv1alpha1.Locator{Type: porchv1alpha1.RepositoryTypeGit, Git: &lock}
 	cr.Labels = map[string]string{porchv1alpha1.LatestRevisionLabel: "true"}
-	if err := packages.Mirror(cr, maps.Clone(e.files(t, like)), from.Content.Digest); err != nil {
+	if err := store.SetContent(cr, maps.Clone(e.files(t, like)), from.Content.Digest); err != nil {
 		t.Fatal(err)
 	}
 	object := must[map[string]any](t)(runtime.DefaultUnstructuredConverter.ToUnstructured(cr))
-	must[*unstructured.Unstructured](t)(e.kept.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace).
+	must[*unstructured.Unstructured](t)(e.dynamic.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace).
 		Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}))
 	return cr.Name
 }

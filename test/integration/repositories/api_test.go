@@ -9,6 +9,7 @@ import (
 )
 
 func TestValidation(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	const git = "{type: git, git: {repo: 'https://host/r.git'}}"
 	cases := map[string]struct {
@@ -56,6 +57,7 @@ func TestValidation(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			objectName := tc.name
 			if objectName == "" {
 				objectName = strings.ToLower(name)

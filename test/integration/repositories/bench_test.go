@@ -11,7 +11,8 @@ import (
 	"github.com/starlinghq/starling/test/testgit"
 )
 
-// BenchmarkImport is a catalogue of 200 packages, each with a tag: 400 revisions on a real API server.
+// BenchmarkImport is a catalogue of 200 packages, each with a tag: 400 revisions on a real API
+// server.
 func BenchmarkImport(b *testing.B) {
 	const packages = 200
 	e := newEnvironment(b)
@@ -27,7 +28,7 @@ func BenchmarkImport(b *testing.B) {
 		r.Tag(fmt.Sprintf("group%d/package%d/v1", i%10, i), commit)
 	}
 	s := testgit.Serve(b)
-	e.run(b, nil)
+	e.run(b)
 	n := 0
 	for b.Loop() {
 		n++

@@ -1,22 +1,18 @@
 package repositories
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,50 +24,29 @@ import (
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/content"
-	"github.com/starlinghq/starling/pkg/controller/repositories"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
-	"github.com/starlinghq/starling/pkg/packagewatch"
+	"github.com/starlinghq/starling/pkg/controller/packages/repositories"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/packages/content"
+	"github.com/starlinghq/starling/pkg/packages/informers"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testgit"
 )
 
-// soon is far more than anything takes that is waited for, on any machine.
-const soon = 2 * time.Minute
-
 // run runs the controllers until the test ends, or stop is called.
-func (e *environment) run(t testing.TB, reached func(string)) (stop func()) {
+func (e *environment) run(t testing.TB) (stop func()) {
 	t.Helper()
-	watch, err := packagewatch.New(e.controllers)
+	watch, err := informers.New(e.controllers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller, err := repositories.Setup(repositories.SetupConfig{
-		WDS: e.controllers, Watch: watch, WDSName: "wds1", FileRoots: []string{"/"}, TempDir: t.TempDir(), MinInterval: 300 * time.Millisecond, Reached: reached,
+	controller, err := repositories.New(repositories.Config{
+		WDS: e.controllers, Watch: watch, WDSName: "wds1", FileRoots: []string{"/"}, TempDir: t.TempDir(), MinInterval: 300 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		var running sync.WaitGroup
-		running.Go(func() { _ = watch.Run(ctx) })
-		err := controller.Run(ctx, 2)
-		running.Wait()
-		done <- err
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	testenv.Eventually(t, soon, func() (bool, string) {
-		err := controller.Ready()
-		return err == nil, fmt.Sprint(err)
-	})
+	stop = testenv.Run(t, watch.Run, testenv.Workers(controller.Run, 2))
+	testenv.Ready(t, controller.Ready)
 	return stop
 }
 
@@ -91,31 +66,17 @@ func gitSpec(url, more string) string {
 
 func (e *environment) repository(t *testing.T, name string) *configv1alpha1.Repository {
 	t.Helper()
-	obj, err := e.repositories().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+	repository := testenv.Get[configv1alpha1.Repository](t, e.repositories(), name)
+	if repository == nil {
+		t.Fatalf("Repository %s does not exist", name)
 	}
-	repo := &configv1alpha1.Repository{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, repo); err != nil {
-		t.Fatal(err)
-	}
-	return repo
+	return repository
 }
 
-// condition waits until a condition has a reason, and returns its message.
-func (e *environment) condition(t *testing.T, name, kind, reason string) string {
+// waitForCondition waits until a condition has a reason, and returns its message.
+func (e *environment) waitForCondition(t *testing.T, name, kind, reason string) string {
 	t.Helper()
-	var text string
-	testenv.Eventually(t, soon, func() (bool, string) {
-		repo := e.repository(t, name)
-		c := meta.FindStatusCondition(repo.Status.Conditions, kind)
-		if c == nil {
-			return false, fmt.Sprintf("%s has no condition %s", name, kind)
-		}
-		text = c.Message
-		return c.Reason == reason && c.ObservedGeneration == repo.Generation, fmt.Sprintf("%s of %s is %s (%s): %s; want %s", kind, name, c.Status, c.Reason, c.Message, reason)
-	})
-	return text
+	return testenv.Condition(t, e.repositories(), name, kind, reason)
 }
 
 func (e *environment) stored() dynamic.ResourceInterface {
@@ -124,19 +85,7 @@ func (e *environment) stored() dynamic.ResourceInterface {
 
 func (e *environment) revisions(t *testing.T) map[string]*storev1alpha1.PackageRevision {
 	t.Helper()
-	list, err := e.stored().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]*storev1alpha1.PackageRevision{}
-	for i := range list.Items {
-		cr := &storev1alpha1.PackageRevision{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, cr); err != nil {
-			t.Fatal(err)
-		}
-		all[cr.Name] = cr
-	}
-	return all
+	return testenv.List[storev1alpha1.PackageRevision](t, e.stored(), metav1.ListOptions{})
 }
 
 // texts returns the revisions with the text of their content, as lines.
@@ -173,11 +122,11 @@ func (e *environment) content(t *testing.T) *content.Store {
 	return store
 }
 
-// become waits until the revisions are these.
-func (e *environment) become(t *testing.T, want ...string) {
+// waitForRevisions waits until the namespace has exactly these revisions.
+func (e *environment) waitForRevisions(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
-	testenv.Eventually(t, soon, func() (bool, string) {
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		diff := cmp.Diff(want, e.texts(t))
 		return diff == "", "revisions (-want +got):\n" + diff
 	})
@@ -186,7 +135,7 @@ func (e *environment) become(t *testing.T, want ...string) {
 // publish makes a revision as package-server does when one is approved.
 func (e *environment) publish(t *testing.T, repo, pkg, workspace string, number int, text string) *storev1alpha1.PackageRevision {
 	t.Helper()
-	files := kptpkg.Files{
+	files := kpt.Files{
 		"Kptfile":     "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: x\n",
 		"config.yaml": fmt.Sprintf("text: %q\n", text),
 	}
@@ -233,6 +182,7 @@ func (e *environment) secret(t *testing.T, name string, data map[string]string) 
 		encoded[key] = base64.StdEncoding.EncodeToString([]byte(value))
 	}
 	obj.Object["data"] = encoded
+	obj.Object["type"] = configv1alpha1.RepositorySecretType
 	secrets := e.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(e.namespace)
 	if _, err := secrets.Apply(t.Context(), name, obj, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
 		t.Fatal(err)
@@ -255,22 +205,22 @@ func (e *environment) versions(t *testing.T) map[string]string {
 	return all
 }
 
-// quiet waits until for some looks nothing is written: what is on its way arrives first, however long a look takes.
+// quiet waits until the controllers have written nothing for some passes.
 func (e *environment) quiet(t *testing.T) {
 	t.Helper()
-	const looks = 3500 * time.Millisecond
-	before, since := e.versions(t), time.Now()
-	testenv.Eventually(t, soon, func() (bool, string) {
-		now := e.versions(t)
-		diff := cmp.Diff(before, now)
-		if diff != "" {
-			before, since = now, time.Now()
+	const passes = 3500 * time.Millisecond
+	written, since := len(e.traffic.Written("")), time.Now()
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		all := e.traffic.Written("")
+		if len(all) != written {
+			written, since = len(all), time.Now()
 		}
-		return time.Since(since) > looks, "written last (-before +after):\n" + diff
+		return time.Since(since) > passes, fmt.Sprintf("written last: %s", all[max(0, len(all)-1):])
 	})
 }
 
-func TestImport(t *testing.T) {
+func TestImport(t *testing.T) { //nolint:tparallel // each step depends on the one before
+	t.Parallel()
 	e := newEnvironment(t)
 	r := testgit.New(t)
 	r.Package("web", "one")
@@ -281,12 +231,12 @@ func TestImport(t *testing.T) {
 	r.Annotate("web/v2", second)
 	r.Files["bad/Kptfile"] = "{"
 	head := r.Commit("main", "three")
-	stop := e.run(t, nil)
+	stop := e.run(t)
 	e.create(t, "up", gitSpec(r.URL(), ""))
-	e.become(t, "up.infra.db.main -1 db", "up.web.main -1 two", "up.web.v1 1 one", "up.web.v2 2 two latest")
-	e.condition(t, "up", "Ready", "Ready")
-	e.condition(t, "up", "Consistent", "Consistent")
-	testenv.Eventually(t, soon, func() (bool, string) { // what was imported is counted a moment later
+	e.waitForRevisions(t, "up.infra.db.main -1 db", "up.web.main -1 two", "up.web.v1 1 one", "up.web.v2 2 two latest")
+	e.waitForCondition(t, "up", "Ready", "Ready")
+	e.waitForCondition(t, "up", "Consistent", "Consistent")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) { // what was imported is counted a moment later
 		s := e.repository(t, "up").Status
 		return s.PackageCount == 4 && s.Packages == 2, fmt.Sprintf("status %+v", s)
 	})
@@ -306,77 +256,77 @@ func TestImport(t *testing.T) {
 		t.Errorf("revision %+v", cr)
 	}
 
-	t.Run("QuietWhenNothingChanges", func(t *testing.T) { e.quiet(t) })
+	t.Run("NoWritesWithoutChanges", func(t *testing.T) { e.quiet(t) })
 	whole := t
-	t.Run("QuietAfterARestart", func(t *testing.T) {
+	t.Run("NoWritesAfterARestart", func(t *testing.T) {
 		before := e.versions(t)
 		stop()
-		stop = e.run(whole, nil)
+		stop = e.run(whole)
 		testenv.Never(t, 3*time.Second, func() string { return cmp.Diff(before, e.versions(t)) })
 	})
 	t.Run("NewTag", func(t *testing.T) {
 		r.Tag("web/v3", head)
 		r.Tag("web/candidate.1", head)
-		e.become(t, "up.infra.db.main -1 db", "up.web.candidate-1 -1 two", "up.web.main -1 two", "up.web.v1 1 one", "up.web.v2 2 two", "up.web.v3 3 two latest")
+		e.waitForRevisions(t, "up.infra.db.main -1 db", "up.web.candidate-1 -1 two", "up.web.main -1 two", "up.web.v1 1 one", "up.web.v2 2 two", "up.web.v3 3 two latest")
 	})
 	t.Run("BranchGrows", func(t *testing.T) {
 		r.Package("web", "three")
 		delete(r.Files, "infra/db/Kptfile")
 		head = r.Commit("main", "four")
-		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one", "up.web.v2 2 two", "up.web.v3 3 two latest")
+		e.waitForRevisions(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one", "up.web.v2 2 two", "up.web.v3 3 two latest")
 		if db := e.revisions(t)["up.infra.db.main"]; db != nil {
 			t.Error("a package that is gone has a placeholder")
 		}
 	})
 	t.Run("TagMoved", func(t *testing.T) {
 		r.Tag("web/v1", head)
-		if text := e.condition(t, "up", "Consistent", "TagsMoved"); !strings.Contains(text, "web/v1 (revision up.web.v1)") {
+		if text := e.waitForCondition(t, "up", "Consistent", "TagsMoved"); !strings.Contains(text, "web/v1 (revision up.web.v1)") {
 			t.Errorf("message %q", text)
 		}
-		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one", "up.web.v2 2 two", "up.web.v3 3 two latest")
+		e.waitForRevisions(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one", "up.web.v2 2 two", "up.web.v3 3 two latest")
 		e.quiet(t)
 	})
-	t.Run("MovedWithTheSameContentIsNoNews", func(t *testing.T) {
+	t.Run("TagMovedToSameContent", func(t *testing.T) {
 		r.Tag("web/v3", second)
-		testenv.Eventually(t, soon, func() (bool, string) {
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 			got := e.revisions(t)["up.web.v3"].External.ID
 			return got == second, "the tag is noted at " + got
 		})
-		if text := e.condition(t, "up", "Consistent", "TagsMoved"); strings.Contains(text, "web/v3") {
+		if text := e.waitForCondition(t, "up", "Consistent", "TagsMoved"); strings.Contains(text, "web/v3") {
 			t.Errorf("message %q", text)
 		}
 	})
-	t.Run("TagGone", func(t *testing.T) {
+	t.Run("TagDeleted", func(t *testing.T) {
 		r.SetRef("refs/tags/web/v2", "")
-		if text := e.condition(t, "up", "Consistent", "Several"); !strings.Contains(text, "tags are gone; their revisions stay until they are deleted: web/v2") {
+		if text := e.waitForCondition(t, "up", "Consistent", "Several"); !strings.Contains(text, "1 tag no longer exists in the repository; revisions are kept until you delete them: web/v2") {
 			t.Errorf("message %q", text)
 		}
 		if e.revisions(t)["up.web.v2"] == nil {
 			t.Error("a revision went with its tag")
 		}
 	})
-	t.Run("DeletingTakesTheTag", func(t *testing.T) {
+	t.Run("DeletedRevisionDeletesItsTag", func(t *testing.T) {
 		for _, name := range []string{"up.web.v2", "up.web.v3"} {
 			e.delete(t, name)
 		}
-		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one latest")
+		e.waitForRevisions(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 one latest")
 		if got := r.Refs(); slices.Contains(got, "refs/tags/web/v3") {
 			t.Errorf("references %v", got)
 		}
 	})
-	t.Run("DeletingOneWhoseTagMovedImportsItAnew", func(t *testing.T) {
+	t.Run("DeletedRevisionOfMovedTagIsReimported", func(t *testing.T) {
 		e.delete(t, "up.web.v1")
-		e.become(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 three latest")
-		e.condition(t, "up", "Consistent", "Consistent")
+		e.waitForRevisions(t, "up.web.candidate-1 -1 two", "up.web.main -1 three", "up.web.v1 1 three latest")
+		e.waitForCondition(t, "up", "Consistent", "Consistent")
 	})
-	t.Run("RepositoryGoesAndComes", func(t *testing.T) {
+	t.Run("RepositoryRecreated", func(t *testing.T) {
 		before := e.texts(t)
 		if err := e.repositories().Delete(t.Context(), "up", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		testenv.Never(t, time.Second, func() string { return cmp.Diff(before, e.texts(t)) })
 		e.create(t, "up", gitSpec(r.URL(), ""))
-		e.condition(t, "up", "Ready", "Ready")
+		e.waitForCondition(t, "up", "Ready", "Ready")
 		if diff := cmp.Diff(before, e.texts(t)); diff != "" {
 			t.Errorf("revisions (-before +after):\n%s", diff)
 		}
@@ -384,26 +334,27 @@ func TestImport(t *testing.T) {
 }
 
 func TestRewrittenHistory(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	r, s := testgit.New(t), testgit.Serve(t)
 	r.Package("web", "one")
 	first := r.Commit("main", "one")
 	r.Package("web", "two")
 	r.Tag("web/v1", r.Commit("main", "two"))
-	e.run(t, nil)
+	e.run(t)
 	e.create(t, "up", gitSpec(s.URL(r), ""))
-	e.become(t, "up.web.main -1 two", "up.web.v1 1 two latest")
+	e.waitForRevisions(t, "up.web.main -1 two", "up.web.v1 1 two latest")
 
 	r.Package("web", "rewritten")
 	head := r.CommitOn("main", "rewritten", first)
 	r.Tag("web/v2", head)
-	text := e.condition(t, "up", "Consistent", "HistoryRewritten")
+	text := e.waitForCondition(t, "up", "Consistent", "HistoryRewritten")
 	if !strings.Contains(text, "starling.io/accept-history="+head) {
 		t.Errorf("message %q", text)
 	}
 	// What was imported stays; what is new comes.
-	e.become(t, "up.web.main -1 two", "up.web.v1 1 two", "up.web.v2 2 rewritten latest")
-	e.condition(t, "up", "Ready", "Ready")
+	e.waitForRevisions(t, "up.web.main -1 two", "up.web.v1 1 two", "up.web.v2 2 rewritten latest")
+	e.waitForCondition(t, "up", "Ready", "Ready")
 	packs := s.Packs.Load()
 	e.quiet(t)
 	if got := s.Packs.Load(); got != packs {
@@ -413,59 +364,61 @@ func TestRewrittenHistory(t *testing.T) {
 	if _, err := e.repositories().Patch(t.Context(), "up", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	e.become(t, "up.web.main -1 rewritten", "up.web.v1 1 two", "up.web.v2 2 rewritten latest")
-	e.condition(t, "up", "Consistent", "Consistent")
+	e.waitForRevisions(t, "up.web.main -1 rewritten", "up.web.v1 1 two", "up.web.v2 2 rewritten latest")
+	e.waitForCondition(t, "up", "Consistent", "Consistent")
 }
 
-func TestServerGoneAndBack(t *testing.T) {
+func TestServerUnavailable(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	r, s := testgit.New(t), testgit.Serve(t)
 	r.Package("web", "one")
 	r.Tag("web/v1", r.Commit("main", "one"))
-	e.run(t, nil)
+	e.run(t)
 	e.create(t, "up", gitSpec(s.URL(r), ""))
-	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest")
+	e.waitForRevisions(t, "up.web.main -1 one", "up.web.v1 1 one latest")
 	s.Broken.Store(true)
-	e.condition(t, "up", "Ready", "Error")
+	e.waitForCondition(t, "up", "Ready", "Error")
 	r.Tag("web/v2", r.Ref("refs/heads/main"))
-	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest")
+	e.waitForRevisions(t, "up.web.main -1 one", "up.web.v1 1 one latest")
 	s.Broken.Store(false)
-	e.condition(t, "up", "Ready", "Ready")
-	e.become(t, "up.web.main -1 one", "up.web.v1 1 one", "up.web.v2 2 one latest")
+	e.waitForCondition(t, "up", "Ready", "Ready")
+	e.waitForRevisions(t, "up.web.main -1 one", "up.web.v1 1 one", "up.web.v2 2 one latest")
 
 	dead := httptest.NewServer(nil)
 	dead.Close()
 	e.create(t, "nobody", gitSpec(dead.URL+"/r", ""))
-	e.condition(t, "nobody", "Ready", "Unreachable")
+	e.waitForCondition(t, "nobody", "Ready", "Unreachable")
 	e.create(t, "none", gitSpec(s.URL(r)+"/none", ""))
-	e.condition(t, "none", "Ready", "NotFound")
+	e.waitForCondition(t, "none", "Ready", "NotFound")
 	e.create(t, "branch", gitSpec(s.URL(r), ", branch: none"))
-	e.condition(t, "branch", "Ready", "NotFound")
+	e.waitForCondition(t, "branch", "Ready", "NotFound")
 	e.create(t, "schedule", fmt.Sprintf("{type: git, sync: {schedule: often}, git: {repo: %q}}", s.URL(r)))
-	if text := e.condition(t, "schedule", "Ready", "InvalidSpec"); !strings.Contains(text, "spec.sync.schedule") {
+	if text := e.waitForCondition(t, "schedule", "Ready", "InvalidSpec"); !strings.Contains(text, "spec.sync.schedule") {
 		t.Errorf("message %q", text)
 	}
 }
 
 func TestAuthorization(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	r, s := testgit.New(t), testgit.Serve(t)
 	r.Package("web", "one")
 	r.Tag("web/v1", r.Commit("main", "one"))
 	s.Authorization.Store("Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2")))
-	e.run(t, nil)
-	// Nobody looks again for long: only the Secret's change brings it about.
+	e.run(t)
+	// The next sync is in 24 hours: only the change of the Secret can trigger one.
 	e.create(t, "up", fmt.Sprintf("{type: git, sync: {schedule: '@every 24h'}, git: {repo: %q, secretRef: {name: login}}}", s.URL(r)))
-	e.condition(t, "up", "Ready", "SecretNotFound")
+	e.waitForCondition(t, "up", "Ready", "SecretNotFound")
 	e.secret(t, "login", map[string]string{"username": "me", "password": "hunter3"})
-	if text := e.condition(t, "up", "Ready", "Unauthorized"); strings.Contains(text, "hunter") {
-		t.Errorf("the message tells the Secret: %q", text)
+	if text := e.waitForCondition(t, "up", "Ready", "Unauthorized"); strings.Contains(text, "hunter") {
+		t.Errorf("the message contains the Secret: %q", text)
 	}
 	e.secret(t, "login", map[string]string{"username": "me", "password": "hunter2"})
-	e.condition(t, "up", "Ready", "Ready")
-	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest") // the label does not wait for the next look
+	e.waitForCondition(t, "up", "Ready", "Ready")
+	e.waitForRevisions(t, "up.web.main -1 one", "up.web.v1 1 one latest") // the label does not wait for the next look
 	if s := e.repository(t, "up").Status; s.NextFullSyncTime == nil {
-		t.Error("a look in 24 hours is not told of")
+		t.Error("status.nextFullSyncTime is not set")
 	}
 
 	// Asked for once.
@@ -476,14 +429,16 @@ func TestAuthorization(t *testing.T) {
 	if _, err := e.repositories().Patch(t.Context(), "up", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	e.become(t, "up.web.main -1 two", "up.web.v1 1 one latest")
-	testenv.Eventually(t, soon, func() (bool, string) {
+	e.waitForRevisions(t, "up.web.main -1 two", "up.web.v1 1 one latest")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		return e.repository(t, "up").Status.ObservedRunOnceAt != nil, "it is not told that the look was made"
 	})
 }
 
-// Over TLS, nobody is trusted whom neither the system nor the Secret names; and the condition says what to do.
+// TestCertificates: a server is trusted only if the system or the Secret trusts it. The condition
+// says what to do.
 func TestCertificates(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	r, s := testgit.New(t), testgit.ServeTLS(t)
 	r.Package("web", "one")
@@ -491,7 +446,7 @@ func TestCertificates(t *testing.T) {
 	s.Authorization.Store("Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2")))
 	images := httptest.NewTLSServer(registry.New())
 	defer images.Close()
-	e.run(t, nil)
+	e.run(t)
 
 	login := func(ca string) map[string]string {
 		return map[string]string{"username": "me", "password": "hunter2", "ca.crt": ca}
@@ -502,39 +457,40 @@ func TestCertificates(t *testing.T) {
 	e.create(t, "up", fmt.Sprintf("{type: git, sync: {schedule: '@every 24h'}, git: {repo: %q, secretRef: {name: git}}}", s.URL(r)))
 	e.create(t, "images", fmt.Sprintf("{type: oci, sync: {schedule: '@every 24h'}, oci: {registry: %q, secretRef: {name: oci}}}", strings.TrimPrefix(images.URL, "https://")))
 	for _, name := range []string{"up", "images"} {
-		if text := e.condition(t, name, "Ready", "Unauthorized"); !strings.Contains(text, "certificate is not trusted") || !strings.Contains(text, "ca.crt") {
+		if text := e.waitForCondition(t, name, "Ready", "Unauthorized"); !strings.Contains(text, "certificate of the server is not trusted") || !strings.Contains(text, "ca.crt") {
 			t.Errorf("%s: message %q", name, text)
 		}
 	}
 	e.secret(t, "git", login(testgit.CA(s.Server)))
 	e.secret(t, "oci", map[string]string{"ca.crt": testgit.CA(images)})
-	e.condition(t, "up", "Ready", "Ready")
-	e.condition(t, "images", "Ready", "Ready")
-	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest")
+	e.waitForCondition(t, "up", "Ready", "Ready")
+	e.waitForCondition(t, "images", "Ready", "Ready")
+	e.waitForRevisions(t, "up.web.main -1 one", "up.web.v1 1 one latest")
 	e.publish(t, "up", "web", "second", 2, "two")
 	e.publish(t, "images", "web", "first", 1, "one")
-	e.condition(t, "up", "Exported", "Exported")
-	e.condition(t, "images", "Exported", "Exported")
-	testenv.Eventually(t, soon, func() (bool, string) {
+	e.waitForCondition(t, "up", "Exported", "Exported")
+	e.waitForCondition(t, "images", "Exported", "Exported")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		return r.Ref("refs/tags/web/v2") != "" && e.revisions(t)["images.web.first"].External.ID != "", "not both are exported"
 	})
 }
 
-func TestExportToGit(t *testing.T) {
+func TestExportToGit(t *testing.T) { //nolint:tparallel // each step depends on the one before
+	t.Parallel()
 	e := newEnvironment(t)
 	r, s := testgit.New(t), testgit.Serve(t)
 	r.Package("other", "stays")
 	base := r.Commit("main", "base")
 	s.Broken.Store(true)
-	e.run(t, nil)
+	e.run(t)
 	e.create(t, "out", gitSpec(s.URL(r), ", author: Robot, email: robot@example.com"))
-	e.condition(t, "out", "Ready", "Error")
+	e.waitForCondition(t, "out", "Ready", "Error")
 	// Publishing does not wait for the server.
 	e.publish(t, "out", "web", "first", 1, "one")
 	s.Broken.Store(false)
-	testenv.Eventually(t, soon, func() (bool, string) { return r.Ref("refs/tags/web/v1") != "", "there is no tag" })
-	e.condition(t, "out", "Exported", "Exported")
-	e.become(t, "out.other.main -1 stays", "out.web.first 1 one latest", "out.web.main -1 one")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) { return r.Ref("refs/tags/web/v1") != "", "there is no tag" })
+	e.waitForCondition(t, "out", "Exported", "Exported")
+	e.waitForRevisions(t, "out.other.main -1 stays", "out.web.first 1 one latest", "out.web.main -1 one")
 	message, parents, files := r.Show(r.Ref("refs/tags/web/v1"))
 	if !strings.Contains(message, `kpt:{"package":"web","workspaceName":"first","revision":"v1","task":{"type":"init"`) || !slices.Equal(parents, []string{base}) {
 		t.Errorf("message %q, parents %v", message, parents)
@@ -546,25 +502,25 @@ func TestExportToGit(t *testing.T) {
 
 	t.Run("Conflict", func(t *testing.T) {
 		s.Broken.Store(true)
-		e.condition(t, "out", "Ready", "Error")
+		e.waitForCondition(t, "out", "Ready", "Error")
 		r.Package("web", "somebody else's")
 		r.Files["web/config.yaml"] = "text: \"other\"\n"
 		r.CommitOn("beside", "beside", base)
 		r.Tag("web/v2", r.Ref("refs/heads/beside"))
 		e.publish(t, "out", "web", "second", 2, "two")
 		s.Broken.Store(false)
-		if text := e.condition(t, "out", "Exported", "Conflict"); !strings.Contains(text, "web/v2") {
+		if text := e.waitForCondition(t, "out", "Exported", "Conflict"); !strings.Contains(text, "web/v2") {
 			t.Errorf("message %q", text)
 		}
 		if got := e.revisions(t)["out.web.second"]; e.text(t, got) != "two" || got.External.Ref != "" {
 			t.Errorf("revision %+v", got)
 		}
 		e.publish(t, "out", "web", "third", 3, "three") // the others go on
-		testenv.Eventually(t, soon, func() (bool, string) { return r.Ref("refs/tags/web/v3") != "", "there is no tag" })
-		e.condition(t, "out", "Exported", "Conflict")
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) { return r.Ref("refs/tags/web/v3") != "", "there is no tag" })
+		e.waitForCondition(t, "out", "Exported", "Conflict")
 		e.quiet(t)
 		r.SetRef("refs/tags/web/v2", "") // and it heals
-		e.condition(t, "out", "Exported", "Exported")
+		e.waitForCondition(t, "out", "Exported", "Exported")
 		if r.Ref("refs/tags/web/v2") == "" {
 			t.Error("there is no tag")
 		}
@@ -582,44 +538,46 @@ func TestExportToGit(t *testing.T) {
 }
 
 func TestExportToOCI(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	server := httptest.NewServer(registry.New())
 	defer server.Close()
-	e.run(t, nil)
+	e.run(t)
 	spec := fmt.Sprintf("{type: oci, %s, oci: {registry: %q}}", everySecond, strings.TrimPrefix(server.URL, "http://")+"/team")
 	e.create(t, "out", spec)
-	e.condition(t, "out", "Ready", "Ready")
+	e.waitForCondition(t, "out", "Ready", "Ready")
 	e.publish(t, "out", "infra/web", "first", 1, "one")
-	e.condition(t, "out", "Exported", "Exported")
-	testenv.Eventually(t, soon, func() (bool, string) {
+	e.waitForCondition(t, "out", "Exported", "Exported")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		external := e.revisions(t)["out.infra.web.first"].External
 		return external.Ref == "infra/web:v1" && strings.HasPrefix(external.ID, "sha256:"), fmt.Sprintf("external %+v", external)
 	})
 	e.create(t, "in", strings.Replace(spec, "type: oci", "type: oci, export: Disabled", 1))
-	e.become(t, "in.infra.web.first 1 one latest", "out.infra.web.first 1 one latest")
+	e.waitForRevisions(t, "in.infra.web.first 1 one latest", "out.infra.web.first 1 one latest")
 	lock := e.revisions(t)["in.infra.web.first"].Status.SelfLock
 	if lock == nil || lock.OCI == nil || lock.OCI.Digest != e.revisions(t)["out.infra.web.first"].External.ID {
 		t.Errorf("selfLock %+v", lock)
 	}
 	e.quiet(t)
 	e.delete(t, "out.infra.web.first")
-	e.condition(t, "in", "Consistent", "TagsMissing")
-	e.become(t, "in.infra.web.first 1 one latest")
+	e.waitForCondition(t, "in", "Consistent", "TagsMissing")
+	e.waitForRevisions(t, "in.infra.web.first 1 one latest")
 }
 
-// Deleting a namespace deletes all in it, and is no decision about what is outside.
-func TestNamespaceGoes(t *testing.T) {
+// TestNamespaceDeleted: the deletion of a namespace deletes no tags.
+func TestNamespaceDeleted(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	r := testgit.New(t)
 	r.Package("web", "one")
 	r.Tag("web/v1", r.Commit("main", "one"))
-	e.run(t, nil)
+	e.run(t)
 	e.create(t, "up", gitSpec(r.URL(), ""))
-	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest")
+	e.waitForRevisions(t, "up.web.main -1 one", "up.web.v1 1 one latest")
 	if err := e.stored().Delete(t.Context(), "up.web.v1", metav1.DeleteOptions{}); err != nil { // as the namespace controller does
 		t.Fatal(err)
 	}
-	e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest") // it comes again, while the namespace is there
+	e.waitForRevisions(t, "up.web.main -1 one", "up.web.v1 1 one latest") // it comes again, while the namespace is there
 	namespaces := e.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
 	if err := namespaces.Delete(t.Context(), e.namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -633,13 +591,38 @@ func TestNamespaceGoes(t *testing.T) {
 	}
 }
 
-// Whatever point the work ends at, it is done once when it begins again.
+// TestCrashes: the controller ends between two writes. The next one does what is left, and nothing
+// twice.
 func TestCrashes(t *testing.T) {
-	errStop := errors.New("stop")
-	for _, point := range []string{
-		repositories.PointImportNumber, repositories.PointImportContent, repositories.PointImportRevision, repositories.PointExportWaits, repositories.PointExportTag, repositories.PointDeleteTag,
+	t.Parallel()
+	type step int
+	const (
+		importing step = iota
+		exporting
+		deleting
+	)
+	const tag = "refs/tags/web/v1"
+	for name, tc := range map[string]struct {
+		at    step
+		crash func(p *testenv.Proxy, end func())
+		// exists reports whether the tag exists at the crash.
+		exists bool
+	}{
+		// No approval takes the number; the revision does not exist.
+		"NumberReserved": {importing, func(p *testenv.Proxy, end func()) { p.CrashAfter("POST packagenumbers", 1, end) }, false},
+		// The files are stored; the revision does not exist.
+		"FilesStored": {importing, func(p *testenv.Proxy, end func()) { p.CrashBefore("POST packagerevisions", 1, end) }, false},
+		// The revision exists, others do not.
+		"RevisionCreated": {importing, func(p *testenv.Proxy, end func()) { p.CrashAfter("POST packagerevisions", 1, end) }, false},
+		// The revision has the finalizer, and no tag.
+		"FinalizerAdded": {exporting, func(p *testenv.Proxy, end func()) { p.CrashAfter("(PUT|PATCH) packagerevisions", 1, end) }, false},
+		// The tag exists; the revision does not say so.
+		"Exported": {exporting, func(p *testenv.Proxy, end func()) { p.CrashBefore("(PUT|PATCH) packagerevisions", 2, end) }, true},
+		// The tag is deleted; the revision still has the finalizer.
+		"TagDeleted": {deleting, func(p *testenv.Proxy, end func()) { p.CrashBefore("(PUT|PATCH) packagerevisions", 1, end) }, false},
 	} {
-		t.Run(strings.ReplaceAll(point, ":", "-"), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newEnvironment(t)
 			r := testgit.New(t)
 			for i := range 3 {
@@ -652,43 +635,57 @@ func TestCrashes(t *testing.T) {
 			imported := []string{"up.p0.main -1 one", "up.p0.v1 1 one latest", "up.p1.main -1 one", "up.p1.v1 1 one latest", "up.p2.main -1 one", "up.p2.v1 1 one latest"}
 			all := append(slices.Clone(imported), "up.web.main -1 web", "up.web.ws 1 web latest")
 
-			reached := make(chan struct{})
-			var once sync.Once
-			e.run(t, func(at string) {
-				if at == point {
-					once.Do(func() { close(reached) })
-					<-t.Context().Done() // like a process that is gone: nothing is written any more
-				}
-			})
-
+			direct := e.controllers
+			proxy := testenv.NewProxy(t, direct)
+			e.controllers = proxy.Config()
+			stop := e.run(t)
+			e.controllers = direct
+			crashed := make(chan struct{})
+			crash := func() {
+				tc.crash(proxy, func() {
+					stop()
+					close(crashed)
+				})
+			}
+			if tc.at == importing {
+				crash()
+			}
 			e.create(t, "up", gitSpec(r.URL(), ""))
-			if point != repositories.PointImportNumber && point != repositories.PointImportContent && point != repositories.PointImportRevision {
-				e.become(t, imported...)
-				e.publish(t, "up", "web", "ws", 1, "web")
-				if point == repositories.PointDeleteTag {
-					e.become(t, all...)
-					e.delete(t, "up.web.ws")
+			if tc.at >= exporting {
+				e.waitForRevisions(t, imported...)
+				if tc.at == exporting {
+					crash()
 				}
+				e.publish(t, "up", "web", "ws", 1, "web")
+			}
+			if tc.at == deleting {
+				e.waitForRevisions(t, all...)
+				e.quiet(t)
+				crash()
+				e.delete(t, "up.web.ws")
 			}
 			select {
-			case <-reached:
-			case <-time.After(soon):
-				t.Fatal(errStop, " was never reached: ", point)
+			case <-crashed:
+			case <-time.After(testenv.Patience):
+				t.Fatal("it did not write what it was to crash at")
 			}
-			e.run(t, nil)
-			switch point {
-			case repositories.PointImportNumber, repositories.PointImportContent, repositories.PointImportRevision:
-				e.become(t, imported...)
-			case repositories.PointDeleteTag:
-				e.become(t, append(slices.Clone(imported), "up.web.main -1 web")...)
-				if r.Ref("refs/tags/web/v1") != "" {
-					t.Error("the tag is there")
+			if cr := e.revisions(t)["up.web.ws"]; (r.Ref(tag) != "") != tc.exists || tc.at == exporting && cr.External.ID != "" || (cr != nil) != (tc.at >= exporting) {
+				t.Fatalf("it did not crash at that point: %v, %+v", r.Refs(), cr)
+			}
+			e.run(t)
+			switch tc.at {
+			case importing:
+				e.waitForRevisions(t, imported...)
+			case deleting:
+				e.waitForRevisions(t, append(slices.Clone(imported), "up.web.main -1 web")...)
+				if r.Ref(tag) != "" {
+					t.Error("the tag exists")
 				}
-			default:
-				e.become(t, all...)
-				testenv.Eventually(t, soon, func() (bool, string) {
+			case exporting:
+				e.waitForRevisions(t, all...)
+				testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 					cr := e.revisions(t)["up.web.ws"]
-					return cr.External.ID == r.Ref("refs/tags/web/v1") && cr.External.ID != "", fmt.Sprintf("external %+v", cr.External)
+					return cr.External.ID == r.Ref(tag) && cr.External.ID != "", fmt.Sprintf("external %+v", cr.External)
 				})
 				if _, parents, _ := r.Show(r.Ref("refs/heads/main")); !slices.Equal(parents, []string{commit}) {
 					t.Errorf("it was exported more than once: %v", parents)
@@ -699,16 +696,18 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// Two at once is what a lease keeps from happening; should it, nothing is lost or doubled.
+// TestTwoReplicas: a lease prevents that two controllers run. If they do, nothing is lost or
+// imported twice.
 func TestTwoReplicas(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	r, s := testgit.New(t), testgit.Serve(t)
 	for i := range 10 {
 		r.Package(fmt.Sprintf("p%d", i), "one")
 	}
 	commit := r.Commit("main", "one")
-	e.run(t, nil)
-	e.run(t, nil)
+	e.run(t)
+	e.run(t)
 	e.create(t, "up", gitSpec(s.URL(r), ""))
 	var want []string
 	for i := range 10 {
@@ -716,8 +715,8 @@ func TestTwoReplicas(t *testing.T) {
 		e.publish(t, "up", fmt.Sprintf("p%d", i), "mine", 2, "two")
 		want = append(want, fmt.Sprintf("up.p%d.main -1 two", i), fmt.Sprintf("up.p%d.v1 1 one", i), fmt.Sprintf("up.p%d.mine 2 two latest", i))
 	}
-	e.become(t, want...)
-	e.condition(t, "up", "Exported", "Exported")
+	e.waitForRevisions(t, want...)
+	e.waitForCondition(t, "up", "Exported", "Exported")
 	e.quiet(t)
 	tags := 0
 	for _, ref := range r.Refs() {
@@ -730,18 +729,19 @@ func TestTwoReplicas(t *testing.T) {
 	}
 }
 
-func TestHub(t *testing.T) {
+func TestHubRepository(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
-	e.run(t, nil)
+	e.run(t)
 	e.create(t, "hub", "{}")
-	e.condition(t, "hub", "Ready", "Ready")
+	e.waitForCondition(t, "hub", "Ready", "Ready")
 	e.publish(t, "hub", "web", "ws", 1, "x")
-	testenv.Eventually(t, soon, func() (bool, string) {
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		s := e.repository(t, "hub").Status
 		return s.PackageCount == 1 && s.Packages == 1, fmt.Sprintf("status %+v", s)
 	})
 	e.delete(t, "hub.web.ws")
-	testenv.Eventually(t, soon, func() (bool, string) {
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		_, err := e.stored().Get(t.Context(), "hub.web.ws", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), "the revision is there"
 	})

@@ -12,23 +12,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/controller/repositories"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
-	"github.com/starlinghq/starling/pkg/core/kptpkg/render"
-	"github.com/starlinghq/starling/pkg/packages"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/render"
+	"github.com/starlinghq/starling/pkg/packages/store"
+	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testgit"
 )
 
-// store is what package-server approves with.
-func (e *environment) store(t *testing.T, reached func(string)) *packages.Store {
+// store is what package-server approves with, through config.
+func (e *environment) store(t *testing.T, config *rest.Config) *store.Store {
 	t.Helper()
-	s, err := packages.New(packages.Config{
-		Space: e.config, Content: e.content(t), Clock: clock.RealClock{}, Reached: reached,
-		Render: func(_ context.Context, files kptpkg.Files) (render.Result, error) {
+	s, err := store.New(store.Config{
+		Space: config, Content: e.content(t), Clock: clock.RealClock{},
+		Render: func(_ context.Context, files kpt.Files) (render.Result, error) {
 			return render.Result{Files: files}, nil
 		},
 	})
@@ -41,7 +42,7 @@ func (e *environment) store(t *testing.T, reached func(string)) *packages.Store 
 // propose makes a revision that waits for its approval.
 func (e *environment) propose(t *testing.T, repo, pkg, workspace string) string {
 	t.Helper()
-	digest, err := e.content(t).Put(t.Context(), kptpkg.Files{"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: x\n"})
+	digest, err := e.content(t).Put(t.Context(), kpt.Files{"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: x\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func (e *environment) propose(t *testing.T, repo, pkg, workspace string) string 
 }
 
 // approve is one request for it, which may meet a conflict.
-func (e *environment) approve(ctx context.Context, s *packages.Store, name string) error {
+func (e *environment) approve(ctx context.Context, s *store.Store, name string) error {
 	before, err := s.Get(ctx, e.namespace, name)
 	if err != nil {
 		return err
@@ -73,37 +74,38 @@ func (e *environment) approve(ctx context.Context, s *packages.Store, name strin
 	return err
 }
 
-// An import cannot choose its number, and an approval does not know of tags: however they meet, no number is given twice.
-func TestNumbersAreGivenOnce(t *testing.T) {
+// TestNumbersAreUnique: an import cannot choose its number, and an approval does not know tags. In
+// any order, no number is given twice.
+func TestNumbersAreUnique(t *testing.T) {
+	t.Parallel()
 	readOnly := func(url string) string {
 		return fmt.Sprintf("{type: git, export: Disabled, %s, git: {repo: %q}}", everySecond, url)
 	}
-	t.Run("AnApprovalIsUnderWay", func(t *testing.T) {
+	t.Run("ApprovalInProgress", func(t *testing.T) {
+		t.Parallel()
 		e := newEnvironment(t)
 		r := testgit.New(t)
 		r.Package("web", "one")
 		commit := r.Commit("main", "one")
 		r.Tag("web/v1", commit)
-		e.run(t, nil)
+		e.run(t)
 		e.create(t, "up", readOnly(r.URL()))
-		e.become(t, "up.web.main -1 one", "up.web.v1 1 one latest")
+		e.waitForRevisions(t, "up.web.main -1 one", "up.web.v1 1 one latest")
 
 		name := e.propose(t, "up", "web", "mine")
 		held, imported := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		s := e.store(t, func(point string) {
-			if point == packages.PointApproveNumber {
-				once.Do(func() {
-					close(held)
-					<-imported
-				})
-			}
-		})
+		s := e.store(t, testenv.AfterWrite(e.config, "(POST|PUT|PATCH) packagenumbers", func() {
+			once.Do(func() {
+				close(held)
+				<-imported
+			})
+		}))
 		failed := make(chan error, 1)
 		go func() { failed <- e.approve(t.Context(), s, name) }()
 		<-held
 		r.Tag("web/v2", commit)
-		e.become(t, "up.web.main -1 one", "up.web.mine 0 ", "up.web.v1 1 one", "up.web.v2 2 one latest")
+		e.waitForRevisions(t, "up.web.main -1 one", "up.web.mine 0 ", "up.web.v1 1 one", "up.web.v2 2 one latest")
 		close(imported)
 		if err := <-failed; !apierrors.IsConflict(err) {
 			t.Errorf("the approval ended with %v, want a conflict", err)
@@ -111,33 +113,34 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 		if err := e.approve(t.Context(), s, name); err != nil {
 			t.Fatal(err)
 		}
-		e.become(t, "up.web.main -1 one", "up.web.mine 3  latest", "up.web.v1 1 one", "up.web.v2 2 one")
+		e.waitForRevisions(t, "up.web.main -1 one", "up.web.mine 3  latest", "up.web.v1 1 one", "up.web.v2 2 one")
 	})
-	t.Run("AnImportIsUnderWay", func(t *testing.T) {
+	t.Run("ImportInProgress", func(t *testing.T) {
+		t.Parallel()
 		e := newEnvironment(t)
 		r := testgit.New(t)
 		r.Package("web", "one")
 		r.Tag("web/v4", r.Commit("main", "one"))
 		reserved, approved := make(chan struct{}), make(chan struct{})
 		var once sync.Once
-		e.run(t, func(point string) {
-			if point == repositories.PointImportNumber {
-				once.Do(func() {
-					close(reserved)
-					<-approved
-				})
-			}
+		e.controllers = testenv.AfterWrite(e.controllers, "POST packagenumbers", func() {
+			once.Do(func() {
+				close(reserved)
+				<-approved
+			})
 		})
+		e.run(t)
 		e.create(t, "up", readOnly(r.URL()))
 		<-reserved
-		s := e.store(t, nil)
+		s := e.store(t, e.config)
 		if err := e.approve(t.Context(), s, e.propose(t, "up", "web", "mine")); err != nil {
 			t.Fatal(err)
 		}
 		close(approved)
-		e.become(t, "up.web.main -1 one", "up.web.mine 5  latest", "up.web.v4 4 one")
+		e.waitForRevisions(t, "up.web.main -1 one", "up.web.mine 5  latest", "up.web.v4 4 one")
 	})
 	t.Run("Many", func(t *testing.T) {
+		t.Parallel()
 		const packageCount, approvals = 3, 6
 		e := newEnvironment(t)
 		r := testgit.New(t)
@@ -145,9 +148,9 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 			r.Package(fmt.Sprint("p", p), "one")
 		}
 		commit := r.Commit("main", "one")
-		e.run(t, nil)
+		e.run(t)
 		e.create(t, "up", readOnly(r.URL()))
-		s := e.store(t, nil)
+		s := e.store(t, e.config)
 		var names []string
 		for p := range packageCount {
 			for i := range approvals {

@@ -40,9 +40,10 @@ func (r requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(request)
 }
 
-// A catalogue of a thousand revisions is imported once. A look that finds nothing new is one request, and one that finds a tag costs
-// what that one costs, however many there are.
+// TestThousandRevisions: a catalogue of a thousand revisions is imported once. A pass that finds
+// nothing new is one request, and one that finds a tag costs the same, however many there are.
 func TestThousandRevisions(t *testing.T) {
+	t.Parallel()
 	const packages = 500 // each with a tag, and a placeholder
 	e := newEnvironment(t)
 	asked := requests{mutex: &sync.Mutex{}, counts: map[string]int{}}
@@ -65,23 +66,22 @@ func TestThousandRevisions(t *testing.T) {
 	for i := range packages {
 		r.Tag(fmt.Sprintf("group%d/package%d/v1", i%10, i), commit)
 	}
-	e.run(t, nil)
+	e.run(t)
 	began := time.Now()
 	e.create(t, "up", fmt.Sprintf("{type: git, sync: {schedule: '@every 24h'}, git: {repo: %q}}", s.URL(r)))
 	imported := func(want int) {
 		t.Helper()
-		testenv.Eventually(t, 5*time.Minute, func() (bool, string) {
-			list, err := e.stored().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.repository=up"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := len(list.Items)
+		testenv.Eventually(t, 5*time.Minute, func() (bool, string) { // a list of all would delay the import
+			n := e.repository(t, "up").Status.PackageCount
 			return n == want, fmt.Sprintf("%d revisions", n)
 		})
+		if list, err := e.stored().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.repository=up"}); err != nil || len(list.Items) != want {
+			t.Fatalf("%d revisions: %v", len(list.Items), err)
+		}
 	}
 	imported(2 * packages)
 	t.Logf("imported %d revisions in %s", 2*packages, time.Since(began).Round(time.Millisecond))
-	e.condition(t, "up", "Ready", "Ready")
+	e.waitForCondition(t, "up", "Ready", "Ready")
 	e.quiet(t)
 	t.Logf("requests for it: %v", taken())
 
@@ -92,12 +92,12 @@ func TestThousandRevisions(t *testing.T) {
 		if before != nil && !before.Before(&at) {
 			at = metav1.NewTime(before.Add(time.Second))
 		}
-		testenv.Eventually(t, soon, func() (bool, string) { return !time.Now().Before(at.Time), "not yet" })
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) { return !time.Now().Before(at.Time), "not yet" })
 		patch := fmt.Sprintf(`{"spec":{"sync":{"runOnceAt":%q}}}`, at.UTC().Format(time.RFC3339))
 		if _, err := e.repositories().Patch(t.Context(), "up", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		testenv.Eventually(t, soon, func() (bool, string) {
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 			got := e.repository(t, "up").Status.ObservedRunOnceAt
 			return got != nil && got.Equal(&at), fmt.Sprintf("observed %s, want %s", got, at)
 		})

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}}) }
 
-// TestOneLeads runs two replicas: one acts, and the other takes over only when the work of the first has ended, not when it
-// was told to end.
+// TestOneLeads runs two replicas. One acts. The other one begins when the work of the first has
+// ended, not already when the context of the first is cancelled.
 func TestOneLeads(t *testing.T) {
 	config := testenv.Shared(t).Config(t, "wds1")
 	client, err := kubernetes.NewForConfig(config)
@@ -73,7 +73,8 @@ func TestOneLeads(t *testing.T) {
 
 	stopFirst()
 	stopped := time.Now()
-	// While the first winds up it goes on renewing its lease, which the second would have taken by now otherwise.
+	// While the first winds up it goes on renewing its lease, which the second would have taken by
+	// now otherwise.
 	testenv.Eventually(t, time.Minute, func() (bool, string) {
 		renewed := leaseRenewed(t, client)
 		return renewed.After(stopped.Add(time.Second)), fmt.Sprintf("lease was last renewed at %s", renewed)

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
@@ -46,7 +46,8 @@ type member struct {
 	its, wec *space
 	hub      *rest.Config
 	own      *rest.Config
-	sent     *traffic
+	clock    clock.WithTicker
+	sent     *testenv.Traffic
 	stop     func()
 }
 
@@ -54,7 +55,7 @@ type member struct {
 func enroll(t *testing.T, cluster string) *member {
 	t.Helper()
 	_, its, wec := fleet(t)
-	m := &member{t: t, cluster: cluster, its: its, wec: wec}
+	m := &member{t: t, cluster: cluster, its: its, wec: wec, clock: clock.RealClock{}}
 	m.hub, m.own = join(t, cluster)
 	wec.namespace(t, cluster)
 	return m
@@ -75,20 +76,15 @@ func (m *member) start() *agent.Agent {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.sent = &traffic{}
+	m.sent = &testenv.Traffic{}
 	a, err := agent.New(agent.Config{
-		Cluster: m.cluster, Hub: m.sent.count(m.hub), WEC: m.sent.count(m.own), Excluded: excluded, Clock: clock.RealClock{},
+		Cluster: m.cluster, Hub: m.sent.Count(m.hub), WEC: m.sent.Count(m.own), Excluded: excluded, Clock: m.clock,
 	})
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.stop = run(m.t, func(ctx context.Context) error { return a.Run(ctx, 4) })
-	testenv.Eventually(m.t, patience, func() (bool, string) {
-		if err := a.Ready(); err != nil {
-			return false, err.Error()
-		}
-		return true, ""
-	})
+	m.stop = testenv.Run(m.t, testenv.Workers(a.Run, 4))
+	testenv.Ready(m.t, a.Ready)
 	return a
 }
 
@@ -137,10 +133,11 @@ func ownedBy(owner *unstructured.Unstructured) []any {
 
 func (m *member) report(ref objref.Ref) *unstructured.Unstructured {
 	m.t.Helper()
-	return m.its.get(m.t, workStatuses, m.cluster, corestatus.ReportName(ref))
+	return m.its.Get(m.t, workStatuses, m.cluster, corestatus.ReportName(ref))
 }
 
-// reports waits until the WorkStatus of the object has that status, as JSON; "" for none, "gone" for no WorkStatus.
+// reports waits until the WorkStatus of the object has that status, as JSON; "" for none, "gone"
+// for no WorkStatus.
 func (m *member) reports(ref objref.Ref, want string) *unstructured.Unstructured {
 	m.t.Helper()
 	var ws *unstructured.Unstructured
@@ -180,49 +177,17 @@ func TestAgentReports(t *testing.T) {
 		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"ready": nil, "count": 2, "items": []any{"b"}})
 		m.reports(ref, `{"count":2,"items":["b"]}`)
 	})
-	t.Run("StatusVanishes", func(t *testing.T) {
+	t.Run("StatusIsRemoved", func(t *testing.T) {
 		m := m.in(t)
 		m.wec.patch(t, widgets, m.cluster, "one", map[string]any{"status": nil}, "status")
 		m.reports(ref, "")
-	})
-	t.Run("ChurnCostsOneWritePerSecond", func(t *testing.T) {
-		m := m.in(t)
-		m.sent.idle(t)
-		before, start := len(m.sent.written()), time.Now()
-		for i := range 40 {
-			m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 100 + i})
-			time.Sleep(25 * time.Millisecond)
-		}
-		m.reports(ref, `{"count":139}`)
-		most := 2 + int(time.Since(start)/time.Second)
-		if writes := m.sent.written()[before:]; len(writes) > most {
-			t.Errorf("40 changes in %s cost %d writes, want %d at most", time.Since(start), len(writes), most)
-		}
-	})
-	t.Run("WrittenAtOnceAfterQuiet", func(t *testing.T) {
-		m := m.in(t)
-		// On a busy machine one may be late; what is held back for a second is late each time.
-		const soonest, tries = 900 * time.Millisecond, 10
-		took := soonest
-		for i := range tries {
-			m.sent.idle(t)
-			start := time.Now()
-			m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 200 + i})
-			m.reports(ref, fmt.Sprintf(`{"count":%d}`, 200+i))
-			if took = time.Since(start); took < soonest {
-				break
-			}
-		}
-		if took >= soonest {
-			t.Errorf("took %s, and no less each time", took)
-		}
 		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 7})
 		m.reports(ref, `{"count":7}`)
 	})
 	t.Run("DeletedByHand", func(t *testing.T) {
 		m := m.in(t)
 		uid := m.report(ref).GetUID()
-		m.its.delete(t, workStatuses, m.cluster, corestatus.ReportName(ref))
+		m.its.Delete(t, workStatuses, m.cluster, corestatus.ReportName(ref))
 		testenv.Eventually(t, patience, func() (bool, string) {
 			ws := m.report(ref)
 			return ws != nil && ws.GetUID() != uid && asJSON(ws.Object["status"]) == `{"count":7}`, "not healed"
@@ -259,7 +224,7 @@ func TestAgentReports(t *testing.T) {
 		m.work("w2", ourLabels())
 		m.holds("w2", ref)
 		m.holds("w")
-		testenv.Never(t, held, func() string {
+		testenv.Never(t, testenv.Held, func() string {
 			if ws := m.report(ref); ws == nil || ws.GetUID() != uid {
 				return "the WorkStatus did not stay"
 			}
@@ -268,7 +233,7 @@ func TestAgentReports(t *testing.T) {
 	})
 	t.Run("ObjectDeleted", func(t *testing.T) {
 		m := m.in(t)
-		m.wec.delete(t, widgets, m.cluster, "one")
+		m.wec.Delete(t, widgets, m.cluster, "one")
 		m.reports(ref, "gone")
 	})
 	t.Run("ObjectBack", func(t *testing.T) {
@@ -280,15 +245,64 @@ func TestAgentReports(t *testing.T) {
 		m := m.in(t)
 		m.holds("w2")
 		m.reports(ref, "gone")
-		if m.wec.get(t, widgets, m.cluster, "one") == nil {
+		if m.wec.Get(t, widgets, m.cluster, "one") == nil {
 			t.Error("the object is gone")
 		}
 	})
 }
 
-// TestAgentTellsWhatIsNotNoticed: of a change that nobody in the cluster takes notice of it is told that nobody does, or what was said
-// before would be taken for what is. One that is noticed costs the write of what comes of it.
-func TestAgentTellsWhatIsNotNoticed(t *testing.T) {
+// TestAgentWritesOncePerSecond uses a fake clock, so that it does not depend on the speed of the
+// machine: the first change is written while the clock stands still, and then one for each second.
+func TestAgentWritesOncePerSecond(t *testing.T) {
+	m := enroll(t, "quiet")
+	fake := clocktesting.NewFakeClock(time.Now())
+	m.clock = fake
+	m.start()
+	ref := m.widget("one", m.work("w", ourLabels()))
+	m.holds("w", ref)
+	// becomes advances the clock by a second at a time until the status is reported, and returns
+	// how often it did.
+	becomes := func(count int) (seconds int) {
+		t.Helper()
+		want := fmt.Sprintf(`{"count":%d}`, count)
+		testenv.Eventually(t, patience, func() (bool, string) {
+			if ws := m.report(ref); ws != nil && asJSON(ws.Object["status"]) == want {
+				return true, ""
+			}
+			fake.Step(time.Second)
+			seconds++
+			return false, "not reported: " + want
+		})
+		return seconds
+	}
+	set := func(count int) {
+		t.Helper()
+		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": count})
+	}
+	set(1)
+	becomes(1)
+	m.sent.Idle(t)
+	fake.Step(time.Minute)
+
+	set(2)
+	m.reports(ref, `{"count":2}`) // at once
+	before := len(m.sent.Written(""))
+	for i := range 40 {
+		set(100 + i)
+	}
+	if writes := m.sent.Written("")[before:]; len(writes) > 0 {
+		t.Errorf("written again in the same second: %v", writes)
+	}
+	seconds := becomes(139)
+	if writes := m.sent.Written("")[before:]; len(writes) > seconds {
+		t.Errorf("%d writes in %d seconds", len(writes), seconds)
+	}
+}
+
+// TestAgentReportsUnobservedChanges: if no controller in the cluster observes a change, the agent
+// reports that; otherwise the old status would pass for the current one. A change that is observed
+// costs only the write of the resulting status.
+func TestAgentReportsUnobservedChanges(t *testing.T) {
 	m := enroll(t, "unnoticed")
 	m.start()
 	w := m.work("w", ourLabels())
@@ -296,21 +310,21 @@ func TestAgentTellsWhatIsNotNoticed(t *testing.T) {
 	m.holds("w", ref)
 	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"observedGeneration": 1})
 	m.reports(ref, `{"observedGeneration":1}`)
-	m.sent.idle(t)
+	m.sent.Idle(t)
 
-	before := len(m.sent.written())
+	before := len(m.sent.Written(""))
 	edit := func(size int) {
 		m.wec.patch(t, widgets, m.cluster, "one", map[string]any{"spec": map[string]any{"size": size}})
 	}
 	edit(2)
 	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"observedGeneration": 2})
 	m.reports(ref, `{"observedGeneration":2}`)
-	m.sent.idle(t)
-	if writes := m.sent.written()[before:]; len(writes) != 1 {
-		t.Errorf("a change that was noticed cost %v", writes)
+	m.sent.Idle(t)
+	if writes := m.sent.Written("")[before:]; len(writes) != 1 {
+		t.Errorf("a change that was observed cost %v", writes)
 	}
 
-	says := func(status, generation string) {
+	becomes := func(status, generation string) {
 		t.Helper()
 		testenv.Eventually(t, patience, func() (bool, string) {
 			ws := m.report(ref)
@@ -319,12 +333,12 @@ func TestAgentTellsWhatIsNotNoticed(t *testing.T) {
 		})
 	}
 	edit(3)
-	says(`{"observedGeneration":2}`, "3")
+	becomes(`{"observedGeneration":2}`, "3")
 	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"observedGeneration": 3})
-	says(`{"observedGeneration":3}`, "")
+	becomes(`{"observedGeneration":3}`, "")
 }
 
-func TestAgentReportsOnlyWhatIsOurs(t *testing.T) {
+func TestAgentReportsOurObjectsOnly(t *testing.T) {
 	m := enroll(t, "ours")
 	m.start()
 	foreign := m.work("foreign", map[string]any{"app": "x"})
@@ -345,7 +359,7 @@ func TestAgentReportsOnlyWhatIsOurs(t *testing.T) {
 	m.reports(orphaned, `{"count":3}`)
 	m.wec.setStatus(t, widgets, m.cluster, "orphaned", map[string]any{"count": 4})
 	m.reports(orphaned, `{"count":4}`)
-	testenv.Never(t, held, func() string {
+	testenv.Never(t, testenv.Held, func() string {
 		for _, ref := range []objref.Ref{notOurs, unlisted, excluded} {
 			if m.report(ref) != nil {
 				return ref.String() + " is reported"
@@ -364,20 +378,20 @@ func TestAgentReportsOnlyWhatIsOurs(t *testing.T) {
 		})
 	}
 	testenv.Eventually(t, patience, func() (bool, string) {
-		return m.its.get(t, workStatuses, m.cluster, "forged") == nil, "the forged one is still there"
+		return m.its.Get(t, workStatuses, m.cluster, "forged") == nil, "the forged one is still there"
 	})
-	if m.its.get(t, workStatuses, m.cluster, "stranger") == nil {
+	if m.its.Get(t, workStatuses, m.cluster, "stranger") == nil {
 		t.Error("the stranger's is gone")
 	}
 	// A work that becomes nobody's: its mailbox side goes first, the objects are still there.
-	m.its.delete(t, manifestWorks, m.cluster, "w")
-	testenv.Never(t, held, func() string {
+	m.its.Delete(t, manifestWorks, m.cluster, "w")
+	testenv.Never(t, testenv.Held, func() string {
 		if m.report(mine) == nil {
 			return "a WorkStatus went because a work was not seen, with its object still there"
 		}
 		return ""
 	})
-	m.wec.delete(t, widgets, m.cluster, "mine")
+	m.wec.Delete(t, widgets, m.cluster, "mine")
 	m.reports(mine, "gone")
 }
 
@@ -394,24 +408,24 @@ func TestAgentRestartWritesNothing(t *testing.T) {
 	m.reports(refs[0], `{"count":1,"inner":{"a":"\u003c\u0026\u003e","b":"ü"}}`)
 	m.reports(refs[1], "")
 	m.reports(refs[2], "")
-	m.sent.idle(t)
+	m.sent.Idle(t)
 	m.stop()
 	uid := m.report(refs[1]).GetUID()
 
 	t.Run("Unchanged", func(t *testing.T) {
 		m := m.in(t)
 		m.start()
-		m.sent.nothing(t, "the restart wrote", 0)
+		m.sent.Nothing(t, "", 0)
 		m.stop()
 	})
 	t.Run("ChangedMeanwhile", func(t *testing.T) {
 		m := m.in(t)
 		m.wec.setStatus(t, widgets, m.cluster, "a", map[string]any{"count": 2, "inner": nil})
-		m.wec.delete(t, widgets, m.cluster, "c")
+		m.wec.Delete(t, widgets, m.cluster, "c")
 		m.start()
 		m.reports(refs[0], `{"count":2}`)
 		m.reports(refs[2], "gone")
-		if writes := m.sent.written(); len(writes) != 2 {
+		if writes := m.sent.Written(""); len(writes) != 2 {
 			t.Errorf("want two writes, got: %v", writes)
 		}
 		if m.report(refs[1]).GetUID() != uid {
@@ -420,12 +434,12 @@ func TestAgentRestartWritesNothing(t *testing.T) {
 	})
 }
 
-func TestAgentSurvivesAKindThatGoes(t *testing.T) {
+func TestAgentWhenAKindGoes(t *testing.T) {
 	m := enroll(t, "kinds")
 	m.start()
 	const kind = "sprockets"
 	crd := func() {
-		m.wec.applyYAML(t, `
+		m.wec.Apply(t, `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: sprockets.test.example.com}
@@ -441,7 +455,7 @@ spec:
 	w := m.work("w", ourLabels())
 	widget, sprocket := m.widget("one", w), objref.New(sprockets.GroupResource(), "", "s")
 	create := func() {
-		m.wec.apply(t, &unstructured.Unstructured{Object: map[string]any{
+		m.wec.ApplyObject(t, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "test.example.com/v1", "kind": "Sprocket", "metadata": map[string]any{"name": "s", "ownerReferences": ownedBy(w)},
 		}})
 	}
@@ -452,22 +466,22 @@ spec:
 	create()
 	m.reports(sprocket, "")
 
-	m.wec.delete(t, crds, "", "sprockets.test.example.com")
+	m.wec.Delete(t, crds, "", "sprockets.test.example.com")
 	m.reports(sprocket, "gone")
 	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 5})
 	m.reports(widget, `{"count":5}`)
 
 	testenv.Eventually(t, patience, func() (bool, string) {
-		return m.wec.get(t, crds, "", "sprockets.test.example.com") == nil, "the kind is still there"
+		return m.wec.Get(t, crds, "", "sprockets.test.example.com") == nil, "the kind is still there"
 	})
 	crd()
 	create()
 	m.reports(sprocket, "")
 }
 
-// TestAgentOutlivesAKind: a kind that went while the agent was not running takes its WorkStatuses along, once it is sure that it went;
-// and comes back.
-func TestAgentOutlivesAKind(t *testing.T) {
+// TestAgentStartsWithoutAKind: a kind that went while the agent was not running takes its
+// WorkStatuses along, once it is sure that it went; and comes back.
+func TestAgentStartsWithoutAKind(t *testing.T) {
 	m := enroll(t, "kindgone")
 	const definition = `
 apiVersion: apiextensions.k8s.io/v1
@@ -483,11 +497,11 @@ spec:
 `
 	cogs := schema.GroupVersionResource{Group: "gone.example.com", Version: "v2", Resource: "cogs"}
 	axles := schema.GroupVersionResource{Group: "gone.example.com", Version: "v2", Resource: "axles"}
-	m.wec.applyYAML(t, fmt.Sprintf(definition, "cogs", "Cog", "cog", true))
-	m.wec.applyYAML(t, fmt.Sprintf(definition, "axles", "Axle", "axle", true))
+	m.wec.Apply(t, fmt.Sprintf(definition, "cogs", "Cog", "cog", true))
+	m.wec.Apply(t, fmt.Sprintf(definition, "axles", "Axle", "axle", true))
 	w := m.work("w-kindgone", ourLabels())
 	object := func(kind, name string) {
-		m.wec.apply(t, &unstructured.Unstructured{Object: map[string]any{
+		m.wec.ApplyObject(t, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "gone.example.com/v2", "kind": kind, "metadata": map[string]any{"name": name, "ownerReferences": ownedBy(w)},
 		}})
 	}
@@ -500,11 +514,12 @@ spec:
 	m.reports(axle, "")
 	m.stop()
 
-	// One kind goes; of the other the version in which it was applied, so that its list is answered alike.
-	m.wec.delete(t, crds, "", "cogs.gone.example.com")
-	m.wec.applyYAML(t, fmt.Sprintf(definition, "axles", "Axle", "axle", false))
+	// One kind goes; of the other the version in which it was applied, so that its list is answered
+	// alike.
+	m.wec.Delete(t, crds, "", "cogs.gone.example.com")
+	m.wec.Apply(t, fmt.Sprintf(definition, "axles", "Axle", "axle", false))
 	testenv.Eventually(t, patience, func() (bool, string) {
-		return m.wec.get(t, crds, "", "cogs.gone.example.com") == nil, "the kind is still there"
+		return m.wec.Get(t, crds, "", "cogs.gone.example.com") == nil, "the kind is still there"
 	})
 	var silent atomic.Bool
 	silent.Store(true)
@@ -521,23 +536,24 @@ spec:
 	silent.Store(false)
 	m.reports(cog, "gone")
 	if m.report(axle) == nil {
-		t.Error("the WorkStatus of an object that is there went")
+		t.Error("the WorkStatus of an object that exists was deleted")
 	}
 	m.stop()
 	m.own = reachable
 
 	m.start()
-	m.wec.applyYAML(t, fmt.Sprintf(definition, "cogs", "Cog", "cog", true))
+	m.wec.Apply(t, fmt.Sprintf(definition, "cogs", "Cog", "cog", true))
 	object("Cog", "c")
 	m.reports(cog, "")
 	m.reports(axle, "")
 }
 
-// withoutDiscovery returns the config of a space that does not answer below that path as long as it is silent.
+// withoutDiscovery returns the config of a space that does not answer below that path as long as it
+// is silent.
 func withoutDiscovery(config *rest.Config, path string, silent *atomic.Bool) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testenv.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if silent.Load() && r.URL.Path == path {
 				return nil, errors.New("no answer")
 			}
@@ -547,7 +563,7 @@ func withoutDiscovery(config *rest.Config, path string, silent *atomic.Bool) *re
 	return config
 }
 
-func TestAgentOutlivesTheHub(t *testing.T) {
+func TestAgentWhileTheHubIsDown(t *testing.T) {
 	m := enroll(t, "hubloss")
 	line := newWire(t, m.hub)
 	m.hub = line.config
@@ -564,10 +580,10 @@ func TestAgentOutlivesTheHub(t *testing.T) {
 	for i := range 3 {
 		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": i})
 	}
-	m.wec.delete(t, widgets, m.cluster, "gone")
+	m.wec.Delete(t, widgets, m.cluster, "gone")
 	// Somebody edits what the agent cannot see.
 	m.its.patch(t, workStatuses, m.cluster, corestatus.ReportName(two), map[string]any{"status": map[string]any{"count": 9}}, "status")
-	testenv.Never(t, held, func() string {
+	testenv.Never(t, testenv.Held, func() string {
 		if got := m.report(one).Object["status"]; got != nil {
 			return "the hub is not cut off: " + asJSON(got)
 		}
@@ -589,7 +605,7 @@ func TestAgentRenewsItsLease(t *testing.T) {
 	leases := schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 	start := time.Now().Add(-time.Second)
 	testenv.Eventually(t, patience, func() (bool, string) {
-		lease := m.wec.get(t, leases, agentHome, addonName)
+		lease := m.wec.Get(t, leases, agentHome, addonName)
 		if lease == nil {
 			return false, "no Lease"
 		}

@@ -21,22 +21,23 @@ func reported(t *testing.T, its *space, cluster string) {
 	}
 }
 
-// clean waits until the mailbox is as if the add-on had never been there, but for what is a stranger's.
+// clean waits until the mailbox is as if the add-on had never been there, but for what is a
+// stranger's.
 func clean(t *testing.T, its *space, cluster string) {
 	t.Helper()
 	// The garbage collector of an API server takes up to half a minute to know a new kind.
 	testenv.Eventually(t, 3*patience, func() (bool, string) {
 		for _, name := range []string{"ours-1", "ours-2"} {
-			if its.get(t, workStatuses, cluster, name) != nil {
+			if its.Get(t, workStatuses, cluster, name) != nil {
 				return false, "the report " + name + " is still there"
 			}
 		}
-		if its.get(t, roleBindings, cluster, addonRole) != nil {
+		if its.Get(t, roleBindings, cluster, addonRole) != nil {
 			return false, "the agent has its rights still"
 		}
-		return its.get(t, manifestWorks, cluster, "addon-addon-status-deploy-0") == nil, "the agent's manifests are still there"
+		return its.Get(t, manifestWorks, cluster, "addon-addon-status-deploy-0") == nil, "the agent's manifests are still there"
 	})
-	if its.get(t, workStatuses, cluster, "stranger") == nil {
+	if its.Get(t, workStatuses, cluster, "stranger") == nil {
 		t.Error("a stranger's report is gone")
 	}
 }
@@ -44,8 +45,8 @@ func clean(t *testing.T, its *space, cluster string) {
 // detach does what OCM does for a cluster that leaves.
 func detach(t *testing.T, its *space, cluster string) {
 	t.Helper()
-	its.delete(t, clusters, "", cluster)
-	its.delete(t, addons, cluster, addonName)
+	its.Delete(t, clusters, "", cluster)
+	its.Delete(t, addons, cluster, addonName)
 }
 
 func TestManagerCleansUpAfterAClusterThatLeaves(t *testing.T) {
@@ -56,10 +57,10 @@ func TestManagerCleansUpAfterAClusterThatLeaves(t *testing.T) {
 	reported(t, its, "stays")
 	detach(t, its, "detached")
 	clean(t, its, "detached")
-	if its.get(t, addons, "detached", addonName) != nil {
+	if its.Get(t, addons, "detached", addonName) != nil {
 		t.Error("the add-on is installed again")
 	}
-	if its.get(t, workStatuses, "stays", "ours-1") == nil || its.get(t, roleBindings, "stays", addonRole) == nil {
+	if its.Get(t, workStatuses, "stays", "ours-1") == nil || its.Get(t, roleBindings, "stays", addonRole) == nil {
 		t.Error("another mailbox was cleaned")
 	}
 }
@@ -70,8 +71,8 @@ func TestManagerCleansUpWhatItMissed(t *testing.T) {
 	reported(t, its, "missed")
 	stopManager(t, its)
 	detach(t, its, "missed")
-	testenv.Never(t, held, func() string {
-		if its.get(t, workStatuses, "missed", "ours-1") == nil {
+	testenv.Never(t, testenv.Held, func() string {
+		if its.Get(t, workStatuses, "missed", "ours-1") == nil {
 			return "the manager was not stopped"
 		}
 		return ""
@@ -90,7 +91,7 @@ func TestManualInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := run(t, m.Run)
+	stop := testenv.Run(t, m.Run)
 	for _, name := range []string{"manual-1", "manual-2"} {
 		its.create(t, clusters, map[string]any{
 			"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
@@ -99,7 +100,7 @@ func TestManualInstallation(t *testing.T) {
 		its.namespace(t, name)
 	}
 	install := func(cluster string) {
-		its.apply(t, &unstructured.Unstructured{Object: map[string]any{
+		its.ApplyObject(t, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
 			"metadata": map[string]any{"name": addonName, "namespace": cluster}, "spec": map[string]any{},
 		}})
@@ -107,24 +108,76 @@ func TestManualInstallation(t *testing.T) {
 	install("manual-1")
 	installed := func(cluster string) {
 		testenv.Eventually(t, patience, func() (bool, string) {
-			return its.get(t, roleBindings, cluster, addonRole) != nil && its.get(t, manifestWorks, cluster, "addon-addon-status-deploy-0") != nil,
+			return its.Get(t, roleBindings, cluster, addonRole) != nil && its.Get(t, manifestWorks, cluster, "addon-addon-status-deploy-0") != nil,
 				"not installed in " + cluster
 		})
 	}
 	installed("manual-1")
-	testenv.Never(t, held, func() string {
+	testenv.Never(t, testenv.Held, func() string {
 		switch {
-		case its.get(t, addons, "manual-2", addonName) != nil:
+		case its.Get(t, addons, "manual-2", addonName) != nil:
 			return "installed where nobody wanted it"
-		case its.get(t, workStatuses, "manual-before", "ours-1") == nil:
+		case its.Get(t, workStatuses, "manual-before", "ours-1") == nil:
 			return "the change of the strategy removed reports of a cluster where the add-on is installed"
 		}
 		return ""
 	})
 	reported(t, its, "manual-1")
-	its.delete(t, addons, "manual-1", addonName)
+	its.Delete(t, addons, "manual-1", addonName)
 	clean(t, its, "manual-1")
 	install("manual-1")
 	installed("manual-1")
 	stop()
+}
+
+// TestDenialRevokes: a cluster that the hub no longer accepts has neither rights, nor work, nor
+// reports of ours, at once, and the add-on says so. When it is accepted again, all is back.
+func TestDenialRevokes(t *testing.T) {
+	_, its, _ := fleet(t)
+	agent, _ := join(t, "denied")
+	join(t, "kept")
+	reported(t, its, "denied")
+	reported(t, its, "kept")
+	accept := func(accepted bool) {
+		its.patch(t, clusters, "", "denied", map[string]any{"spec": map[string]any{"hubAcceptsClient": accepted}})
+	}
+	condition := func() string {
+		addon := its.Get(t, addons, "denied", addonName)
+		conditions, _, _ := unstructured.NestedSlice(addon.Object, "status", "conditions")
+		for _, c := range conditions {
+			if c := c.(map[string]any); c["type"] == "Permitted" {
+				return c["status"].(string) + " " + c["reason"].(string)
+			}
+		}
+		return ""
+	}
+	if got := condition(); got != "" {
+		t.Errorf("condition of an accepted cluster: %s", got)
+	}
+	accept(false)
+	clean(t, its, "denied")
+	testenv.Eventually(t, patience, func() (bool, string) {
+		got := condition()
+		return got == "False ClusterDenied", "condition " + got
+	})
+	if got := rights(t, its, agent, "denied"); len(got) > 0 {
+		t.Errorf("rights of the agent of a denied cluster: %v", got)
+	}
+	testenv.Never(t, testenv.Held, func() string {
+		switch {
+		case its.Get(t, roleBindings, "denied", addonRole) != nil:
+			return "the rights are back"
+		case its.Get(t, manifestWorks, "denied", "addon-addon-status-deploy-0") != nil:
+			return "the work is back"
+		}
+		return ""
+	})
+	if its.Get(t, workStatuses, "kept", "ours-1") == nil || its.Get(t, roleBindings, "kept", addonRole) == nil {
+		t.Error("another mailbox was cleaned")
+	}
+	accept(true)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		return its.Get(t, roleBindings, "denied", addonRole) != nil && its.Get(t, manifestWorks, "denied", "addon-addon-status-deploy-0") != nil &&
+			condition() == "True ClusterAccepted", "not installed again; condition " + condition()
+	})
 }

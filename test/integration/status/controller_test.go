@@ -18,13 +18,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/starlinghq/starling/pkg/client"
-	"github.com/starlinghq/starling/pkg/controller/reports"
 	"github.com/starlinghq/starling/pkg/controller/status"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
-	"github.com/starlinghq/starling/pkg/dynwatch"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/statusreports"
+	"github.com/starlinghq/starling/pkg/writer"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -61,9 +62,9 @@ type hub struct {
 	clock     clock.WithTicker
 
 	controller *status.Controller
-	troubles   *troubles
-	reports    *reports.Reader
-	sent       *traffic
+	errors     *statusErrors
+	reports    *statusreports.Reader
+	sent       *testenv.Traffic
 	stop       func()
 }
 
@@ -78,24 +79,33 @@ func newHub(t *testing.T, ns string) *hub {
 	user, group := serviceAccount("starling-system", "binding-controller")
 	return &hub{
 		t: t, ns: ns, wds: wds, its: its, policies: &policies{ask: map[objref.Ref]match.Requests{}},
-		troubles: &troubles{of: map[objref.Ref]string{}}, itsConfig: its.as(user, group), clock: clock.RealClock{},
+		errors: &statusErrors{of: map[objref.Ref]string{}}, itsConfig: its.As(user, group), clock: clock.RealClock{},
 	}
 }
 
-// troubles notes what users are told, in place of the policies' status.
-type troubles struct {
+// inOneITS are clusters that are all in the one ITS.
+type inOneITS struct{}
+
+// Home implements statusreports.Clusters.
+func (inOneITS) Home(string) (string, inventory.State) { return itsName, inventory.Accepted }
+
+// OnChange implements statusreports.Clusters.
+func (inOneITS) OnChange(func(string)) {}
+
+// statusErrors records the errors for users, in place of the policies' status.
+type statusErrors struct {
 	mu sync.Mutex
 	of map[objref.Ref]string
 }
 
-// SetStatusTrouble implements status.Troubles.
-func (r *troubles) SetStatusTrouble(ref objref.Ref, trouble string) {
+// SetStatusError implements status.Errors.
+func (r *statusErrors) SetStatusError(ref objref.Ref, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.of[ref] = trouble
+	r.of[ref] = text
 }
 
-func (r *troubles) with(ref objref.Ref) string {
+func (r *statusErrors) with(ref objref.Ref) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.of[ref]
@@ -104,9 +114,9 @@ func (r *troubles) with(ref objref.Ref) string {
 // start starts the controller under the identity that it has in production.
 func (h *hub) start() {
 	h.t.Helper()
-	h.sent = &traffic{}
+	h.sent = &testenv.Traffic{}
 	user, group := serviceAccount("starling-system", "binding-controller")
-	config := h.sent.count(h.wds.as(user, group))
+	config := h.sent.Count(h.wds.As(user, group))
 	wdsClient, err := dynamic.NewForConfig(config)
 	if err != nil {
 		h.t.Fatal(err)
@@ -115,7 +125,7 @@ func (h *hub) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	writer, err := write.New(config, "wds", "binding-controller")
+	writer, err := writer.New(config, "wds", "binding-controller")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -123,39 +133,32 @@ func (h *hub) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	wanted := dynwatch.NewWanted()
-	resources := map[schema.GroupResource]dynwatch.Resource{}
+	wanted := dynamicinformer.NewWanted()
+	resources := map[schema.GroupResource]dynamicinformer.Resource{}
 	for _, gvr := range []schema.GroupVersionResource{widgets, gadgets, pickies, things, deployments, jobs, services, namespaces} {
-		resources[gvr.GroupResource()] = dynwatch.Resource{GroupVersionResource: gvr}
+		resources[gvr.GroupResource()] = dynamicinformer.Resource{GroupVersionResource: gvr}
 	}
 	wanted.Set(resources)
-	relay := &relay{}
-	set, err := dynwatch.New(dynwatch.Config{Source: wanted, Informer: dynwatch.MetadataInformer(wdsMetadata), Handler: relay})
+	set, err := dynamicinformer.New(dynamicinformer.Config{Source: wanted, Informer: dynamicinformer.MetadataInformer(wdsMetadata)})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.reports, err = reports.New(map[string]*client.Client{itsName: itsClient}, wdsUID)
+	h.reports, err = statusreports.New(map[string]*client.Client{itsName: itsClient}, wdsUID, inOneITS{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	h.controller, err = status.New(status.Config{
 		Reports: h.reports, Requests: h.policies,
-		Objects: set, Client: wdsClient, Writer: writer, Troubles: h.troubles, Clock: h.clock,
+		Objects: set, Client: wdsClient, Writer: writer, StatusErrors: h.errors, Clock: h.clock,
 	})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	relay.Controller = h.controller
-	h.reports.AddListener(h.controller)
-	h.stop = run(h.t, func(ctx context.Context) error {
-		var running sync.WaitGroup
-		defer running.Wait()
-		running.Go(func() { _ = set.Run(ctx) })
-		running.Go(func() { _ = h.reports.Run(ctx) })
-		// What the index of policies does when it has read everything.
-		h.controller.OnRequests(h.asked())
-		return h.controller.Run(ctx, 4)
-	})
+	h.controller.OnChanges(match.Changes{Requests: h.asked()}) // what the index of policies does when it has read everything
+	h.stop = testenv.Run(h.t,
+		func(ctx context.Context) error { return set.Run(ctx, relay{h.controller}) },
+		func(ctx context.Context) error { return h.reports.Run(ctx, h.controller) },
+		testenv.Workers(h.controller.Run, 4))
 	testenv.Eventually(h.t, patience, func() (bool, string) {
 		for gr := range resources {
 			if !set.Synced(gr) {
@@ -164,17 +167,19 @@ func (h *hub) start() {
 		}
 		return true, ""
 	})
-	h.controller.OnRequests(h.asked())
+	h.controller.OnChanges(match.Changes{Requests: h.asked()})
 }
 
-// relay hands changes on to the controller, and does what the index of policies does for an object that is added.
+// relay tells the controller of changes, and does what the index of policies does for an object
+// that is added.
 type relay struct{ *status.Controller }
 
-// OnChange implements dynwatch.Handler.
-func (r *relay) OnChange(resource dynwatch.Resource, before, after metav1.Object) {
+// OnChange implements dynamicinformer.Handler.
+func (r relay) OnChange(resource dynamicinformer.Resource, before, after metav1.Object) {
 	r.Controller.OnChange(resource, before, after)
 	if before == nil {
-		r.Controller.OnRequests([]objref.Ref{objref.New(resource.GroupResource(), after.GetNamespace(), after.GetName())})
+		ref := objref.New(resource.GroupResource(), after.GetNamespace(), after.GetName())
+		r.Controller.OnChanges(match.Changes{Requests: []objref.Ref{ref}})
 	}
 }
 
@@ -188,8 +193,8 @@ func (h *hub) asked() []objref.Ref {
 	return refs
 }
 
-// wants says that a policy asks for the status of the object from those of the mailboxes 1 and 2; with none, that no policy
-// does any more.
+// wants says that a policy asks for the status of the object from those of the mailboxes 1 and 2;
+// with none, that no policy does any more.
 func (h *hub) wants(ref objref.Ref, mailboxes ...int) {
 	if mailboxes == nil {
 		h.ask(ref, match.Requests{})
@@ -220,7 +225,7 @@ func (h *hub) ask(ref objref.Ref, requests match.Requests) {
 		h.policies.ask[ref] = requests
 	}
 	h.policies.mu.Unlock()
-	h.controller.OnRequests([]objref.Ref{ref})
+	h.controller.OnChanges(match.Changes{Requests: []objref.Ref{ref}})
 }
 
 // widget creates an object in the WDS.
@@ -237,7 +242,7 @@ func (h *hub) widget(name string) objref.Ref {
 func (h *hub) report(ref objref.Ref, mailbox int, state map[string]any) {
 	h.t.Helper()
 	namespace, name := fmt.Sprintf("%s-%d", h.ns, mailbox), corestatus.ReportName(ref)
-	if h.its.get(h.t, workStatuses, namespace, name) == nil {
+	if h.its.Get(h.t, workStatuses, namespace, name) == nil {
 		h.its.create(h.t, workStatuses, map[string]any{
 			"apiVersion": "control.kubestellar.io/v1alpha1", "kind": "WorkStatus",
 			"metadata": map[string]any{"name": name, "namespace": namespace, "labels": ourLabels()},
@@ -248,7 +253,7 @@ func (h *hub) report(ref objref.Ref, mailbox int, state map[string]any) {
 	}
 	if state != nil {
 		body := []map[string]any{{"op": "add", "path": "/status", "value": state}}
-		_, err := h.its.client.Resource(workStatuses).Namespace(namespace).Patch(h.t.Context(), name, "application/json-patch+json",
+		_, err := h.its.Client.Resource(workStatuses).Namespace(namespace).Patch(h.t.Context(), name, "application/json-patch+json",
 			[]byte(asJSON(body)), metav1.PatchOptions{}, "status")
 		if err != nil {
 			h.t.Fatal(err)
@@ -258,10 +263,11 @@ func (h *hub) report(ref objref.Ref, mailbox int, state map[string]any) {
 
 func (h *hub) object(gvr schema.GroupVersionResource, ref objref.Ref) *unstructured.Unstructured {
 	h.t.Helper()
-	return h.wds.get(h.t, gvr, ref.Namespace, ref.Name)
+	return h.wds.Get(h.t, gvr, ref.Namespace, ref.Name)
 }
 
-// becomes waits until the object has that status, as JSON, and the label if it is to be returned status.
+// becomes waits until the object has that status, as JSON, and the label if it is to be returned
+// status.
 func (h *hub) becomes(gvr schema.GroupVersionResource, ref objref.Ref, want string, labelled bool) {
 	h.t.Helper()
 	testenv.Eventually(h.t, patience, func() (bool, string) {
@@ -275,10 +281,11 @@ func (h *hub) becomes(gvr schema.GroupVersionResource, ref objref.Ref, want stri
 	})
 }
 
-// stays makes sure that the object has that status, as JSON, and of the labels that mark returned status that one, "" for none.
+// stays makes sure that the object has that status, as JSON, and of the labels that mark returned
+// status that one, "" for none.
 func (h *hub) stays(gvr schema.GroupVersionResource, ref objref.Ref, want, label string) {
 	h.t.Helper()
-	testenv.Never(h.t, held, func() string {
+	testenv.Never(h.t, testenv.Held, func() string {
 		if got := asJSON(h.object(gvr, ref).Object["status"]); got != want && (got != "null" || want != "") {
 			return "the status is " + got
 		}
@@ -342,9 +349,9 @@ func TestStatusComesBack(t *testing.T) {
 	})
 	t.Run("SpecEditedBySomebody", func(t *testing.T) {
 		h := h.in(t)
-		before := len(h.sent.written())
+		before := len(h.sent.Written(""))
 		h.wds.patch(t, widgets, h.ns, "one", map[string]any{"spec": map[string]any{"size": 2}})
-		h.sent.nothing(t, "an edit of the spec made us write", before)
+		h.sent.Nothing(t, "", before)
 		h.report(ref, 1, map[string]any{"count": 7})
 		h.becomes(widgets, ref, `{"count":7}`, true)
 	})
@@ -367,7 +374,7 @@ func TestStatusComesBack(t *testing.T) {
 	})
 	t.Run("ReportGone", func(t *testing.T) {
 		h := h.in(t)
-		h.its.delete(t, workStatuses, h.ns+"-2", corestatus.ReportName(ref))
+		h.its.Delete(t, workStatuses, h.ns+"-2", corestatus.ReportName(ref))
 		h.becomes(widgets, ref, "", false)
 	})
 	t.Run("NotRequestedAnyMore", func(t *testing.T) {
@@ -381,27 +388,27 @@ func TestStatusComesBack(t *testing.T) {
 		h := h.in(t)
 		h.wants(ref, 1)
 		h.becomes(widgets, ref, `{"count":7}`, true)
-		h.wds.delete(t, widgets, h.ns, "one")
+		h.wds.Delete(t, widgets, h.ns, "one")
 		h.widget("one")
 		h.becomes(widgets, ref, `{"count":7}`, true)
 	})
 }
 
-// TestStatusOfWhatIsNotInTheWDS: the objects of packages are in clusters only. There is nothing that their status could be returned to, and
-// nobody is told of trouble.
-func TestStatusOfWhatIsNotInTheWDS(t *testing.T) {
+// TestStatusOfObjectsOfPackages: the objects of packages are in clusters only. There is no object
+// to return their status to, and this is not reported as an error.
+func TestStatusOfObjectsOfPackages(t *testing.T) {
 	h := newHub(t, "elsewhere")
 	h.start()
-	h.sent.idle(t) // a controller that starts also sees to what other tests left behind
+	h.sent.Idle(t) // a controller that starts also sees to what other tests left behind
 	ref := objref.New(widgets.GroupResource(), h.ns, "of-a-package")
-	before := len(h.sent.written())
+	before := len(h.sent.Written(""))
 	h.report(ref, 1, map[string]any{"ready": true, "count": 3})
 	h.report(ref, 1, map[string]any{"ready": true, "count": 4})
-	h.sent.nothing(t, "a report on an object that is not in the WDS", before)
-	if trouble := h.troubles.with(ref); trouble != "" {
-		t.Errorf("trouble is told: %s", trouble)
+	h.sent.Nothing(t, "", before)
+	if text := h.errors.with(ref); text != "" {
+		t.Errorf("reported an error: %s", text)
 	}
-	// It goes on with what is there.
+	// The controller continues with an object that exists.
 	other := h.widget("here")
 	h.wants(other, 1)
 	h.report(other, 1, map[string]any{"count": 1})
@@ -485,13 +492,13 @@ func TestStatusControllerRestartWritesNothing(t *testing.T) {
 	h.becomes(widgets, one, `{"count":1}`, true)
 	h.becomes(widgets, two, `{"count":2}`, true)
 	testenv.Eventually(t, patience, func() (bool, string) { return hasLabel(h.object(services, service)), "not labelled" })
-	h.sent.idle(t)
+	h.sent.Idle(t)
 	h.stop()
 
 	t.Run("Unchanged", func(t *testing.T) {
 		h := h.in(t)
 		h.start()
-		h.sent.nothing(t, "the restart wrote", 0)
+		h.sent.Nothing(t, "", 0)
 		h.stop()
 	})
 	t.Run("PoliciesNotEvaluated", func(t *testing.T) {
@@ -499,7 +506,7 @@ func TestStatusControllerRestartWritesNothing(t *testing.T) {
 		h.policies.unknown = true
 		h.report(one, 1, map[string]any{"count": 11})
 		h.start()
-		h.sent.nothing(t, "wrote without knowing what is asked for", 0)
+		h.sent.Nothing(t, "", 0)
 		h.policies.mu.Lock()
 		h.policies.unknown = false
 		delete(h.policies.ask, two)
@@ -515,18 +522,18 @@ func TestStatusControllerRestartWritesNothing(t *testing.T) {
 		line.cut()
 		h.itsConfig = line.config
 		h.start()
-		h.sent.nothing(t, "wrote without knowing what is reported", 0)
+		h.sent.Nothing(t, "", 0)
 		if h.reports.Ready() == nil {
 			t.Error("ready without having read the ITS")
 		}
-		h.its.delete(t, workStatuses, h.ns+"-1", corestatus.ReportName(one))
+		h.its.Delete(t, workStatuses, h.ns+"-1", corestatus.ReportName(one))
 		line.restore()
 		h.becomes(widgets, one, "", false)
 	})
 }
 
-// TestStatusLatency measures the way from a WorkStatus to the object. The bound is loose, and what the machine needs for a bare write and
-// its event just then is added: it may be busy.
+// TestStatusLatency measures the way from a WorkStatus to the object. The bound is loose, and what
+// the machine needs for a bare write and its event just then is added: it may be busy.
 func TestStatusLatency(t *testing.T) {
 	h := newHub(t, "latency")
 	h.start()
@@ -534,8 +541,8 @@ func TestStatusLatency(t *testing.T) {
 	h.wants(ref, 1)
 	h.report(ref, 1, map[string]any{"count": 0})
 	h.becomes(widgets, ref, `{"count":0}`, true)
-	h.widget("bare") // which nobody looks after
-	watcher, err := h.wds.client.Resource(widgets).Namespace(h.ns).Watch(t.Context(), metav1.ListOptions{})
+	h.widget("bare") // no status is requested for it
+	watcher, err := h.wds.Client.Resource(widgets).Namespace(h.ns).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -572,7 +579,7 @@ func TestStatusLatency(t *testing.T) {
 	if limit := 200*time.Millisecond + 5*machine; p50 > limit {
 		t.Errorf("p50 is %s, want %s at most", p50, limit)
 	}
-	if reads := h.sent.reads.Load(); reads > 40 {
+	if reads := h.sent.Reads(""); reads > 40 {
 		t.Errorf("%d reads of the WDS for 50 changes of one object", reads)
 	}
 }

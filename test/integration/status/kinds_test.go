@@ -12,10 +12,11 @@ import (
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
 
-// TestReportsKnowsWhatHasAStatus: what Reports says of Kubernetes' own kinds is what an API server says of them.
-func TestReportsKnowsWhatHasAStatus(t *testing.T) {
+// TestReportsAgreesWithAPIServer: what Reports says of Kubernetes' own kinds is what an API server
+// says of them.
+func TestReportsAgreesWithAPIServer(t *testing.T) {
 	_, _, wec := fleet(t)
-	client, err := discovery.NewDiscoveryClientForConfig(wec.config)
+	client, err := discovery.NewDiscoveryClientForConfig(wec.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,8 @@ func TestReportsKnowsWhatHasAStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An Event of the core group and the like are known by their group; of our own kinds nothing is delivered.
+	// An Event of the core group and the like are known by their group; of our own kinds nothing is
+	// delivered.
 	ours := []string{"work.open-cluster-management.io", "control.kubestellar.io"}
 	excluded := []string{"authentication.k8s.io", "authorization.k8s.io"} // nothing is stored
 	compared := 0

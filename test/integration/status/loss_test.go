@@ -16,8 +16,9 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// expired is a hub that was away for so long that it does not know any more what happened meanwhile: each watch that wants to go on
-// where it ended is refused once, and what is watched has to be listed again.
+// expired is a hub that was away for so long that it does not know any more what happened
+// meanwhile: each watch that wants to go on where it ended is refused once, and what is watched has
+// to be listed again.
 type expired struct {
 	mu sync.Mutex
 	// paths are the watches that were refused; nil as long as none is to be.
@@ -27,7 +28,7 @@ type expired struct {
 func (e *expired) config(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testenv.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			query := r.URL.Query()
 			if query.Get("watch") == "" || query.Get("resourceVersion") == "" || !e.refuses(r.URL.Path) {
 				return next.RoundTrip(r)
@@ -65,8 +66,9 @@ func (e *expired) refused() int {
 	return len(e.paths)
 }
 
-// TestAgentOutlivesALongLossOfTheHub: no event of what happened in the mailbox meanwhile ever comes.
-func TestAgentOutlivesALongLossOfTheHub(t *testing.T) {
+// TestAgentAfterALongOutageOfTheHub: no event of what happened in the mailbox meanwhile ever
+// comes.
+func TestAgentAfterALongOutageOfTheHub(t *testing.T) {
 	m := enroll(t, "longloss")
 	line, history := newWire(t, m.hub), &expired{}
 	m.hub = history.config(line.config)
@@ -83,8 +85,8 @@ func TestAgentOutlivesALongLossOfTheHub(t *testing.T) {
 	history.begin()
 	m.wec.setStatus(t, widgets, m.cluster, "changed", map[string]any{"count": 1})
 	m.wec.setStatus(t, widgets, m.cluster, "changed", map[string]any{"count": 2})
-	m.wec.delete(t, widgets, m.cluster, "gone")
-	m.its.delete(t, workStatuses, m.cluster, corestatus.ReportName(deleted))
+	m.wec.Delete(t, widgets, m.cluster, "gone")
+	m.its.Delete(t, workStatuses, m.cluster, corestatus.ReportName(deleted))
 	m.its.patch(t, workStatuses, m.cluster, corestatus.ReportName(edited), map[string]any{"status": map[string]any{"count": 9}}, "status")
 	m.its.patch(t, manifestWorks, m.cluster, "w-longloss", map[string]any{
 		"metadata": map[string]any{"labels": map[string]any{"transport.kubestellar.io/originWdsName": "renamed"}},
@@ -105,13 +107,14 @@ func TestAgentOutlivesALongLossOfTheHub(t *testing.T) {
 		return ws.GetLabels()["transport.kubestellar.io/originWdsName"] == "renamed", asJSON(ws.GetLabels())
 	})
 	if history.refused() < 2 {
-		t.Errorf("%d watches had to begin anew, want those of works and of WorkStatuses", history.refused())
+		t.Errorf("%d watches had to begin again, want those of works and of WorkStatuses", history.refused())
 	}
-	m.sent.idle(t)
-	m.sent.nothing(t, "written without end", len(m.sent.written()))
+	m.sent.Idle(t)
+	m.sent.Nothing(t, "", len(m.sent.Written("")))
 }
 
-// TestAgentKilledBetweenTwoWrites: what was created and has no status yet gets it from the next one.
+// TestAgentKilledBetweenTwoWrites: what was created and has no status yet gets it from the next
+// one.
 func TestAgentKilledBetweenTwoWrites(t *testing.T) {
 	m := enroll(t, "killed")
 	var dying atomic.Bool
@@ -119,7 +122,7 @@ func TestAgentKilledBetweenTwoWrites(t *testing.T) {
 	hub := m.hub
 	m.hub = rest.CopyConfig(hub)
 	m.hub.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testenv.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if dying.Load() && strings.HasSuffix(r.URL.Path, "/status") {
 				return nil, errors.New("killed")
 			}
@@ -139,8 +142,8 @@ func TestAgentKilledBetweenTwoWrites(t *testing.T) {
 	if ws := m.reports(ref, `{"count":3}`); ws.GetUID() != uid {
 		t.Error("it is another WorkStatus")
 	}
-	m.sent.idle(t)
-	if writes := m.sent.written(); len(writes) != 1 {
+	m.sent.Idle(t)
+	if writes := m.sent.Written(""); len(writes) != 1 {
 		t.Errorf("want one write, got: %v", writes)
 	}
 }

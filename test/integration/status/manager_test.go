@@ -39,7 +39,7 @@ var theManager struct {
 
 func managerConfig(its *space) *rest.Config {
 	user, group := serviceAccount("starling-system", "status-agent-manager")
-	return its.as(user, group)
+	return its.As(user, group)
 }
 
 func startManager(t *testing.T, its *space) {
@@ -77,8 +77,8 @@ func stopManager(t *testing.T, its *space) {
 	t.Cleanup(func() { startManager(t, its) })
 }
 
-// join does what OCM does for a cluster that the hub has accepted, and waits until the manager has given its agent its
-// rights. With them, the agent's identities are returned.
+// join does what OCM does for a cluster that the hub has accepted, and waits until the manager has
+// given its agent its rights. With them, the agent's identities are returned.
 func join(t *testing.T, cluster string) (hub, wec *rest.Config) {
 	t.Helper()
 	_, its, wecSpace := fleet(t)
@@ -89,23 +89,23 @@ func join(t *testing.T, cluster string) (hub, wec *rest.Config) {
 	})
 	its.namespace(t, cluster)
 	testenv.Eventually(t, patience, func() (bool, string) {
-		return its.get(t, roleBindings, cluster, addonRole) != nil, "no rights in the mailbox"
+		return its.Get(t, roleBindings, cluster, addonRole) != nil, "no rights in the mailbox"
 	})
 	testenv.Eventually(t, patience, func() (bool, string) {
-		return its.get(t, manifestWorks, cluster, "addon-addon-status-deploy-0") != nil, "no work with the agent's manifests"
+		return its.Get(t, manifestWorks, cluster, "addon-addon-status-deploy-0") != nil, "no work with the agent's manifests"
 	})
 	// OCM's work agent applies what the add-on brings.
-	deploy := its.get(t, manifestWorks, cluster, "addon-addon-status-deploy-0")
+	deploy := its.Get(t, manifestWorks, cluster, "addon-addon-status-deploy-0")
 	manifests, _, err := unstructured.NestedSlice(deploy.Object, "spec", "workload", "manifests")
 	if err != nil {
 		t.Fatal(err)
 	}
 	wecSpace.namespace(t, agentHome) // by OCM's agent when it is installed
 	for _, m := range manifests {
-		wecSpace.apply(t, &unstructured.Unstructured{Object: m.(map[string]any)})
+		wecSpace.ApplyObject(t, &unstructured.Unstructured{Object: m.(map[string]any)})
 	}
 	user, group := serviceAccount(agentHome, agentAccount)
-	return its.as(agentUser(cluster), "system:open-cluster-management:cluster:"+cluster+":addon:"+addonName), wecSpace.as(user, group)
+	return its.As(agentUser(cluster), "system:open-cluster-management:cluster:"+cluster+":addon:"+addonName), wecSpace.As(user, group)
 }
 
 func agentUser(cluster string) string {
@@ -117,12 +117,12 @@ func TestManagerInstallsTheAddOn(t *testing.T) {
 	const cluster = "installed"
 	join(t, cluster)
 
-	addon := its.get(t, addons, cluster, addonName)
+	addon := its.Get(t, addons, cluster, addonName)
 	if addon == nil {
 		t.Fatal("no ManagedClusterAddOn")
 	}
 	testenv.Eventually(t, patience, func() (bool, string) {
-		addon = its.get(t, addons, cluster, addonName)
+		addon = its.Get(t, addons, cluster, addonName)
 		registrations, _, _ := unstructured.NestedSlice(addon.Object, "status", "registrations")
 		namespace, _, _ := unstructured.NestedString(addon.Object, "status", "namespace")
 		mode, _, _ := unstructured.NestedString(addon.Object, "status", "healthCheck", "mode")
@@ -131,7 +131,7 @@ func TestManagerInstallsTheAddOn(t *testing.T) {
 			"status of the add-on is " + asJSON(addon.Object["status"])
 	})
 
-	binding := its.get(t, roleBindings, cluster, addonRole)
+	binding := its.Get(t, roleBindings, cluster, addonRole)
 	subjects, _, _ := unstructured.NestedSlice(binding.Object, "subjects")
 	if got, want := asJSON(subjects), `[{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:open-cluster-management:cluster:installed:addon:addon-status"}]`; got != want {
 		t.Errorf("the rights in the mailbox are bound to %s, want %s", got, want)
@@ -143,15 +143,15 @@ func TestManagerInstallsTheAddOn(t *testing.T) {
 	}})
 	its.patch(t, addons, cluster, addonName, map[string]any{"metadata": map[string]any{"labels": map[string]any{"touched": "x"}}})
 	testenv.Eventually(t, patience, func() (bool, string) {
-		subjects, _, _ := unstructured.NestedSlice(its.get(t, roleBindings, cluster, addonRole).Object, "subjects")
+		subjects, _, _ := unstructured.NestedSlice(its.Get(t, roleBindings, cluster, addonRole).Object, "subjects")
 		return !strings.Contains(asJSON(subjects), "authenticated"), "still bound to " + asJSON(subjects)
 	})
 
 	// Somebody removes the add-on.
 	uid := addon.GetUID()
-	its.delete(t, addons, cluster, addonName)
+	its.Delete(t, addons, cluster, addonName)
 	testenv.Eventually(t, patience, func() (bool, string) {
-		addon := its.get(t, addons, cluster, addonName)
+		addon := its.Get(t, addons, cluster, addonName)
 		return addon != nil && addon.GetUID() != uid, "the add-on is not installed again"
 	})
 }
@@ -165,12 +165,12 @@ func TestManagerLeavesOtherClustersAlone(t *testing.T) {
 	})
 	its.namespace(t, "stranger")
 	join(t, "after-stranger") // events come in order
-	if its.get(t, addons, "stranger", addonName) != nil {
+	if its.Get(t, addons, "stranger", addonName) != nil {
 		t.Error("the add-on is installed in a cluster that the hub has not accepted")
 	}
 	its.patch(t, clusters, "", "stranger", map[string]any{"spec": map[string]any{"hubAcceptsClient": true}})
 	testenv.Eventually(t, patience, func() (bool, string) {
-		return its.get(t, addons, "stranger", addonName) != nil, "not installed after the hub has accepted the cluster"
+		return its.Get(t, addons, "stranger", addonName) != nil, "not installed after the hub has accepted the cluster"
 	})
 }
 
@@ -178,34 +178,34 @@ func TestManagerRestartWritesNothing(t *testing.T) {
 	_, its, _ := fleet(t)
 	const cluster = "manager-restart"
 	join(t, cluster)
-	// The reports of other tests lie in mailboxes without the add-on: what is to be cleaned up is cleaned up first.
-	var cleaning, sent traffic
-	first, err := manager.New(manager.Config{ITS: cleaning.count(managerConfig(its)), Install: manager.InstallAll})
+	// The reports of other tests are in mailboxes without the add-on. A first manager deletes them.
+	var cleaning, sent testenv.Traffic
+	first, err := manager.New(manager.Config{ITS: cleaning.Count(managerConfig(its)), Install: manager.InstallAll})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := run(t, first.Run)
+	stop := testenv.Run(t, first.Run)
 	testenv.Eventually(t, patience, func() (bool, string) { return first.Ready() == nil, "not ready" })
-	cleaning.idle(t)
+	cleaning.Idle(t)
 	stop()
-	again, err := manager.New(manager.Config{ITS: sent.count(managerConfig(its)), Install: manager.InstallAll})
+	again, err := manager.New(manager.Config{ITS: sent.Count(managerConfig(its)), Install: manager.InstallAll})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, again.Run)
+	testenv.Run(t, again.Run)
 	testenv.Eventually(t, patience, func() (bool, string) { return again.Ready() == nil, "not ready" })
-	sent.nothing(t, "a second manager wrote", 0)
+	sent.Nothing(t, "", 0)
 }
 
-// TestManagerApprovesTheAgentsOwnRequest: the request of the cluster's registration agent is approved, that of another
-// cluster's is not, whatever its labels say.
+// TestManagerApprovesTheAgentsOwnRequest: the request of the cluster's registration agent is
+// approved, that of another cluster's is not, whatever its labels say.
 func TestManagerApprovesTheAgentsOwnRequest(t *testing.T) {
 	_, its, _ := fleet(t)
 	const cluster = "csr1"
 	join(t, cluster)
 	join(t, cluster+"0") // whose name begins with the other's
 	request := func(name, requester string) string {
-		client, err := kubernetes.NewForConfig(its.as("system:open-cluster-management:"+requester+":agent",
+		client, err := kubernetes.NewForConfig(its.As("system:open-cluster-management:"+requester+":agent",
 			"system:open-cluster-management:"+requester, "system:open-cluster-management:managed-clusters", "system:masters"))
 		if err != nil {
 			t.Fatal(err)
@@ -226,7 +226,7 @@ func TestManagerApprovesTheAgentsOwnRequest(t *testing.T) {
 	}
 	forged := request("addon-csr1-forged", cluster+"0")
 	own := request("addon-csr1-own", cluster)
-	client, err := kubernetes.NewForConfig(its.config)
+	client, err := kubernetes.NewForConfig(its.Config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// shows waits until the object has a status of that form, made of that number of clusters ("" for none), in which the fields are
-// as they are said to be, as JSON; "null" for those that are not there.
+// shows waits until the object has a status of that form, made of that number of clusters ("" for
+// none), in which the fields are as they are said to be, as JSON; "null" for those that are not
+// there.
 func (h *hub) shows(gvr schema.GroupVersionResource, ref objref.Ref, form, count string, fields map[string]string) {
 	h.t.Helper()
 	testenv.Eventually(h.t, patience, func() (bool, string) {
@@ -54,7 +55,7 @@ func TestStatusOfSeveralClusters(t *testing.T) {
 		h.report(ref, 1, replicas(3))
 		h.shows(deployments, ref, multiLabel, "2", map[string]string{"replicas": "3", "readyReplicas": "null", "observedGeneration": "null"})
 		conditions := asJSON(h.object(deployments, ref).Object["status"].(map[string]any)["conditions"])
-		for _, part := range []string{`"message":"no status from several-2"`, `"type":"starling.io/Incomplete"`, `"message":"not reported by several-2"`} {
+		for _, part := range []string{`"message":"clusters not reporting status: several-2"`, `"type":"starling.io/Incomplete"`, `"message":"not reported by several-2"`} {
 			if !strings.Contains(conditions, part) {
 				t.Errorf("conditions are %s, want %s in them", conditions, part)
 			}
@@ -77,16 +78,16 @@ func TestStatusOfSeveralClusters(t *testing.T) {
 	})
 	t.Run("RestartWritesNothing", func(t *testing.T) {
 		h := h.in(t)
-		h.sent.idle(t)
+		h.sent.Idle(t)
 		h.stop()
 		h.start()
-		h.sent.nothing(t, "the restart wrote", 0)
+		h.sent.Nothing(t, "", 0)
 		h.stop()
 	})
 	h.start() // the subtest's stopped with it
 	t.Run("ReportGone", func(t *testing.T) {
 		h := h.in(t)
-		h.its.delete(t, workStatuses, h.ns+"-2", corestatus.ReportName(ref))
+		h.its.Delete(t, workStatuses, h.ns+"-2", corestatus.ReportName(ref))
 		h.shows(deployments, ref, multiLabel, "2", map[string]string{"replicas": "3", "readyReplicas": "null"})
 	})
 	t.Run("ToOneClusterAndBack", func(t *testing.T) {
@@ -108,13 +109,14 @@ func TestStatusOfSeveralClusters(t *testing.T) {
 		h.wants(ref)
 		h.shows(deployments, ref, "", "", map[string]string{"replicas": "null", "readyReplicas": "null", "conditions": "null"})
 	})
-	if trouble := h.troubles.with(ref); trouble != "" {
-		t.Errorf("users were told: %s", trouble)
+	if text := h.errors.with(ref); text != "" {
+		t.Errorf("reported an error: %s", text)
 	}
 }
 
-// TestStatusThatDoesNotGoBack: what the validation of the WDS does not let go back stays, and nobody is troubled.
-func TestStatusThatDoesNotGoBack(t *testing.T) {
+// TestStatusThatMustNotDecrease: fields whose decrease or removal the validation of the WDS refuses
+// stay as they are, and no error is reported.
+func TestStatusThatMustNotDecrease(t *testing.T) {
 	h := newHub(t, "goback")
 	h.start()
 	t.Run("Collisions", func(t *testing.T) {
@@ -129,8 +131,8 @@ func TestStatusThatDoesNotGoBack(t *testing.T) {
 		h.shows(deployments, ref, singletonLabel, "1", map[string]string{"replicas": "2", "collisionCount": "3"})
 		h.wants(ref)
 		h.shows(deployments, ref, "", "", map[string]string{"replicas": "null", "collisionCount": "3"})
-		if trouble := h.troubles.with(ref); trouble != "" {
-			t.Errorf("users were told: %s", trouble)
+		if text := h.errors.with(ref); text != "" {
+			t.Errorf("reported an error: %s", text)
 		}
 	})
 	t.Run("Jobs", func(t *testing.T) {
@@ -154,32 +156,33 @@ func TestStatusThatDoesNotGoBack(t *testing.T) {
 		h.shows(jobs, ref, multiLabel, "2", map[string]string{"active": "1", "completionTime": "null"})
 		h.report(ref, 2, done)
 		h.shows(jobs, ref, multiLabel, "2", map[string]string{"active": "null", "succeeded": "1", "completionTime": `"2026-01-01T00:01:00Z"`})
-		h.report(ref, 2, map[string]any{"startTime": "2026-01-01T00:05:00Z", "active": 1}) // made again there
+		h.report(ref, 2, map[string]any{"startTime": "2026-01-01T00:05:00Z", "active": 1}) // re-created there
 		h.stays(jobs, ref, asJSON(h.object(jobs, ref).Object["status"]), multiLabel)
 		h.wants(ref)
 		h.shows(jobs, ref, "", "", map[string]string{"succeeded": "1", "completionTime": `"2026-01-01T00:01:00Z"`})
-		if trouble := h.troubles.with(ref); trouble != "" {
-			t.Errorf("users were told: %s", trouble)
+		if text := h.errors.with(ref); text != "" {
+			t.Errorf("reported an error: %s", text)
 		}
 	})
 }
 
-// TestStatusThatTheWDSRefuses: users are told, the rest is returned, and nothing is written again and again.
+// TestStatusThatTheWDSRefuses: the error is reported, the rest of the status is returned, and
+// nothing is written repeatedly.
 func TestStatusThatTheWDSRefuses(t *testing.T) {
 	h := newHub(t, "refused")
 	fake := clocktesting.NewFakeClock(time.Now())
 	h.clock = fake
 	h.start()
-	told := func(t *testing.T, ref objref.Ref, parts ...string) {
+	expectError := func(t *testing.T, ref objref.Ref, parts ...string) {
 		t.Helper()
 		testenv.Eventually(t, patience, func() (bool, string) {
-			trouble := h.troubles.with(ref)
+			text := h.errors.with(ref)
 			for _, part := range parts {
-				if !strings.Contains(trouble, part) {
-					return false, fmt.Sprintf("users are told %q, not %q", trouble, part)
+				if !strings.Contains(text, part) {
+					return false, fmt.Sprintf("the error is %q, want it to contain %q", text, part)
 				}
 			}
-			return len(parts) > 0 || trouble == "", "users are still told: " + trouble
+			return len(parts) > 0 || text == "", "still reported: " + text
 		})
 	}
 	create := func(t *testing.T, gvr schema.GroupVersionResource, kind, name string) objref.Ref {
@@ -197,13 +200,13 @@ func TestStatusThatTheWDSRefuses(t *testing.T) {
 		h.shows(pickies, ref, singletonLabel, "1", map[string]string{"count": "3", "ready": "false"})
 		h.report(ref, 1, map[string]any{"count": 20, "ready": true})
 		h.shows(pickies, ref, singletonLabel, "1", map[string]string{"count": "3", "ready": "true"})
-		told(t, ref, ".status.count", "less than or equal to 10")
-		before := len(h.sent.written())
+		expectError(t, ref, ".status.count", "less than or equal to 10")
+		before := len(h.sent.Written(""))
 		fake.Step(time.Hour)
-		h.sent.nothing(t, "what was refused is tried again and again", before)
+		h.sent.Nothing(t, "", before)
 		h.report(ref, 1, map[string]any{"count": 4, "ready": true})
 		h.shows(pickies, ref, singletonLabel, "1", map[string]string{"count": "4", "ready": "true"})
-		told(t, ref)
+		expectError(t, ref)
 	})
 	t.Run("TheRightIsMissing", func(t *testing.T) {
 		h := h.in(t)
@@ -211,13 +214,13 @@ func TestStatusThatTheWDSRefuses(t *testing.T) {
 		for _, ref := range []objref.Ref{one, two} {
 			h.report(ref, 1, map[string]any{"count": 3})
 			h.wants(ref, 1)
-			told(t, ref, "kubectl create clusterrole status-return-things --verb=patch --resource=things.ungranted.example.com",
+			expectError(t, ref, "kubectl create clusterrole status-return-things --verb=patch --resource=things.ungranted.example.com",
 				"docs/custom-resources.md")
 		}
-		before := len(h.sent.written())
+		before := len(h.sent.Written(""))
 		h.report(one, 1, map[string]any{"count": 4})
-		h.sent.nothing(t, "what is not granted is tried again and again", before)
-		h.wds.applyYAML(t, `
+		h.sent.Nothing(t, "", before)
+		h.wds.Apply(t, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: status-return-things}
@@ -230,17 +233,18 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: status-r
 subjects: [{kind: ServiceAccount, name: binding-controller, namespace: starling-system}]`)
 		testenv.Eventually(t, patience, func() (bool, string) {
 			fake.Step(time.Minute)
-			return h.troubles.with(one)+h.troubles.with(two) == "", "still told " + h.troubles.with(one)
+			return h.errors.with(one)+h.errors.with(two) == "", "still reported: " + h.errors.with(one)
 		})
 		h.shows(things, one, singletonLabel, "1", map[string]string{"count": "4"})
 		h.shows(things, two, singletonLabel, "1", map[string]string{"count": "3"})
-		told(t, one)
-		told(t, two)
+		expectError(t, one)
+		expectError(t, two)
 	})
 }
 
-// TestStatusReturnIsNoEdit: what status return writes into an object moves neither its generation nor anything that is delivered.
-func TestStatusReturnIsNoEdit(t *testing.T) {
+// TestStatusReturnEditsNothing: what status return writes into an object moves neither its
+// generation nor anything that is delivered.
+func TestStatusReturnEditsNothing(t *testing.T) {
 	h := newHub(t, "noedit")
 	h.start()
 	before := h.wds.create(t, deployments, deployment(h.ns, "d"))

@@ -14,8 +14,8 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestPolicyBoundsStatusReturn: of all that RBAC lets the binding-controller patch, the admission policy leaves it .status
-// and its own labels; and RBAC keeps it from the policy.
+// TestPolicyBoundsStatusReturn: of all that RBAC lets the binding-controller patch, the admission
+// policy leaves it .status and its own labels; and RBAC keeps it from the policy.
 func TestPolicyBoundsStatusReturn(t *testing.T) {
 	wds, _, _ := fleet(t)
 	const ns = "policy"
@@ -37,7 +37,7 @@ func TestPolicyBoundsStatusReturn(t *testing.T) {
 		"metadata": map[string]any{"name": "policy"}, "spec": map[string]any{"size": 1},
 	})
 	user, group := serviceAccount("starling-system", "binding-controller")
-	client, err := dynamic.NewForConfig(wds.as(user, group))
+	client, err := dynamic.NewForConfig(wds.As(user, group))
 	if err != nil {
 		t.Fatal(err)
 	}

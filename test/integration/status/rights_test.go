@@ -10,18 +10,21 @@ import (
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/starlinghq/starling/test/testenv"
 )
 
-// rights asks the space about every verb on every resource that it serves, in each of the namespaces ("" for all), and returns what
-// is allowed: verbs by namespace and resource.
+// rights asks the space about every verb on every resource that it serves, in each of the
+// namespaces ("" for all), and returns what is allowed: verbs by namespace and resource.
 func rights(t *testing.T, s *space, who *rest.Config, namespaces ...string) map[string]string {
 	t.Helper()
-	config := rest.CopyConfig(s.config)
+	config := rest.CopyConfig(s.Config)
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -106,9 +109,9 @@ func rights(t *testing.T, s *space, who *rest.Config, namespaces ...string) map[
 	return allowed
 }
 
-// TestAgentMayNothingElseOnTheHub: of everything that a hub serves, the agent may write its own WorkStatuses and read its own
-// works.
-func TestAgentMayNothingElseOnTheHub(t *testing.T) {
+// TestAgentRightsOnTheHub: of everything that a hub serves, the agent may write its own
+// WorkStatuses and read its own works.
+func TestAgentRightsOnTheHub(t *testing.T) {
 	_, its, _ := fleet(t)
 	hub, _ := join(t, "rights1")
 	otherHub, _ := join(t, "rights10") // whose name begins with the other's
@@ -121,7 +124,8 @@ func TestAgentMayNothingElseOnTheHub(t *testing.T) {
 		t.Errorf("rights of the agent on the hub (-want +got):\n%s", diff)
 	}
 
-	// Forged, by the real way: another mailbox's reports are neither made, nor changed, nor removed, by whatever verb.
+	// Forged, by the real way: another mailbox's reports are neither created, nor changed, nor
+	// removed, by whatever verb.
 	client, err := dynamic.NewForConfig(hub)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +176,7 @@ func TestAgentMayNothingElseOnTheHub(t *testing.T) {
 			t.Errorf("%s in another mailbox is allowed", what)
 		}
 	}
-	left, err := its.client.Resource(workStatuses).Namespace("rights10").List(t.Context(), metav1.ListOptions{})
+	left, err := its.Client.Resource(workStatuses).Namespace("rights10").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +185,9 @@ func TestAgentMayNothingElseOnTheHub(t *testing.T) {
 	}
 }
 
-// TestManagerLeavesOtherAddOnsAlone: of what it does not call by its name the manager may write works, since those carry the add-on,
-// and remove reports; it creates nothing but add-ons and RoleBindings, which can bind the agents' rights only.
+// TestManagerLeavesOtherAddOnsAlone: of what it does not call by its name the manager may change
+// nothing but remove reports. It creates works, add-ons and RoleBindings, which can bind the
+// agents' rights only.
 func TestManagerLeavesOtherAddOnsAlone(t *testing.T) {
 	_, its, _ := fleet(t)
 	join(t, "rights3")
@@ -190,7 +195,7 @@ func TestManagerLeavesOtherAddOnsAlone(t *testing.T) {
 	maps.DeleteFunc(got, func(_, verbs string) bool { return verbs == "get list watch" })
 	want := map[string]string{
 		"rights3 workstatuses.control.kubestellar.io":                      "list delete",
-		"rights3 manifestworks.work.open-cluster-management.io":            "get list watch create patch delete",
+		"rights3 manifestworks.work.open-cluster-management.io":            "list watch create",
 		"rights3 clustermanagementaddons.addon.open-cluster-management.io": "get list watch create",
 		"rights3 managedclusteraddons.addon.open-cluster-management.io":    "get list watch create",
 		"rights3 rolebindings.rbac.authorization.k8s.io":                   "create",
@@ -201,18 +206,68 @@ func TestManagerLeavesOtherAddOnsAlone(t *testing.T) {
 	}
 }
 
-// TestAgentReadsInTheWEC: and does nothing else but renew its Lease.
-func TestAgentReadsInTheWEC(t *testing.T) {
+// TestAgentRightsInTheWEC: the agent renews its Lease, and reads kinds that are reported: no
+// subresource, with which it would control the cluster, and no Secret.
+func TestAgentRightsInTheWEC(t *testing.T) {
 	_, _, wec := fleet(t)
 	_, own := join(t, "rights2")
 	got := rights(t, wec, own, agentHome, "default", "kube-system", "")
 	lease := agentHome + " leases.coordination.k8s.io"
-	if got[lease] != "get list watch create" {
+	if got[lease] != "create" { // and patch, of the one with its name
 		t.Errorf("on Leases of its namespace: %s", got[lease])
 	}
 	delete(got, lease)
-	maps.DeleteFunc(got, func(_, verbs string) bool { return verbs == "get list watch" })
-	if len(got) > 0 {
-		t.Errorf("the agent may write: %v", got)
+	for what, verbs := range got {
+		_, resource, _ := strings.Cut(what, " ")
+		resource, _, _ = strings.Cut(resource, ".")
+		if verbs != "get list watch" || strings.Contains(resource, "/") ||
+			slices.Contains([]string{"secrets", "configmaps", "serviceaccounts", "nodes", "roles", "clusterroles"}, resource) {
+			t.Errorf("the agent may %s %s", verbs, what)
+		}
 	}
+	if got["default deployments.apps"] == "" || got["default widgets.test.example.com"] == "" {
+		t.Error("the agent may not read what is delivered")
+	}
+}
+
+// TestDeliveredKindsAreGranted: an agent may read the kinds that its cluster reported as applied,
+// as long as there are any.
+func TestDeliveredKindsAreGranted(t *testing.T) {
+	_, its, _ := fleet(t)
+	const cluster = "delivered-kinds"
+	join(t, cluster)
+	its.create(t, manifestWorks, map[string]any{
+		"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+		"metadata": map[string]any{"name": "delivered", "namespace": cluster, "labels": ourLabels()},
+		"spec":     map[string]any{"workload": map[string]any{"manifests": []any{}}},
+	})
+	applied := func(kinds ...string) {
+		var manifests []any
+		for i, kind := range kinds {
+			resource, group, _ := strings.Cut(kind, ".")
+			manifests = append(manifests, map[string]any{
+				"conditions": []any{}, "resourceMeta": map[string]any{"ordinal": i, "group": group, "resource": resource, "version": "v1", "kind": "X", "name": "x"},
+			})
+		}
+		its.setStatus(t, manifestWorks, cluster, "delivered", map[string]any{"resourceStatus": map[string]any{"manifests": manifests}})
+	}
+	expect := func(want string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			work := its.Get(t, manifestWorks, cluster, "addon-addon-status-kinds")
+			if work == nil {
+				return want == "", "no work with the kinds"
+			}
+			manifests, _, _ := unstructured.NestedSlice(work.Object, "spec", "workload", "manifests")
+			got := asJSON(manifests[0].(map[string]any)["rules"])
+			return got == want, "rules " + got
+		})
+	}
+	applied("deployments.apps", "cogs.example.com", "secrets", "pods/exec", "cogs.example.com")
+	const cogs = `[{"apiGroups":["example.com"],"resources":["cogs"],"verbs":["get","list","watch"]}]`
+	expect(cogs)
+	applied("axles.example.com", "cogs.example.com")
+	expect(strings.Replace(cogs, `"cogs"`, `"axles","cogs"`, 1))
+	applied()
+	expect("[]")
 }

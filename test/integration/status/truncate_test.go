@@ -34,9 +34,9 @@ func bytesOf(t *testing.T, ws *unstructured.Unstructured) int {
 	return len(text)
 }
 
-// TestAgentTruncatesWhatIsTooLarge: a status that no API server would take is reported as far as it fits, says so, and is not
-// written again and again; nor does it stop others.
-func TestAgentTruncatesWhatIsTooLarge(t *testing.T) {
+// TestAgentTruncatesLargeStatuses: a status that no API server would take is reported as far as it
+// fits, says so, and is not written again and again; nor does it stop others.
+func TestAgentTruncatesLargeStatuses(t *testing.T) {
 	m := enroll(t, "truncated")
 	m.start()
 	w := m.work("w-truncated", ourLabels())
@@ -72,25 +72,25 @@ func TestAgentTruncatesWhatIsTooLarge(t *testing.T) {
 	m.wec.setStatus(t, widgets, m.cluster, "other", map[string]any{"count": 1})
 	m.reports(other, `{"count":1}`)
 
-	m.sent.idle(t)
-	before := len(m.sent.written())
+	m.sent.Idle(t)
+	before := len(m.sent.Written(""))
 	// What is cut off may change as it likes.
 	m.wec.setStatus(t, widgets, m.cluster, "large", map[string]any{"items": append(slices.Clip(items), "more")})
-	m.sent.nothing(t, "written, though nothing that is reported changed", before)
+	m.sent.Nothing(t, "", before)
 	m.stop()
 	m.start()
-	m.sent.nothing(t, "the restart wrote", 0)
+	m.sent.Nothing(t, "", 0)
 
 	m.wec.setStatus(t, widgets, m.cluster, "large", map[string]any{"items": []any{"a"}})
 	m.reports(large, `{"count":1,"items":["a"],"ready":true}`)
 	testenv.Eventually(t, patience, func() (bool, string) {
-		told := m.report(large).GetAnnotations()
-		return told[truncated] == "", asJSON(told)
+		annotations := m.report(large).GetAnnotations()
+		return annotations[truncated] == "", asJSON(annotations)
 	})
 }
 
-// TestLimitOfAStatus: a status that is just not truncated fits into a WorkStatus even if each of its bytes is a field, of which
-// an API server also keeps who set it.
+// TestLimitOfAStatus: a status that is just not truncated fits into a WorkStatus even if each of
+// its bytes is a field, of which an API server also keeps who set it.
 func TestLimitOfAStatus(t *testing.T) {
 	m := enroll(t, "limit")
 	m.start()
@@ -116,14 +116,15 @@ func TestLimitOfAStatus(t *testing.T) {
 	if got := bytesOf(t, ws); got < size || ws.GetAnnotations()[truncated] != "" {
 		t.Errorf("%d of %d bytes are reported: %s", got, size, ws.GetAnnotations()[truncated])
 	}
-	written := m.sent.written()
+	written := m.sent.Written("")
 	if len(written) != 2 { // it, and its status
 		t.Errorf("want two writes, got: %v", written)
 	}
 }
 
-// TestAgentReportsWhatTheHubTakes: a hub whose storage takes less than others gets less, after a few attempts.
-func TestAgentReportsWhatTheHubTakes(t *testing.T) {
+// TestAgentReportsWhatTheHubCanStore: a hub whose storage takes less than others gets less, after a
+// few attempts.
+func TestAgentReportsWhatTheHubCanStore(t *testing.T) {
 	m := enroll(t, "narrow")
 	const limit = 100 << 10
 	var refused atomic.Int64
@@ -149,7 +150,7 @@ func TestAgentReportsWhatTheHubTakes(t *testing.T) {
 		t.Errorf("refused %d times", refused.Load())
 	}
 	before := refused.Load()
-	testenv.Never(t, held, func() string {
+	testenv.Never(t, testenv.Held, func() string {
 		if refused.Load() != before {
 			return "it is tried again and again"
 		}
@@ -157,11 +158,12 @@ func TestAgentReportsWhatTheHubTakes(t *testing.T) {
 	})
 }
 
-// narrow returns the config of a space that refuses large statuses, as an API server does whose etcd takes no more.
+// narrow returns the config of a space that refuses large statuses, as an API server does whose
+// etcd takes no more.
 func narrow(config *rest.Config, limit int, refused *atomic.Int64) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return testenv.RoundTripper(func(r *http.Request) (*http.Response, error) {
 			if !strings.HasSuffix(r.URL.Path, "/status") || r.ContentLength < int64(limit) {
 				return next.RoundTrip(r)
 			}

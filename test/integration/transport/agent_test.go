@@ -20,8 +20,8 @@ import (
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 )
 
-// agent answers for the clusters of one test as OCM's agents would: it reports every manifest applied, unless told otherwise,
-// and takes its finalizer away from works that are deleted.
+// agent answers for the clusters of one test as OCM's agents would: it reports every manifest
+// applied, unless told otherwise, and takes its finalizer away from works that are deleted.
 type agent struct {
 	e      *environment
 	prefix string // of its clusters
@@ -71,7 +71,7 @@ func newAgent(e *environment) *agent {
 	return a
 }
 
-// set changes how the agent answers, and makes it answer anew.
+// set changes how the agent answers, and makes it answer again.
 func (a *agent) set(change func(a *agent)) {
 	a.mu.Lock()
 	change(a)
@@ -107,7 +107,8 @@ func (a *agent) answer(ctx context.Context, obj *unstructured.Unstructured) {
 		return
 	}
 	status := report(a.e, &work, fails)
-	// What was said last may not be in this event yet: to say it again would be another write to the work.
+	// What was said last may not be in this event yet: to say it again would be another write to
+	// the work.
 	payload := payloadOf(status)
 	if payload == payloadOf(work.Status) || !a.say(work.UID, payload) {
 		return
@@ -129,7 +130,7 @@ func (a *agent) failed(uid types.UID) {
 	}
 }
 
-// say tells whether that was not what was said of the work last.
+// say records a report on a work, and reports whether it differs from the last one.
 func (a *agent) say(uid types.UID, payload string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// stake returns how a WDS has the ConfigMap "one" in a mailbox: "delivers 1", "claims 1", "lets go 1".
+// stake returns how a WDS has the ConfigMap "one" in a mailbox: "delivers 1", "claims 1" or
+// "releases 1".
 func (e *environment) stake(mailbox string) string {
 	e.t.Helper()
 	var stakes []string
@@ -34,7 +35,7 @@ func (e *environment) stake(mailbox string) string {
 				case c.UpdateStrategy.Type == workv1.UpdateStrategyTypeReadOnly:
 					how = "claims"
 				case work.Spec.DeleteOption != nil && work.Spec.DeleteOption.SelectivelyOrphan != nil:
-					how = "lets go"
+					how = "releases"
 				}
 			}
 			if strings.Contains(line, e.name+"/one") {
@@ -53,7 +54,8 @@ func (e *environment) expectStake(mailbox, want string) {
 	})
 }
 
-// expectOlder waits until a work that is made now is younger than those in the mailbox: their ages are told in seconds.
+// expectOlder waits until a work that is created now is younger than those in the mailbox: creation
+// times are in whole seconds.
 func (e *environment) expectOlder(mailbox string) {
 	e.t.Helper()
 	testenv.Eventually(e.t, patience, func() (bool, string) {
@@ -78,82 +80,106 @@ func (e *environment) expectErrors(want ...string) {
 	})
 }
 
-// TestConflict has two WDSes deliver the same object with other content to one cluster: who came first stays, and both are told.
-// Then the first one leaves, in each of the ways that there are, and the other one follows without the object being deleted.
+// TestConflict has two WDSes that deliver the same object with different content to one cluster.
+// The first one delivers it, and both report the conflict. Then the first one releases it, in each
+// possible way, and the other one delivers it without a deletion in between. The ways go side by
+// side, each with clusters of its own: most of the time is spent waiting for statuses.
 func TestConflict(t *testing.T) {
-	for name, leave := range map[string]func(*environment, []string){
-		"Unlisted": func(e *environment, sites []string) { e.rebind(sites) },
-		"DestinationLeft": func(e *environment, _ []string) {
-			e.rebind(nil, entry{resource: configMaps, namespace: e.name, name: "one"})
-		},
-		"BindingDeleted": func(e *environment, _ []string) { e.delete(bindings, "", e.name) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			first := newEnvironment(t)
-			second := first.neighbour()
-			sites := first.clusters(2)
-			a, b := first.start(roomy), second.start(roomy)
-			one := first.configMap("one", "1")
-			first.bind(sites[:1], one)
-			first.applied()
-
-			second.configMap("one", "2")
-			second.bind(sites, one)
-			second.expectStake(sites[0], "claims 2")
-			second.expectStake(sites[1], "delivers 2") // nobody else is there
-			object := "configmaps " + first.name + "/one"
-			const way = "make the contents equal, or take the object out of one of the two"
-			second.expectErrors(fmt.Sprintf(`%s: %s: WDS "wds1" (Binding %q) delivers it, with other content; ours waits until that leaves: %s`,
-				sites[0], object, first.name, way))
-			second.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonConflict)
-			first.expectErrors(fmt.Sprintf(`%s: %s: WDS "wds2" (Binding %q) wants to deliver it too, with other content; ours stays: %s`,
-				sites[0], object, first.name, way))
-			first.applied()
-			first.expectStake(sites[0], "delivers 1")
-
-			// A restart of both writes nothing.
-			a.stop()
-			b.stop()
-			a, b = first.start(roomy), second.start(roomy)
-			first.edit("one", "3") // who has it may edit it
-			first.expectStake(sites[0], "delivers 3")
-			second.edit("one", "4") // and who waits may as well
-			second.expectStake(sites[0], "claims 4")
-			if first.stake(sites[0]) != "delivers 3" {
-				t.Errorf("the first one %s", first.stake(sites[0]))
-			}
-
-			// The cluster is offline: nobody can say that the object would stay.
-			first.agent.set(func(agent *agent) { agent.offline[sites[0]] = true })
-			a.reset()
-			b.reset()
-			leave(first, sites[:1])
-			first.expectStake(sites[0], "lets go 3")
-			if name == "BindingDeleted" {
-				first.expectDeleting(sites[0] + "; " + sites[0] + ": " + object + ` is handed over to WDS "wds2" (Binding "` + first.name + `")`)
-			}
-			if got := second.stake(sites[0]); got != "claims 4" {
-				t.Errorf("the second one %s before the first one was let go", got)
-			}
-			first.agent.set(func(agent *agent) { agent.offline[sites[0]] = false })
-			first.expectStake(sites[0], "")
-			second.expectStake(sites[0], "delivers 4")
-			second.expectErrors()
-			second.applied()
-			if name == "BindingDeleted" {
-				testenv.Eventually(t, patience, func() (bool, string) { return first.binding() == nil, "the Binding is there" })
-			} else {
-				first.expectErrors()
-				first.applied()
-			}
-			if got := b.made()["its1 patch manifestworks"]; got != 1 {
-				t.Errorf("the second one made %d writes, want 1", got)
-			}
-			if got := a.made(); got["its1 patch manifestworks"] != 1 || got["its1 delete manifestworks"] != 1 {
-				t.Errorf("the first one made %v, want a patch and a deletion", got)
-			}
-		})
+	type conflict struct {
+		name          string
+		leave         func(*environment, []string)
+		first, second *environment
+		sites         []string
 	}
+	conflicts := []*conflict{
+		{name: "Unlisted", leave: func(e *environment, sites []string) { e.rebind(sites) }},
+		{name: "DestinationLeft", leave: func(e *environment, _ []string) {
+			e.rebind(nil, entry{resource: configMaps, namespace: e.name, name: "one"})
+		}},
+		{name: "BindingDeleted", leave: func(e *environment, _ []string) { e.delete(bindings, "", e.name) }},
+	}
+	for _, c := range conflicts {
+		c.first = newEnvironment(t)
+		c.second = c.first.neighbour()
+		c.sites = c.first.clusters(2)
+		t.Logf("%s: %s", c.name, c.first.name)
+	}
+	// each does a step for all ways before the next step is done for any.
+	each := func(step func(c *conflict, object string)) {
+		t.Helper()
+		for _, c := range conflicts {
+			step(c, "configmaps "+c.first.name+"/one")
+		}
+	}
+	start := func() (a, b *running) { return conflicts[0].first.start(roomy), conflicts[0].second.start(roomy) }
+	a, b := start()
+	each(func(c *conflict, _ string) { c.first.bind(c.sites[:1], c.first.configMap("one", "1")) })
+	each(func(c *conflict, _ string) { c.first.applied() })
+	each(func(c *conflict, _ string) { c.second.bind(c.sites, c.second.configMap("one", "2")) })
+	each(func(c *conflict, object string) {
+		c.second.expectStake(c.sites[0], "claims 2")
+		c.second.expectStake(c.sites[1], "delivers 2") // nobody else is there
+		const way = "make the contents equal, or remove the object from one of the two"
+		c.second.expectErrors(fmt.Sprintf(`%s: %s: WDS "wds1" (Binding %q) delivers this object, with different content; this Binding does not deliver it: %s`,
+			c.sites[0], object, c.first.name, way))
+		c.second.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonConflict)
+		c.first.expectErrors(fmt.Sprintf(`%s: %s: WDS "wds2" (Binding %q) wants to deliver this object too, with different content; this Binding delivers it: %s`,
+			c.sites[0], object, c.first.name, way))
+		c.first.applied()
+		c.first.expectStake(c.sites[0], "delivers 1")
+	})
+
+	// A restart of both writes nothing.
+	a.stop()
+	b.stop()
+	a, b = start()
+	each(func(c *conflict, _ string) { c.first.edit("one", "3") }) // who has it may edit it
+	each(func(c *conflict, _ string) {
+		c.first.expectStake(c.sites[0], "delivers 3")
+		c.second.edit("one", "4") // and who waits may as well
+	})
+	each(func(c *conflict, _ string) {
+		c.second.expectStake(c.sites[0], "claims 4")
+		if got := c.first.stake(c.sites[0]); got != "delivers 3" {
+			t.Errorf("%s: the first one %s", c.name, got)
+		}
+	})
+
+	// The cluster is offline: nobody can say that the object would stay.
+	each(func(c *conflict, _ string) {
+		c.first.agent.set(func(agent *agent) { agent.offline[c.sites[0]] = true })
+	})
+	a.reset()
+	b.reset()
+	each(func(c *conflict, _ string) { c.leave(c.first, c.sites[:1]) })
+	each(func(c *conflict, object string) {
+		c.first.expectStake(c.sites[0], "releases 3")
+		if c.name == "BindingDeleted" {
+			c.first.expectDeleting(c.sites[0] + "; " + c.sites[0] + ": " + object + ` is being handed over to WDS "wds2" (Binding "` + c.first.name + `")`)
+		}
+		if got := c.second.stake(c.sites[0]); got != "claims 4" {
+			t.Errorf("%s: the second one %s before the first one has released the object", c.name, got)
+		}
+		c.first.agent.set(func(agent *agent) { agent.offline[c.sites[0]] = false })
+	})
+	each(func(c *conflict, _ string) {
+		c.first.expectStake(c.sites[0], "")
+		c.second.expectStake(c.sites[0], "delivers 4")
+		c.second.expectErrors()
+		c.second.applied()
+		if c.name == "BindingDeleted" {
+			testenv.Eventually(t, patience, func() (bool, string) { return c.first.binding() == nil, "the Binding is there" })
+		} else {
+			c.first.expectErrors()
+			c.first.applied()
+		}
+		if got := b.madeIn(c.sites...)["its1 patch manifestworks"]; got != 1 {
+			t.Errorf("%s: the second one made %d writes, want 1", c.name, got)
+		}
+		if got := a.madeIn(c.sites...); got["its1 patch manifestworks"] != 1 || got["its1 delete manifestworks"] != 1 {
+			t.Errorf("%s: the first one made %v, want a patch and a deletion", c.name, got)
+		}
+	})
 }
 
 // TestConflictEndsWithEqualBytes edits one side to what the other side wants.
@@ -193,7 +219,8 @@ func TestConflictEndsWithEqualBytes(t *testing.T) {
 	second.expectStake(sites[0], "delivers 3")
 }
 
-// TestSimultaneousDelivery has two controllers deliver before either has seen the other's work: the work that is older stays.
+// TestSimultaneousDelivery has two controllers deliver before either has seen the other's work: the
+// work that is older stays.
 func TestSimultaneousDelivery(t *testing.T) {
 	first := newEnvironment(t)
 	second := first.neighbour()
@@ -238,14 +265,15 @@ func TestSimultaneousDelivery(t *testing.T) {
 	early.start(roomy)
 	testenv.Eventually(t, patience, func() (bool, string) {
 		errs := early.binding().Status.Errors
-		return len(errs) == 1 && strings.Contains(errs[0], "ours stays"), fmt.Sprint(errs)
+		return len(errs) == 1 && strings.Contains(errs[0], "this Binding delivers it"), fmt.Sprint(errs)
 	})
 	late.start(roomy)
 	late.expectStake(sites[0], loser)
 	early.expectStake(sites[0], winner)
 	early.applied()
 	late.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonConflict)
-	// What the loser wrote last may be in the cluster: the winner has it look again.
+	// The loser's last content may be in the cluster: the winner makes the agent apply its work
+	// again.
 	testenv.Eventually(t, patience, func() (bool, string) {
 		for _, work := range early.works(sites[0]) {
 			if work.Labels[controlv1alpha1.LabelWDSUID] == string(early.wdsUID()) && work.Labels[controlv1alpha1.LabelNudge] != "" {
@@ -276,7 +304,7 @@ func TestANameThatIsTaken(t *testing.T) {
 			}
 			label(tc.value)
 			e.expectErrors(sites[0] + ": work " + work.Name +
-				" cannot be created: one of that name is there whose label starling.io/wds-uid or starling.io/binding-uid somebody changed; give it back, or delete the work")
+				" cannot be created: a work of that name exists, but its label starling.io/wds-uid or starling.io/binding-uid was changed. Restore the label, or delete the work")
 			label(`"` + work.Labels[tc.label] + `"`)
 			e.expectErrors()
 			e.applied()
@@ -287,8 +315,8 @@ func TestANameThatIsTaken(t *testing.T) {
 	}
 }
 
-// TestAnObjectPassesToAnotherBinding deletes a Binding before the cluster has seen that another one delivers an object of it: it
-// would delete the object, and make another.
+// TestAnObjectPassesToAnotherBinding deletes a Binding before the cluster has seen that another one
+// delivers an object of it: it would delete the object, and make another.
 func TestAnObjectPassesToAnotherBinding(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
@@ -310,7 +338,7 @@ func TestAnObjectPassesToAnotherBinding(t *testing.T) {
 			}
 		}
 		status := fmt.Sprintf("%+v", statusOf(e.binding()))
-		return held == 1 && strings.Contains(status, fmt.Sprintf("is handed over to this WDS (Binding %q)", other)), fmt.Sprintf("%d objects are held; %s", held, status)
+		return held == 1 && strings.Contains(status, fmt.Sprintf("stays until Binding %q has delivered it", other)), fmt.Sprintf("%d objects are held; %s", held, status)
 	})
 	e.agent.set(func(a *agent) { delete(a.offline, sites[0]) })
 	testenv.Eventually(t, patience, func() (bool, string) {

@@ -22,16 +22,16 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
-	"github.com/starlinghq/starling/pkg/transport"
-	"github.com/starlinghq/starling/pkg/transport/dir"
+	"github.com/starlinghq/starling/pkg/transport/directory"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
 // subject is a plugin that conform tests.
 type subject struct {
 	// plugin makes a Plugin for the WDS of that UID, over the same space every time.
-	plugin func(wds types.UID) transport.Plugin
+	plugin func(wds types.UID) plugin.Plugin
 	// mailbox is an empty mailbox of an accepted destination.
 	mailbox string
 	// vandalize changes something of the first object in a work, as somebody else would.
@@ -40,21 +40,21 @@ type subject struct {
 	forget func(work string)
 }
 
-// mirror is a Handler that keeps what it was told.
+// mirror is a Handler that stores what it receives.
 type mirror struct {
 	t            *testing.T
 	mu           sync.Mutex
 	works        map[string]*plan.Work
 	destinations map[string]bool
 	synced       bool
-	reports      transport.Reports
+	reports      plugin.Reports
 }
 
 func (m *mirror) OnReport(mailbox string, ref objref.Ref, _ *health.Verdict) {
-	m.t.Errorf("%s: a report on %s that nobody made", mailbox, ref)
+	m.t.Errorf("%s: a report on %s that no agent made", mailbox, ref)
 }
 
-func (m *mirror) OnReports(state transport.Reports) {
+func (m *mirror) OnReports(state plugin.Reports) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reports = state
@@ -67,7 +67,7 @@ func (m *mirror) OnWork(before, after *plan.Work) {
 		known := *m.works[before.Name]
 		known.ResourceVersion = before.ResourceVersion
 		if diff := cmp.Diff(known, *before); diff != "" {
-			m.t.Errorf("%s is not what was told before (-told +now):\n%s", before.Name, diff)
+			m.t.Errorf("%s is not what was reported before (-reported +now):\n%s", before.Name, diff)
 		}
 		delete(m.works, before.Name)
 	}
@@ -76,7 +76,7 @@ func (m *mirror) OnWork(before, after *plan.Work) {
 	}
 }
 
-func (m *mirror) OnDestination(name string, d *transport.Destination) {
+func (m *mirror) OnDestination(name string, d *plugin.Destination) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.destinations[name] = d != nil && d.Accepted
@@ -106,8 +106,8 @@ func (m *mirror) of(binding types.UID, mailbox string) []*plan.Work {
 // conform tests what every plugin must do.
 func conform(t *testing.T, s subject) {
 	ctx := t.Context()
-	origin := transport.Origin{Binding: "a.binding-" + strings.Repeat("x", 100), BindingUID: types.UID("binding-of-" + s.mailbox)}
-	plugin, m, stop := observe(t, s, "wds")
+	origin := plugin.Origin{Binding: "a.binding-" + strings.Repeat("x", 100), BindingUID: types.UID("binding-of-" + s.mailbox)}
+	p, m, stop := observe(t, s, "wds")
 
 	holds := func(wants ...plan.Object) {
 		t.Helper()
@@ -133,8 +133,8 @@ func conform(t *testing.T, s subject) {
 			return slices.Equal(want, got), cmp.Diff(want, got)
 		})
 	}
-	site := func() *plan.Site {
-		return &plan.Site{Mailbox: s.mailbox, Prefix: string(origin.BindingUID), Works: m.of(origin.BindingUID, s.mailbox)}
+	site := func() *plan.Current {
+		return &plan.Current{Mailbox: s.mailbox, Prefix: string(origin.BindingUID), Works: m.of(origin.BindingUID, s.mailbox)}
 	}
 	build := func(objects ...plan.Object) []plan.Action {
 		d := plan.NewDesired(slices.Clone(objects), packing.Limits{Count: 3, Bytes: 10000})
@@ -147,7 +147,7 @@ func conform(t *testing.T, s subject) {
 			t.Error("nothing is to be done")
 		}
 		for i := range actions {
-			receipt, err := plugin.Do(ctx, origin, &actions[i])
+			receipt, err := p.Do(ctx, origin, &actions[i])
 			if err != nil {
 				t.Fatalf("%s: %v", &actions[i], err)
 			}
@@ -188,7 +188,7 @@ func conform(t *testing.T, s subject) {
 			Changes: []plan.Change{{Op: plan.OpRemove, At: 0, Ref: old.Items[0].Ref}},
 		}
 		change(&action)
-		if _, err := plugin.Do(ctx, origin, &action); !errors.Is(err, transport.ErrStale) {
+		if _, err := p.Do(ctx, origin, &action); !errors.Is(err, plugin.ErrStale) {
 			t.Errorf("a patch on an old view: error %v, want ErrStale", err)
 		}
 	}
@@ -203,7 +203,7 @@ func conform(t *testing.T, s subject) {
 
 	// A nudge changes no content.
 	nudge := plan.NudgeOf(m.of(origin.BindingUID, s.mailbox)[0], plan.ReasonRetry)
-	if _, err := plugin.Do(ctx, origin, &nudge); err != nil {
+	if _, err := p.Do(ctx, origin, &nudge); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, patience, func() (bool, string) {
@@ -211,44 +211,47 @@ func conform(t *testing.T, s subject) {
 	})
 	holds(cm(t, "a", "3"), cm(t, "b", "3"), cm(t, "c", "3"), cm(t, "d", "3"))
 
-	// Another WDS sees nothing of it, or sees it as what it is, with all that a stake is made of; after a restart all is known.
+	// Another WDS sees nothing of it, or sees it as what it is, with all that an owner is made of;
+	// after a restart all is known.
 	_, other, stopOther := observe(t, s, "another-wds")
 	ours := m.of(origin.BindingUID, s.mailbox)
 	for _, theirs := range other.of(origin.BindingUID, s.mailbox) {
 		work := ours[slices.IndexFunc(ours, func(w *plan.Work) bool { return w.Name == theirs.Name })]
 		if !strings.HasPrefix(string(theirs.Foreign.UID), "wds") || theirs.Foreign.Name == "" || work.Foreign != (plan.WDS{}) || theirs.Created == 0 {
-			t.Errorf("another WDS is told of %+v", theirs)
+			t.Errorf("another WDS sees %+v", theirs)
 		}
 		for i := range theirs.Items {
-			want, got := plan.StakeOf(work, &work.Items[i]), plan.StakeOf(theirs, &theirs.Items[i])
-			want.WDS = theirs.Foreign
-			if diff := cmp.Diff(want, got); diff != "" || theirs.Items[i].Ref != work.Items[i].Ref || theirs.Items[i].Message != "" {
-				t.Errorf("another WDS is told of another stake (-ours +theirs):\n%s", diff)
+			want, got := plan.OwnerOf(work, &work.Items[i]), plan.OwnerOf(theirs, &theirs.Items[i])
+			if diff := cmp.Diff(decisive(&want), decisive(&got)); diff != "" || got.WDS != theirs.Foreign || theirs.Items[i].Message != "" {
+				t.Errorf("another WDS sees another owner (-ours +theirs):\n%s", diff)
 			}
 		}
 	}
 	stopOther()
 	stop()
-	plugin, m, stop = observe(t, s, "wds")
+	p, m, stop = observe(t, s, "wds")
 	holds(cm(t, "a", "3"), cm(t, "b", "3"), cm(t, "c", "3"), cm(t, "d", "3"))
 
 	// A work that exists is not created; one that is gone is stale to patch, and deleted.
 	works = m.of(origin.BindingUID, s.mailbox)
 	exists := plan.Action{Verb: plan.Create, Mailbox: s.mailbox, Name: works[0].Name, Wave: 1, After: entries(a)}
-	if _, err := plugin.Do(ctx, origin, &exists); err == nil {
+	if _, err := p.Do(ctx, origin, &exists); err == nil {
 		t.Error("a work was created twice")
 	}
 	gone := *works[0]
 	s.forget(gone.Name)
 	testenv.Eventually(t, patience, func() (bool, string) {
-		return len(m.of(origin.BindingUID, s.mailbox)) == len(works)-1, "the work is still told of"
+		return len(m.of(origin.BindingUID, s.mailbox)) == len(works)-1, "the work is still reported"
 	})
 	patch := plan.Action{Verb: plan.Patch, Mailbox: s.mailbox, Name: gone.Name, UID: gone.UID, Generation: gone.Generation, Recorded: gone.Recorded}
-	if _, err := plugin.Do(ctx, origin, &patch); !errors.Is(err, transport.ErrStale) {
+	if _, err := p.Do(ctx, origin, &patch); !errors.Is(err, plugin.ErrStale) {
 		t.Errorf("a patch of nothing: error %v, want ErrStale", err)
 	}
-	for _, action := range append(plan.Remove(&plan.Site{Mailbox: s.mailbox, Works: []*plan.Work{&gone}}).Actions, plan.Remove(site()).Actions...) {
-		if _, err := plugin.Do(ctx, origin, &action); err != nil {
+	removed := func(works ...*plan.Work) []plan.Action { // where no agent reports
+		return plan.Build(&plan.Desired{}, &plan.Current{Mailbox: s.mailbox, Works: works, Unattended: true}).Actions
+	}
+	for _, action := range removed(append(m.of(origin.BindingUID, s.mailbox), &gone)...) {
+		if _, err := p.Do(ctx, origin, &action); err != nil {
 			t.Errorf("%s: %v", &action, err)
 		}
 	}
@@ -256,20 +259,20 @@ func conform(t *testing.T, s subject) {
 
 	// A mailbox that does not exist.
 	nowhere := plan.Action{Verb: plan.Create, Mailbox: s.mailbox + "-missing", Name: "w", Wave: 1, After: entries(a)}
-	if _, err := plugin.Do(ctx, origin, &nowhere); err == nil || errors.Is(err, transport.ErrStale) {
+	if _, err := p.Do(ctx, origin, &nowhere); err == nil || errors.Is(err, plugin.ErrStale) {
 		t.Errorf("a mailbox that does not exist: error %v, want one that is not ErrStale", err)
 	}
 	stop()
 }
 
-// observe runs a plugin until stop, with a Handler that keeps what it is told.
-func observe(t *testing.T, s subject, wds types.UID) (transport.Plugin, *mirror, func()) {
+// observe runs a plugin until stop, with a Handler that stores what it receives.
+func observe(t *testing.T, s subject, wds types.UID) (plugin.Plugin, *mirror, func()) {
 	t.Helper()
-	plugin := s.plugin(wds)
+	p := s.plugin(wds)
 	m := &mirror{t: t, works: map[string]*plan.Work{}, destinations: map[string]bool{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- plugin.Run(ctx, m) }()
+	go func() { done <- p.Run(ctx, m) }()
 	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -280,9 +283,9 @@ func observe(t *testing.T, s subject, wds types.UID) (transport.Plugin, *mirror,
 	testenv.Eventually(t, patience, func() (bool, string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.synced && m.reports != transport.ReportsUnread, "the plugin has not told everything"
+		return m.synced && m.reports != plugin.ReportsUnread, "the plugin has not told everything"
 	})
-	return plugin, m, stop
+	return p, m, stop
 }
 
 func cm(t *testing.T, name, content string) plan.Object {
@@ -309,7 +312,7 @@ func TestConformanceOCM(t *testing.T) {
 	works := e.its.Resource(ocm.ManifestWorks).Namespace(mailbox)
 	conform(t, subject{
 		mailbox: mailbox,
-		plugin: func(wds types.UID) transport.Plugin {
+		plugin: func(wds types.UID) plugin.Plugin {
 			p, err := ocm.New(ocm.Config{Space: "its1", Hub: e.fleet.Config(t, "its1"), WDSName: "wds1", WDSUID: wds + types.UID(e.name)})
 			if err != nil {
 				t.Fatal(err)
@@ -334,15 +337,15 @@ func TestConformanceDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put(filepath.Join(root, dir.Marker), "")
+	put(filepath.Join(root, directory.Marker), "")
 	if err := os.Mkdir(filepath.Join(root, "edge1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	path := func(work string) string { return filepath.Join(root, "edge1", "1-"+work+".yaml") }
 	conform(t, subject{
 		mailbox: "edge1",
-		plugin: func(wds types.UID) transport.Plugin {
-			p, err := dir.New(dir.Config{Directory: root, WDSName: "wds1", WDSUID: wds})
+		plugin: func(wds types.UID) plugin.Plugin {
+			p, err := directory.New(directory.Config{Directory: root, WDSName: "wds1", WDSUID: wds})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -361,4 +364,9 @@ func TestConformanceDir(t *testing.T) {
 			}
 		},
 	})
+}
+
+// decisive returns what of an owner all WDSes must see alike.
+func decisive(o *plan.Owner) []any {
+	return []any{o.Binding, o.Work.Name, o.Work.UID, o.Work.Created, o.Item.Ref, o.Content(), o.Item.Bare, o.Delivers()}
 }

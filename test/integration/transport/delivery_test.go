@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestLife follows objects through their whole life, and counts what each step costs in the inventory space.
+// TestLife follows objects through their whole life, and counts what each step costs in the
+// inventory space.
 func TestLife(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(3)
@@ -74,7 +76,7 @@ func TestLife(t *testing.T) {
 	e.rebind(sites, namespace, one, two)
 	testenv.Eventually(t, patience, func() (bool, string) {
 		configs := e.works(sites[2])[1].Spec.ManifestConfigs
-		return len(configs) == 1 && configs[0].ResourceIdentifier.Name == "two", fmt.Sprint(configs)
+		return len(configs) == 2 && configs[0].ResourceIdentifier.Name == "two", fmt.Sprint(configs)
 	})
 	step("createOnly", map[string]int{"its1 patch manifestworks": 3})
 
@@ -86,7 +88,7 @@ func TestLife(t *testing.T) {
 	e.rebind(sites[:2], namespace, one)
 	expect(sites[2:])
 	expect(sites[:2], cm("one", "2"), ns)
-	step("a destination goes", map[string]int{"its1 delete manifestworks": 2})
+	step("a destination goes: its works are withdrawn first", map[string]int{"its1 patch manifestworks": 2, "its1 delete manifestworks": 2})
 
 	// A status that comes back into the WDS is no change.
 	e.patch(configMaps, e.name, "one", `{"metadata":{"labels":{"managed-by.kubestellar.io/singletonstatus":"true"}}}`)
@@ -95,12 +97,13 @@ func TestLife(t *testing.T) {
 	e.delete(bindings, "", e.name)
 	expect(sites)
 	testenv.Eventually(t, patience, func() (bool, string) { b := e.binding(); return b == nil, fmt.Sprint(statusOf(b)) })
-	if diff := cmp.Diff(map[string]int{"its1 delete manifestworks": 4}, its()); diff != "" {
+	if diff := cmp.Diff(map[string]int{"its1 patch manifestworks": 4, "its1 delete manifestworks": 4}, its()); diff != "" {
 		t.Errorf("the Binding goes: requests (-want +got):\n%s", diff)
 	}
 }
 
-// TestRestartWritesNothing restarts the controller, with kinds that API servers and the transport change on their way.
+// TestRestartWritesNothing restarts the controller, with kinds that API servers and the transport
+// change on their way.
 func TestRestartWritesNothing(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(2)
@@ -178,4 +181,30 @@ func TestEditsOfOneObjectInARow(t *testing.T) {
 	if most := 2 + int(time.Since(start)/time.Second); made["wds1 patch bindings"] > most {
 		t.Errorf("%d edits cost %d writes of the status in %s, want %d at most", edits, made["wds1 patch bindings"], time.Since(start), most)
 	}
+}
+
+// TestEditWithoutAGeneration: the generation of a PriorityClass is always 1.
+func TestEditWithoutAGeneration(t *testing.T) {
+	e := newEnvironment(t)
+	sites := e.clusters(1)
+	e.start(roomy)
+	classes := schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}
+	e.create(classes, "", e.name, map[string]any{"value": int64(7), "description": "first"})
+	e.bind(sites, entry{resource: classes, name: e.name})
+	arrives := func(want string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			works := e.works(sites[0])
+			if len(works) == 0 || len(works[0].Spec.Workload.Manifests) == 0 {
+				return false, "nothing was delivered"
+			}
+			text := string(works[0].Spec.Workload.Manifests[0].Raw)
+			return strings.Contains(text, want), text
+		})
+	}
+	arrives(`"description":"first"`)
+	if edited := e.patch(classes, "", e.name, `{"description":"second"}`); edited.GetGeneration() != 1 {
+		t.Fatalf("the generation is %d: this test needs another kind", edited.GetGeneration())
+	}
+	arrives(`"description":"second"`)
 }

@@ -1,5 +1,6 @@
-// Package transport tests against real API servers how Bindings are carried out. There is no binding-controller: the tests
-// write what it would; and there is no OCM: the tests answer as its agents would. The controller runs in the test process.
+// Package transport tests against real API servers how Bindings are carried out. There is no
+// binding-controller: the tests write what it would; and there is no OCM: the tests answer as its
+// agents would. The controller runs in the test process.
 package transport
 
 import (
@@ -9,13 +10,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -34,16 +32,17 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
-	"github.com/starlinghq/starling/pkg/content"
+	"github.com/starlinghq/starling/pkg/core/nested"
 	"github.com/starlinghq/starling/pkg/core/packing"
-	"github.com/starlinghq/starling/pkg/core/transform"
-	"github.com/starlinghq/starling/pkg/dynwatch"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/packages/content"
 	"github.com/starlinghq/starling/pkg/transport"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
-	"github.com/starlinghq/starling/pkg/write"
+	"github.com/starlinghq/starling/pkg/transport/placement"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
+	"github.com/starlinghq/starling/pkg/writer"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -51,8 +50,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m, testenv.Options{Spaces: []string{"its1", "wds1", "wds2"}})
 }
 
-// patience is far more than anything takes that is waited for, on any machine.
-const patience = 2 * time.Minute
+const patience = testenv.Patience
 
 var (
 	bindings         = controlv1alpha1.Bindings
@@ -66,8 +64,6 @@ var (
 	workStatuses     = controlv1alpha1.WorkStatuses
 	crds             = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
-
-const workStatusCRD = "../../../config/crd/control.kubestellar.io_workstatuses.yaml"
 
 var kinds = map[string]string{
 	"namespaces": "Namespace", "configmaps": "ConfigMap", "secrets": "Secret", "services": "Service", "deployments": "Deployment",
@@ -85,74 +81,46 @@ type environment struct {
 	// name is the test's own: of its namespace, and the prefix of its clusters and Bindings.
 	name  string
 	agent *agent
-	// blind makes controllers that are started unable to read CustomTransforms, unread the properties of clusters.
+	// blind makes controllers that are started unable to read CustomTransforms, unread the
+	// properties of clusters.
 	blind, unread atomic.Bool
+	// management are the namespaces of Open Cluster Management to which controllers that are
+	// started deliver.
+	management []string
 }
 
-var (
-	installed sync.Once
-	runs      atomic.Int32 // tells repeated runs of one test apart
-)
+var installed sync.Once
 
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
-	e := &environment{t: t, fleet: fleet, name: fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), runs.Add(1))}
-	e.space, e.wds, e.its = "wds1", e.connect("wds1"), e.connect("its1")
+	e := &environment{t: t, fleet: fleet, name: testenv.Name(t)}
+	e.space, e.wds, e.its = "wds1", fleet.Space(t, "wds1").Client, fleet.Space(t, "its1").Client
 	installed.Do(func() {
-		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_bindings.yaml", bindings)
-		e.install("wds1", e.wds, "../../../config/crd/control.kubestellar.io_customtransforms.yaml", customTransforms)
-		e.install("wds1", e.wds, "../../../config/crd/store.starling.io_packagerevisions.yaml", storev1alpha1.PackageRevisions)
-		e.install("wds1", e.wds, "../../../config/crd/store.starling.io_contentchunks.yaml", storev1alpha1.ContentChunks)
-		e.install("its1", e.its, testenv.ManagedClusterCRD(t), ocm.ManagedClusters)
-		e.install("its1", e.its, testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"), ocm.ManifestWorks)
-		e.install("its1", e.its, workStatusCRD, workStatuses)
+		fleet.Space(t, "wds1").Install(t, wdsAPIs(t)...)
+		fleet.Space(t, "its1").Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses"), testenv.ManagedClusterCRD(t),
+			testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"))...)
 	})
 	e.create(namespaces, "", e.name, nil)
 	e.agent = newAgent(e)
 	return e
 }
 
-func (e *environment) connect(space string) dynamic.Interface {
-	e.t.Helper()
-	c, err := dynamic.NewForConfig(e.fleet.Config(e.t, space))
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return c
+func wdsAPIs(t *testing.T) []string {
+	return testenv.APIs(t, "control.kubestellar.io_bindings", "control.kubestellar.io_customtransforms", "store.starling.io_packagerevisions", "store.starling.io_contentchunks")
 }
 
 // neighbour returns the same environment as the users of another WDS see it.
 func (e *environment) neighbour() *environment {
 	e.t.Helper()
-	other := &environment{t: e.t, fleet: e.fleet, wds: e.connect("wds2"), its: e.its, space: "wds2", name: e.name, agent: e.agent}
-	e.install("wds2", other.wds, "../../../config/crd/control.kubestellar.io_bindings.yaml", bindings)
-	e.install("wds2", other.wds, "../../../config/crd/control.kubestellar.io_customtransforms.yaml", customTransforms)
+	other := &environment{t: e.t, fleet: e.fleet, wds: e.fleet.Space(e.t, "wds2").Client, its: e.its, space: "wds2", name: e.name, agent: e.agent}
+	e.fleet.Space(e.t, "wds2").Install(e.t, wdsAPIs(e.t)...)
 	other.create(namespaces, "", e.name, nil)
 	return other
 }
 
-func (e *environment) install(space string, c dynamic.Interface, file string, resource schema.GroupVersionResource) {
-	e.t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &crd.Object); err != nil {
-		e.t.Fatal(err)
-	}
-	if _, err := c.Resource(crds).Create(e.t.Context(), crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		e.t.Fatal(err)
-	}
-	s := &clusters.Space{Name: space, Config: e.fleet.Config(e.t, space)}
-	if err := clusters.WaitForResources(e.t.Context(), s, resource); err != nil {
-		e.t.Fatal(err)
-	}
-}
-
 func (e *environment) client(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	if resource == ocm.ManagedClusters || resource == ocm.ManifestWorks || resource == workStatuses {
+	if resource == clusters.ManagedClusters || resource == ocm.ManifestWorks || resource == workStatuses {
 		return e.its.Resource(resource)
 	}
 	return e.wds.Resource(resource)
@@ -234,10 +202,11 @@ func (e *environment) cluster(name string) {
 	e.t.Helper()
 	e.createIn(e.its.Resource(namespaces), namespaces, "", name, nil)
 	e.t.Cleanup(func() { e.empty(name) })
-	e.create(ocm.ManagedClusters, "", name, map[string]any{"spec": map[string]any{"hubAcceptsClient": true}})
+	e.create(clusters.ManagedClusters, "", name, map[string]any{"spec": map[string]any{"hubAcceptsClient": true}})
 }
 
-// empty removes the works of a mailbox: every controller of the tests to come would read them, some of which are large.
+// empty removes the works of a mailbox: every controller of the tests to come would read them, some
+// of which are large.
 func (e *environment) empty(mailbox string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), patience)
 	defer cancel()
@@ -311,36 +280,20 @@ func (e *environment) rebind(destinations []string, entries ...entry) {
 	}
 }
 
-// settled waits until the Binding has not been written for longer than the controller gathers what clusters answer.
+// settled waits until the Binding has not been written for longer than the controller gathers what
+// clusters answer.
 func (e *environment) settled() {
 	e.t.Helper()
-	var version string
-	var since time.Time
-	testenv.Eventually(e.t, patience, func() (bool, string) {
-		if now := e.binding().ResourceVersion; now != version {
-			version, since = now, time.Now()
-		}
-		return time.Since(since) > 1500*time.Millisecond, "the Binding is written time and again"
-	})
+	testenv.Still(e.t, testenv.Held, func() string { return e.binding().ResourceVersion })
 }
 
 func (e *environment) binding() *controlv1alpha1.Binding {
 	e.t.Helper()
-	o, err := e.wds.Resource(bindings).Get(e.t.Context(), e.name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	b := &controlv1alpha1.Binding{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, b); err != nil {
-		e.t.Fatal(err)
-	}
-	return b
+	return testenv.Get[controlv1alpha1.Binding](e.t, e.wds.Resource(bindings), e.name)
 }
 
-// expectCondition waits until a condition of the Binding has the status and reason at the current generation.
+// expectCondition waits until a condition of the Binding has the status and reason at the current
+// generation.
 func (e *environment) expectCondition(kind string, status metav1.ConditionStatus, reason string) *controlv1alpha1.Binding {
 	e.t.Helper()
 	var b *controlv1alpha1.Binding
@@ -428,23 +381,20 @@ func statusOf(b *controlv1alpha1.Binding) any {
 
 // requests counts the requests of the controller, as "its1 patch manifestworks".
 type requests struct {
-	mu    sync.Mutex
-	count map[string]int
+	mu     sync.Mutex
+	count  map[string]int
+	within nested.Map[string, string, int] // the same, by namespace
 }
 
 func (r *requests) wrap(config *rest.Config, space string) *rest.Config {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(q *http.Request) (*http.Response, error) {
+		return testenv.RoundTripper(func(q *http.Request) (*http.Response, error) {
 			r.note(space, q)
 			return next.RoundTrip(q)
 		})
 	})
 	return config
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
 func (r *requests) note(space string, q *http.Request) {
 	verb := strings.ToLower(q.Method)
@@ -460,12 +410,29 @@ func (r *requests) note(space string, q *http.Request) {
 	defer r.mu.Unlock()
 	key := space + " " + verb + " " + parts[i]
 	r.count[key]++
+	if n := slices.Index(parts, "namespaces") + 1; n > 0 && n < len(parts) {
+		r.within.Set(parts[n], key, r.within[parts[n]][key]+1)
+	}
+}
+
+// madeIn returns the requests since the last reset about objects in these namespaces.
+func (r *requests) madeIn(namespaces ...string) map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	made := map[string]int{}
+	for _, namespace := range namespaces {
+		for key, n := range r.within[namespace] {
+			made[key] += n
+		}
+	}
+	return made
 }
 
 func (r *requests) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.count)
+	clear(r.within)
 }
 
 // made returns the requests since the last reset, without those that only watch.
@@ -488,12 +455,12 @@ type running struct {
 }
 
 // start runs the controller until the test ends, or until stop.
-func (e *environment) start(limits packing.Limits, more ...transport.Space) *running {
+func (e *environment) start(limits packing.Limits, more ...plugin.ITS) *running {
 	e.t.Helper()
 	r := &requests{count: map[string]int{}}
 	wdsConfig, itsConfig := r.wrap(e.fleet.Config(e.t, e.space), e.space), r.wrap(e.fleet.Config(e.t, "its1"), "its1")
 	wdsConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(q *http.Request) (*http.Response, error) {
+		return testenv.RoundTripper(func(q *http.Request) (*http.Response, error) {
 			if e.blind.Load() && strings.HasSuffix(q.URL.Path, "/customtransforms") {
 				return nil, errors.New("not now")
 			}
@@ -501,7 +468,7 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 		})
 	})
 	itsConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(q *http.Request) (*http.Response, error) {
+		return testenv.RoundTripper(func(q *http.Request) (*http.Response, error) {
 			if e.unread.Load() && strings.Contains(q.URL.Path, "/"+controlv1alpha1.PropertiesNamespace+"/") {
 				return nil, errors.New("not now")
 			}
@@ -528,34 +495,28 @@ func (e *environment) start(limits packing.Limits, more ...transport.Space) *run
 	must(err)
 	discoveryClient, err := discovery.NewDiscoveryClientForConfig(wdsConfig)
 	must(err)
-	writer, err := write.New(wdsConfig, e.space, ocm.FieldManager)
+	writer, err := writer.New(wdsConfig, e.space, ocm.FieldManager)
 	must(err)
 	uid := e.wdsUID()
 	controller, err := transport.New(transport.Config{
-		Bindings:         informer,
-		CustomTransforms: transformInformer,
-		Metadata:         dynwatch.MetadataInformer(metadataClient),
-		Objects:          objects,
-		Packages:         transport.PackagesOf(objects, files, transport.NewKinds(discoveryClient, clock.RealClock{})),
-		WDS:              writer,
-		Spaces: append([]transport.Space{{Name: "its1", Connect: func(context.Context) (transport.Plugin, error) {
+		WDS: placement.WDS{
+			Bindings:         informer,
+			CustomTransforms: transformInformer,
+			Metadata:         dynamicinformer.MetadataInformer(metadataClient),
+			Objects:          objects,
+			Packages:         placement.PackagesOf(objects, files, placement.NewKinds(discoveryClient, clock.RealClock{})),
+			Writer:           writer,
+		},
+		ITSes: append([]plugin.ITS{{Name: "its1", Connect: func(context.Context) (plugin.Plugin, error) {
 			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: e.space, WDSUID: uid})
 		}}}, more...),
-		Pipeline:    transform.Standard(),
 		Limits:      limits,
 		Concurrency: 8,
+
+		ManagementNamespaces: e.management,
 	})
 	must(err)
-	ctx, cancel := context.WithCancel(e.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- controller.Run(ctx) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-			e.t.Errorf("Run() = %v", err)
-		}
-	})
-	e.t.Cleanup(stop)
+	stop := testenv.Run(e.t, controller.Run)
 	testenv.Eventually(e.t, patience, func() (bool, string) {
 		err := controller.Ready()
 		return err == nil || len(more) > 0 || e.blind.Load(), fmt.Sprint(err)
@@ -574,31 +535,25 @@ func (e *environment) wdsUID() types.UID {
 	return ns.GetUID()
 }
 
-// idle waits until a controller has written nothing for so long that it holds nothing back any more.
+// idle waits until a controller has written nothing for so long that it holds nothing back any
+// more.
 func idle(t *testing.T, c *running) {
 	t.Helper()
-	const held = 1500 * time.Millisecond
-	writes := func() (n int) {
+	testenv.Still(t, testenv.Held, func() (writes int) {
 		for key, made := range c.made() {
 			if !strings.Contains(key, " get ") {
-				n += made
+				writes += made
 			}
 		}
-		return n
-	}
-	last, since := writes(), time.Now()
-	testenv.Eventually(t, patience, func() (bool, string) {
-		if now := writes(); now != last {
-			last, since = now, time.Now()
-		}
-		return time.Since(since) >= held, "still writing"
+		return writes
 	})
 }
 
-// quiet expects of a controller that was restarted that it writes nothing while it looks at everything.
+// quiet expects of a controller that was restarted that it writes nothing while it looks at
+// everything.
 func quiet(t *testing.T, c *running) {
 	t.Helper()
-	testenv.Never(t, 1500*time.Millisecond, func() string {
+	testenv.Never(t, testenv.Held, func() string {
 		for key, n := range c.made() {
 			if !strings.Contains(key, " get ") {
 				return fmt.Sprintf("after the restart: %d x %s, want reads only", n, key)

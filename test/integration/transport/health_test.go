@@ -13,8 +13,8 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestHealth: what agents report of objects shows in the counts, the problems and the condition Healthy of the Binding; nothing is
-// concluded where nobody reports, and a restart writes nothing.
+// TestHealth: what agents report of objects shows in the counts, the problems and the condition
+// Healthy of the Binding; nothing is concluded where nobody reports, and a restart writes nothing.
 func TestHealth(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(2)
@@ -45,7 +45,7 @@ func TestHealth(t *testing.T) {
 	// ConfigMaps have no health; nobody reports of the Services.
 	expect("Unknown", "NotReported", "2/4")
 
-	e.install("its1", e.its, workStatusCRD, workStatuses)
+	e.fleet.Space(e.t, "its1").Install(e.t, testenv.APIs(e.t, "control.kubestellar.io_workstatuses")...)
 	expect("False", "Progressing", "2/4")
 	web := objref.Ref{Resource: "services", Namespace: e.name, Name: "web"}
 	say := func(site, status string) {

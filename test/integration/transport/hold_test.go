@@ -12,6 +12,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -51,7 +52,7 @@ func TestHold(t *testing.T) {
 	e.applied()
 	cm := func(name, content string) string { return fmt.Sprintf("ConfigMap %s/%s: %s", e.name, name, content) }
 	const annotation = "annotation starling.io/hold"
-	held := "1 objects are held by " + annotation + ": configmaps " + e.name + "/one"
+	held := "1 object is held by " + annotation + ": configmaps " + e.name + "/one"
 
 	e.hold("configmaps/" + e.name + "/one")
 	e.expectHeld(controlv1alpha1.ReasonHeld, held)
@@ -60,7 +61,7 @@ func TestHold(t *testing.T) {
 	e.edit("two", "2")
 	e.expectContents(sites[0], cm("one", "1"), cm("two", "2"))
 	b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonHeld)
-	if message := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionDelivered).Message; message != annotation+" keeps changes from: "+sites[0] {
+	if message := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionDelivered).Message; message != annotation+" holds back changes to: "+sites[0] {
 		t.Errorf("message %q", message)
 	}
 
@@ -77,7 +78,7 @@ func TestHold(t *testing.T) {
 	e.expectContents(sites[0], cm("one", "by hand"), cm("two", "3"))
 	testenv.Eventually(t, patience, func() (bool, string) {
 		configs := e.works(sites[0])[0].Spec.ManifestConfigs
-		return len(configs) == 1 && configs[0].ResourceIdentifier.Name == "two", fmt.Sprint(configs)
+		return len(configs) == 2 && configs[0].ResourceIdentifier.Name == "two", fmt.Sprint(configs)
 	})
 
 	// A restart knows as much.
@@ -95,23 +96,23 @@ func TestHold(t *testing.T) {
 	// What cannot be understood holds everything.
 	e.hold("nonsense")
 	e.expectErrors(`metadata.annotations[starling.io/hold]: "nonsense": want <resource>.<group>/<namespace>/<name>, with nothing between ` +
-		`the slashes for an object that has no namespace; until that is put right, everything is held`)
+		`the slashes for an object that has no namespace; every object is held until this is corrected`)
 	e.edit("two", "5")
 	e.expectHeld(controlv1alpha1.ReasonInvalidHold, "4 objects are held by "+annotation+": configmaps "+e.name+"/four, configmaps "+e.name+
 		"/one, configmaps "+e.name+"/three, configmaps "+e.name+"/two; see status.errors")
 	e.hold("configmaps/" + e.name + "/nothing-of-that-name")
 	e.expectContents(sites[0], cm("four", "1"), cm("three", "1"), cm("two", "5"))
-	e.expectHeld(controlv1alpha1.ReasonNothingHeld, annotation+" names nothing that the Binding lists or has delivered")
+	e.expectHeld(controlv1alpha1.ReasonNothingHeld, annotation+" matches no object that the Binding lists or has delivered")
 	e.applied()
 
 	// The destination goes, then the Binding, and what is held stays.
 	e.hold("configmaps/" + e.name + "/two")
-	e.expectHeld(controlv1alpha1.ReasonHeld, "1 objects are held by "+annotation+": configmaps "+e.name+"/two")
+	e.expectHeld(controlv1alpha1.ReasonHeld, "1 object is held by "+annotation+": configmaps "+e.name+"/two")
 	e.rebind(nil, two)
 	e.expectContents(sites[0], cm("two", "5"))
 	e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonHeld)
 	e.delete(bindings, "", e.name)
-	e.expectDeleting(sites[0] + "; 1 objects are held by " + annotation + ": configmaps " + e.name + "/two")
+	e.expectDeleting(sites[0] + "; 1 object is held by " + annotation + ": configmaps " + e.name + "/two")
 	e.annotate(controlv1alpha1.AnnotationHold, nil)
 	testenv.Eventually(t, patience, func() (bool, string) { return e.binding() == nil, "the Binding is there" })
 	e.expectContents(sites[0])
@@ -135,7 +136,7 @@ func TestForcedRelease(t *testing.T) {
 	e.delete(bindings, "", e.name)
 	e.expectDeleting(sites[0], sites[1])
 	release("yes")
-	e.expectErrors(`metadata.annotations[starling.io/release]: want "force", or "clusters=" and names of clusters, separated by commas; it releases nothing`)
+	e.expectErrors(`metadata.annotations[starling.io/release]: want "force", or "clusters=" and names of clusters, separated by commas; the annotation releases nothing`)
 	release("clusters=" + sites[0] + ", " + sites[1])
 	testenv.Eventually(t, patience, func() (bool, string) { return e.binding() == nil, "the Binding is there" })
 
@@ -168,7 +169,7 @@ func TestForcedRelease(t *testing.T) {
 	// What is held is not deleted by force; it is left behind, and nobody's any more.
 	before := e.works(sites[0])[0]
 	e.hold("*")
-	e.expectHeld(controlv1alpha1.ReasonHeld, "1 objects are held by annotation starling.io/hold: configmaps "+e.name+"/one")
+	e.expectHeld(controlv1alpha1.ReasonHeld, "1 object is held by annotation starling.io/hold: configmaps "+e.name+"/one")
 	gauge := orphanGauge(t)
 	e.delete(bindings, "", e.name)
 	release("force")
@@ -213,7 +214,7 @@ func TestAClusterThatIsNotAcceptedAnyMore(t *testing.T) {
 	e.agent.set(func(a *agent) { a.offline[sites[0]] = true })
 	e.delete(bindings, "", e.name)
 	e.expectDeleting(sites[0])
-	e.patch(ocm.ManagedClusters, "", sites[0], `{"spec":{"hubAcceptsClient":false}}`)
+	e.patch(clusters.ManagedClusters, "", sites[0], `{"spec":{"hubAcceptsClient":false}}`)
 	testenv.Eventually(t, patience, func() (bool, string) { return e.binding() == nil, "the Binding is there" })
 	works := e.works(sites[0])
 	if len(works) != 1 || works[0].DeletionTimestamp == nil {
@@ -221,8 +222,9 @@ func TestAClusterThatIsNotAcceptedAnyMore(t *testing.T) {
 	}
 }
 
-// TestAnEmptiedWDSDeletesNothing takes Bindings away behind the controller's back, while it runs and while it does not: as
-// when a WDS is emptied, or restored from a backup that does not know them.
+// TestAnEmptiedWDSDeletesNothing takes Bindings away behind the controller's back, while it runs
+// and while it does not: as when a WDS is emptied, or restored from a backup that does not know
+// them.
 func TestAnEmptiedWDSDeletesNothing(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(2)
@@ -241,10 +243,10 @@ func TestAnEmptiedWDSDeletesNothing(t *testing.T) {
 	}
 	// While it runs, what is held keeps the Binding, until somebody takes the finalizer.
 	e.hold("*")
-	e.expectHeld(controlv1alpha1.ReasonHeld, "1 objects are held by annotation starling.io/hold: configmaps "+e.name+"/one")
+	e.expectHeld(controlv1alpha1.ReasonHeld, "1 object is held by annotation starling.io/hold: configmaps "+e.name+"/one")
 	before := state()
 	e.delete(bindings, "", e.name)
-	e.expectDeleting(sites[0], sites[1]+"; 1 objects are held by annotation starling.io/hold: configmaps "+e.name+"/one")
+	e.expectDeleting(sites[0], sites[1]+"; 1 object is held by annotation starling.io/hold: configmaps "+e.name+"/one")
 	e.patch(bindings, "", e.name, `{"metadata":{"finalizers":null}}`)
 	expectGauge(t, gauge+1)
 	if after := state(); !slices.Equal(before, after) {

@@ -13,13 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/packing"
-	"github.com/starlinghq/starling/pkg/transport"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestWhatCannotBeReadStays deletes an object that the Binding still lists: that may be a mistake of whoever reads.
+// TestWhatCannotBeReadStays deletes an object that the Binding still lists. The cluster
+// keeps its copy, because the deletion or the read may be a mistake.
 func TestWhatCannotBeReadStays(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(2)
@@ -30,7 +32,7 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 
 	e.delete(configMaps, e.name, "two")
 	b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonFailed)
-	if want := []string{"configmaps " + e.name + "/two: is listed by the Binding but is not there"}; !slices.Equal(b.Status.Errors, want) {
+	if want := []string{"configmaps " + e.name + "/two: is listed by the Binding, but does not exist in the WDS"}; !slices.Equal(b.Status.Errors, want) {
 		t.Errorf("errors %q, want %q", b.Status.Errors, want)
 	}
 	cmOne, cmTwo := "ConfigMap "+e.name+"/one: ", "ConfigMap "+e.name+"/two: 1"
@@ -90,12 +92,12 @@ func TestEditsByHandArePutRight(t *testing.T) {
 		}
 		testenv.Eventually(t, patience, func() (bool, string) {
 			work := e.works(sites[0])[0]
-			ok := slices.Equal(e.contents(sites[0]), want) && work.Spec.DeleteOption == nil && len(work.Spec.ManifestConfigs) == 0 &&
+			ok := slices.Equal(e.contents(sites[0]), want) && work.Spec.DeleteOption == nil && len(work.Spec.ManifestConfigs) == 1 && work.Spec.ManifestConfigs[0].ResourceIdentifier.Name == "*" &&
 				work.Annotations[controlv1alpha1.AnnotationKinds] == "ConfigMap=configmaps" && work.Annotations[controlv1alpha1.AnnotationContentHash] != ""
 			return ok, fmt.Sprintf("%s: %v %+v", what, e.contents(sites[0]), work.Annotations)
 		})
 	}
-	// A work that is deleted is made anew, under another name if the old one is still there.
+	// A deleted work is re-created, under another name if the old one still exists.
 	before := e.works(sites[0])[0].UID
 	e.delete(ocm.ManifestWorks, sites[0], name)
 	testenv.Eventually(t, patience, func() (bool, string) {
@@ -105,7 +107,8 @@ func TestEditsByHandArePutRight(t *testing.T) {
 	e.applied()
 }
 
-// TestWorksOfOthersAreLeftAlone has works beside ours: of another WDS, of nobody, and of a Binding that does not exist.
+// TestWorksOfOthersAreLeftAlone has works beside ours: of another WDS, of nobody, and of a Binding
+// that does not exist.
 func TestWorksOfOthersAreLeftAlone(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
@@ -148,7 +151,8 @@ func TestWorksOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestTheFinalizerWaits deletes a Binding while one cluster is offline, one is gone, and a destination was just removed.
+// TestTheFinalizerWaits deletes a Binding while one cluster is offline, one is gone, and a
+// destination was just removed.
 func TestTheFinalizerWaits(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(3)
@@ -161,7 +165,7 @@ func TestTheFinalizerWaits(t *testing.T) {
 			a.offline[site] = true
 		}
 	})
-	e.delete(ocm.ManagedClusters, "", sites[1])
+	e.delete(clusters.ManagedClusters, "", sites[1])
 	e.rebind(sites[1:], one) // and no more to the first one
 	e.delete(bindings, "", e.name)
 
@@ -200,21 +204,22 @@ func (e *environment) expectDeleting(sites ...string) *controlv1alpha1.Binding {
 	return b
 }
 
-// TestClustersThatAreNotAccepted get nothing; they do once they are let in, and keep what they have when they are no more.
+// TestClustersThatAreNotAccepted get nothing; they do once they are let in, and keep what they have
+// when they are no more.
 func TestClustersThatAreNotAccepted(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
-	e.patch(ocm.ManagedClusters, "", sites[0], `{"spec":{"hubAcceptsClient":false}}`)
+	e.patch(clusters.ManagedClusters, "", sites[0], `{"spec":{"hubAcceptsClient":false}}`)
 	e.start(roomy)
 	e.bind(sites, e.configMap("one", "1"))
 	b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonFailed)
-	if want := []string{sites[0] + ": is not an accepted cluster of any inventory space"}; !slices.Equal(b.Status.Errors, want) {
+	if want := []string{sites[0] + ": is not an accepted cluster of any ITS. Accept its ManagedCluster, or correct the name"}; !slices.Equal(b.Status.Errors, want) {
 		t.Errorf("errors %q, want %q", b.Status.Errors, want)
 	}
 	e.expectContents(sites[0])
-	e.patch(ocm.ManagedClusters, "", sites[0], `{"spec":{"hubAcceptsClient":true}}`)
+	e.patch(clusters.ManagedClusters, "", sites[0], `{"spec":{"hubAcceptsClient":true}}`)
 	e.applied()
-	e.patch(ocm.ManagedClusters, "", sites[0], `{"spec":{"hubAcceptsClient":false}}`)
+	e.patch(clusters.ManagedClusters, "", sites[0], `{"spec":{"hubAcceptsClient":false}}`)
 	e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonFailed)
 	e.expectContents(sites[0], "ConfigMap "+e.name+"/one: 1")
 }
@@ -266,7 +271,7 @@ func TestLimits(t *testing.T) {
 	}
 	e.rebind(sites, b, c, e.configMap("d", "1"), e.configMap("huge", strings.Repeat("x", 3000)))
 	status := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonFailed).Status
-	if want := "configmaps " + e.name + "/huge: is too large for a work; see --max-size-wrapped"; !slices.Equal(status.Errors, []string{want}) {
+	if want := "configmaps " + e.name + "/huge: is too large for a work. Make it smaller, or raise --max-size-wrapped of the transport-controller"; !slices.Equal(status.Errors, []string{want}) {
 		t.Errorf("errors %q, want %q", status.Errors, want)
 	}
 	e.expectContents(sites[0], "ConfigMap "+e.name+"/b: 1", "ConfigMap "+e.name+"/c: 1", "ConfigMap "+e.name+"/d: 1")
@@ -300,11 +305,12 @@ func TestLimits(t *testing.T) {
 	e.expectContents(sites[0], "ConfigMap "+e.name+"/b: 1", "ConfigMap "+e.name+"/c: 1", "ConfigMap "+e.name+"/d: "+strings.Repeat("y", 1850))
 }
 
-// TestADeadSpaceHoldsUpItsOwnClustersOnly starts with a second inventory space that does not answer.
+// TestADeadSpaceHoldsUpItsOwnClustersOnly starts with a second inventory space that does not
+// answer.
 func TestADeadSpaceHoldsUpItsOwnClustersOnly(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
-	e.start(roomy, transport.Space{Name: "its2", Connect: func(ctx context.Context) (transport.Plugin, error) {
+	e.start(roomy, plugin.ITS{Name: "its2", Connect: func(ctx context.Context) (plugin.Plugin, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
@@ -314,13 +320,13 @@ func TestADeadSpaceHoldsUpItsOwnClustersOnly(t *testing.T) {
 	e.edit("one", "2")
 	e.expectContents(sites[0], "ConfigMap "+e.name+"/one: 2")
 	b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonDelivering)
-	if message := b.Status.Conditions[0].Message; message != "under way to: "+e.name+"-elsewhere" {
+	if message := b.Status.Conditions[0].Message; message != "being delivered to: "+e.name+"-elsewhere" {
 		t.Errorf("message %q", message)
 	}
 	e.rebind(sites, one)
 	e.applied()
 	// What it holds is not known: the Binding waits for it.
 	e.delete(bindings, "", e.name)
-	e.expectDeleting("everything in space its2")
+	e.expectDeleting("ITS its2 (not synced yet)")
 	e.expectContents(sites[0])
 }

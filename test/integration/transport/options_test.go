@@ -16,8 +16,8 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// strategies returns how the works of Bindings of that prefix say that objects are dealt with, as "one: CreateOnly orphan", sorted;
-// without those that nothing is said of.
+// strategies returns the delivery options of objects in the works of a Binding, as
+// "one: CreateOnly orphan", sorted. Objects without options are not included.
 func (e *environment) strategies(mailbox, binding string) []string {
 	e.t.Helper()
 	var all []string
@@ -27,6 +27,9 @@ func (e *environment) strategies(mailbox, binding string) []string {
 		}
 		said := map[string]string{}
 		for _, c := range work.Spec.ManifestConfigs {
+			if c.ResourceIdentifier.Name == "*" { // objects without options
+				continue
+			}
 			text := string(c.UpdateStrategy.Type)
 			if apply := c.UpdateStrategy.ServerSideApply; apply != nil {
 				if apply.Force {
@@ -98,7 +101,8 @@ func TestOptions(t *testing.T) {
 	expect("the whole Binding", "one: ServerSideApply force OnSpokePresent .data.content orphan", "two: CreateOnly")
 	e.applied()
 
-	// A mistake is told of where it was made, and what was delivered stays; other objects go on.
+	// A mistake is reported with its field, and the delivered object stays; others are not
+	// affected.
 	c.reset()
 	annotate("one", `"starling.io/apply":"ssa"`)
 	e.edit("two", "2")
@@ -116,7 +120,7 @@ func TestOptions(t *testing.T) {
 	annotate("one", `"starling.io/apply":null,"starling.io/ignore-fields":null,"starling.io/on-removal":null`)
 	e.expectStrategies(sites[0], e.name, "one: CreateOnly", "two: CreateOnly")
 	all(`"starling.io/apply":"never"`)
-	said(`metadata.annotations[starling.io/apply]: "never" must be one of update, server-side, server-side-force, create-only; until that is put right, everything stays as it was delivered`)
+	said(`metadata.annotations[starling.io/apply]: "never" must be one of update, server-side, server-side-force, create-only; every object stays as it was delivered until this is corrected`)
 	e.edit("two", "3")
 	testenv.Never(t, time.Second, func() string {
 		if got := e.contents(sites[0]); !slices.Contains(got, "ConfigMap "+e.name+"/two: 2") {
@@ -135,7 +139,8 @@ func TestOptions(t *testing.T) {
 	e.applied()
 }
 
-// TestOverlap: Bindings that deliver one object to one cluster deal with it alike there; elsewhere each as it says itself.
+// TestOverlap: Bindings that deliver one object to one cluster deal with it alike there; elsewhere
+// each as it says itself.
 func TestOverlap(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(2)
@@ -201,11 +206,58 @@ func TestRulesOfKinds(t *testing.T) {
 	data := apply(claims, "data", `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"$NAME","namespace":"$NAMESPACE"},
 		"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
 	e.bind(sites, scaled, free, hpa, data)
-	e.expectStrategies(sites[0], e.name, "data: ServerSideApply force", "scaled: ServerSideApply force OnSpokePresent .spec.replicas")
+	const ignored = "scaled: ServerSideApply force OnSpokePresent .spec.replicas"
+	e.expectStrategies(sites[0], e.name, ignored)
 	e.patch(deployments, e.name, "scaled", `{"metadata":{"annotations":{"starling.io/apply":"update"}}}`)
-	e.expectStrategies(sites[0], e.name, "data: ServerSideApply force")
+	e.expectStrategies(sites[0], e.name, "scaled: Update")
 	e.patch(deployments, e.name, "scaled", `{"metadata":{"annotations":{"starling.io/apply":null}}}`)
-	e.expectStrategies(sites[0], e.name, "data: ServerSideApply force", "scaled: ServerSideApply force OnSpokePresent .spec.replicas")
+	e.expectStrategies(sites[0], e.name, ignored)
 	e.rebind(sites, scaled, free, data)
-	e.expectStrategies(sites[0], e.name, "data: ServerSideApply force")
+	e.expectStrategies(sites[0], e.name)
+
+	// All others are applied server-side: each resource is named once.
+	var resources []string
+	for _, c := range e.works(sites[0])[0].Spec.ManifestConfigs {
+		strategy := c.UpdateStrategy
+		if strategy.ServerSideApply == nil || !strategy.ServerSideApply.Force || c.ResourceIdentifier.Namespace != "*" {
+			t.Errorf("%+v: %+v", c.ResourceIdentifier, strategy)
+		}
+		resources = append(resources, c.ResourceIdentifier.Resource)
+	}
+	if diff := cmp.Diff([]string{"persistentvolumeclaims", "deployments"}, resources); diff != "" {
+		t.Errorf("resources applied server-side (-want +got):\n%s", diff)
+	}
+}
+
+// TestInvalidAutoscaler: of the objects in its namespace only the target of an autoscaler waits for
+// it, and the error of the target names the autoscaler.
+func TestInvalidAutoscaler(t *testing.T) {
+	e := newEnvironment(t)
+	sites := e.clusters(1)
+	e.start(roomy)
+	target, other := e.deployment("target", 1), e.deployment("other", 1)
+	autoscalers := schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
+	e.create(autoscalers, e.name, "hpa", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{"starling.io/apply": "typo"}},
+		"spec": map[string]any{
+			"maxReplicas": int64(5), "scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "target"},
+		},
+	})
+	hpa := entry{resource: autoscalers, namespace: e.name, name: "hpa"}
+	e.bind(sites, target, other, hpa)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		return e.manifest(sites[0], "Deployment", "other") != nil, "the other Deployment waits"
+	})
+	e.expectErrors(
+		fmt.Sprintf("deployments.apps %[1]s/target: not updated, because horizontalpodautoscalers.autoscaling %[1]s/hpa may scale it "+
+			"and cannot be delivered; its own error says why", e.name),
+		fmt.Sprintf(`horizontalpodautoscalers.autoscaling %s/hpa: cannot be delivered: metadata.annotations[starling.io/apply]: `+
+			`"typo" must be one of update, server-side, server-side-force, create-only`, e.name),
+	)
+	if e.manifest(sites[0], "Deployment", "target") != nil {
+		t.Error("the target was delivered, though it is not known whether it is scaled")
+	}
+	e.patch(autoscalers, e.name, "hpa", `{"metadata":{"annotations":null}}`)
+	e.expectStrategies(sites[0], e.name, "target: ServerSideApply force OnSpokePresent .spec.replicas")
+	e.expectErrors()
 }

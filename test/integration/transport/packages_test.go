@@ -16,8 +16,8 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
-	"github.com/starlinghq/starling/pkg/content"
-	"github.com/starlinghq/starling/pkg/core/kptpkg"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/packages/content"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -33,8 +33,9 @@ func (e *environment) files() *content.Store {
 	return files
 }
 
-// revision makes a revision of the test's package "web", as package-server would, and returns how a Binding lists it.
-func (e *environment) revision(number int, lifecycle string, files kptpkg.Files) map[string]any {
+// revision makes a revision of the test's package "web", as package-server would, and returns how a
+// Binding lists it.
+func (e *environment) revision(number int, lifecycle string, files kpt.Files) map[string]any {
 	e.t.Helper()
 	digest, err := e.files().Put(e.t.Context(), files)
 	if err != nil {
@@ -74,7 +75,7 @@ func (e *environment) rebindPackages(destinations []string, packages ...any) {
 	}
 }
 
-// packaged returns a ConfigMap as it stands in a file.
+// packaged returns a ConfigMap as the file of a package.
 func packaged(namespace, name, content string) string {
 	if namespace != "" {
 		namespace = ", namespace: " + namespace
@@ -92,7 +93,7 @@ func TestPackage(t *testing.T) {
 	sites := e.clusters(2)
 	c := e.start(roomy)
 	namespace := fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", e.name)
-	v1 := e.revision(1, "Published", kptpkg.Files{
+	v1 := e.revision(1, "Published", kpt.Files{
 		"Kptfile": kptfile, "package-context.yaml": packaged("", "kptfile.kpt.dev", "x"), "README.md": "# web",
 		"namespace.yaml": namespace, "a.yaml": packaged(e.name, "a", "1") + "---\n" + packaged(e.name, "b", "1"), "c.yaml": packaged("", "c-"+e.name, "1"),
 		"local.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: local, annotations: {config.kubernetes.io/local-config: 'true'}}\n",
@@ -117,11 +118,12 @@ func TestPackage(t *testing.T) {
 	for _, site := range sites {
 		e.expectContents(site, "ConfigMap default/c-"+e.name+": 1", e.line("a", "1"), e.line("b", "1"), "Namespace "+e.name)
 	}
-	// Each of the two sites gets a work for the Namespace and one for the rest; the package is read once for both.
+	// Each of the two sites gets a work for the Namespace and one for the rest; the package is read
+	// once for both.
 	made(map[string]int{"wds1 get packagerevisions": 1, "wds1 get contentchunks": 1, "its1 post manifestworks": 4})
 	before := e.works(sites[0])
 
-	v2 := e.revision(2, "Published", kptpkg.Files{"Kptfile": kptfile, "namespace.yaml": namespace, "a.yaml": packaged(e.name, "a", "1") + "---\n" + packaged(e.name, "b", "2")})
+	v2 := e.revision(2, "Published", kpt.Files{"Kptfile": kptfile, "namespace.yaml": namespace, "a.yaml": packaged(e.name, "a", "1") + "---\n" + packaged(e.name, "b", "2")})
 	e.rebindPackages(sites, v2)
 	for _, site := range sites {
 		e.expectContents(site, e.line("a", "1"), e.line("b", "2"), "Namespace "+e.name)
@@ -155,16 +157,17 @@ func TestPackage(t *testing.T) {
 	testenv.Eventually(t, patience, func() (bool, string) { b := e.binding(); return b == nil, fmt.Sprint(statusOf(b)) })
 }
 
-// TestOnlyPublishedTravels attacks: Bindings that name what is not published, or not what they say it is, written by somebody else.
-// Nothing of it is delivered, and what was delivered stays, over a restart, too.
+// TestOnlyPublishedTravels attacks: Bindings that name what is not published, or not what they say
+// it is, written by somebody else. Nothing of it is delivered, and what was delivered stays, over a
+// restart, too.
 func TestOnlyPublishedTravels(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
 	c := e.start(roomy)
-	good := e.revision(1, "Published", kptpkg.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "good"), "b.yaml": packaged(e.name, "b", "good")})
-	bad := kptpkg.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "bad"), "c.yaml": packaged(e.name, "c", "bad")}
+	good := e.revision(1, "Published", kpt.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "good"), "b.yaml": packaged(e.name, "b", "good")})
+	bad := kpt.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "bad"), "c.yaml": packaged(e.name, "c", "bad")}
 	draft, proposed := e.revision(2, "Draft", bad), e.revision(3, "Proposed", bad)
-	proposedDeletion := e.revision(4, "DeletionProposed", kptpkg.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "last")})
+	proposedDeletion := e.revision(4, "DeletionProposed", kpt.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "last")})
 	with := func(of map[string]any, pairs ...any) map[string]any {
 		changed := maps.Clone(of)
 		for i := 0; i < len(pairs); i += 2 {
@@ -179,8 +182,8 @@ func TestOnlyPublishedTravels(t *testing.T) {
 		clause map[string]any
 		says   string
 	}{
-		"Draft":            {draft, "is Draft: only what is published goes to clusters"},
-		"Proposed":         {proposed, "is Proposed: only what is published goes to clusters"},
+		"Draft":            {draft, "is Draft: only published revisions are delivered"},
+		"Proposed":         {proposed, "is Proposed: only published revisions are delivered"},
 		"DigestOfDraft":    {with(good, "digest", draft["digest"]), "has the digest"},
 		"NoSuchRevision":   {with(good, "name", "site.none.v9"), "its revision cannot be read"},
 		"NoSuchContent":    {with(good, "digest", "sha256:"+strings.Repeat("0", 64)), "has the digest"},
@@ -214,13 +217,14 @@ func TestOnlyPublishedTravels(t *testing.T) {
 	e.applied()
 }
 
-// TestUnreadableContentHolds: what cannot be read changes nothing, and says so; once it can be, it comes.
+// TestUnreadableContentHolds: what cannot be read changes nothing, and says so; once it can be, it
+// comes.
 func TestUnreadableContentHolds(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
 	c := e.start(roomy)
-	v1 := e.revision(1, "Published", kptpkg.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "1"), "b.yaml": packaged(e.name, "b", "1")})
-	files := kptpkg.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "2")}
+	v1 := e.revision(1, "Published", kpt.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "1"), "b.yaml": packaged(e.name, "b", "1")})
+	files := kpt.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "2")}
 	v2 := e.revision(2, "Published", files)
 	chunks, err := e.wds.Resource(storev1alpha1.ContentChunks).List(t.Context(), listAll)
 	if err != nil {
@@ -234,6 +238,7 @@ func TestUnreadableContentHolds(t *testing.T) {
 	e.bindPackages(sites, v1)
 	want := []string{e.line("a", "1"), e.line("b", "1")}
 	e.expectContents(sites[0], want...)
+	e.applied()
 	e.rebindPackages(sites, v2)
 	for range 2 {
 		b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonFailed)
@@ -256,17 +261,18 @@ func TestUnreadableContentHolds(t *testing.T) {
 	e.applied()
 }
 
-// TestInvalidFilesHold: an object that is wrong stays as it was delivered, the others go on; a file that cannot be read takes nothing away.
+// TestInvalidFilesHold: an object that is wrong stays as it was delivered, the others go on; a file
+// that cannot be read takes nothing away.
 func TestInvalidFilesHold(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
 	e.start(roomy)
-	v1 := e.revision(1, "Published", kptpkg.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "1"), "b.yaml": packaged(e.name, "b", "1"), "c.yaml": packaged(e.name, "c", "1")})
-	v2 := e.revision(2, "Published", kptpkg.Files{
+	v1 := e.revision(1, "Published", kpt.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "1"), "b.yaml": packaged(e.name, "b", "1"), "c.yaml": packaged(e.name, "c", "1")})
+	v2 := e.revision(2, "Published", kpt.Files{
 		"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "2"),
 		"b.yaml": fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: %s, labels: {live: yes}}\n", e.name),
 	})
-	v3 := e.revision(3, "Published", kptpkg.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "3"), "b.yaml": "a: [\n"})
+	v3 := e.revision(3, "Published", kpt.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "3"), "b.yaml": "a: [\n"})
 	e.bindPackages(sites, v1)
 	e.expectContents(sites[0], e.line("a", "1"), e.line("b", "1"), e.line("c", "1"))
 	errors := func(want string) {
@@ -281,7 +287,7 @@ func TestInvalidFilesHold(t *testing.T) {
 	errors(`b.yaml: cannot be delivered: metadata.labels["live"] is no string`)
 	e.rebindPackages(sites, v3)
 	e.expectContents(sites[0], e.line("a", "3"), e.line("b", "1"))
-	errors("b.yaml: document 1: is no YAML")
+	errors("b.yaml: document 1: is not valid YAML")
 }
 
 // TestLargePackage: 5 MiB go in several works, and a change of one object changes one of them.
@@ -289,7 +295,7 @@ func TestLargePackage(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
 	c := e.start(roomy)
-	files := kptpkg.Files{"Kptfile": kptfile}
+	files := kpt.Files{"Kptfile": kptfile}
 	const objects = 200
 	for i := range objects {
 		files[fmt.Sprintf("%d.yaml", i)] = packaged(e.name, fmt.Sprintf("o%d", i), strings.Repeat("x", 26<<10))
@@ -315,7 +321,7 @@ func TestLargePackage(t *testing.T) {
 	}
 }
 
-// stakesOf tells how a Binding has the ConfigMap "one" in a mailbox.
+// stakesOf returns how a Binding has the ConfigMap "one" in a mailbox, as stake does.
 func (e *environment) stakesOf(mailbox string, binding types.UID) string {
 	e.t.Helper()
 	var stakes []string
@@ -332,7 +338,7 @@ func (e *environment) stakesOf(mailbox string, binding types.UID) string {
 				case c.UpdateStrategy.Type == workv1.UpdateStrategyTypeReadOnly:
 					how = "claims"
 				case work.Spec.DeleteOption != nil && work.Spec.DeleteOption.SelectivelyOrphan != nil:
-					how = "lets go"
+					how = "releases"
 				}
 			}
 			if strings.Contains(line, "/one") {
@@ -351,8 +357,9 @@ func (e *environment) expectStakesOf(mailbox string, binding types.UID, want str
 	})
 }
 
-// TestPackageMeetsObject: a package and an object of the WDS are the same object with other content. Who came first stays, both are
-// told, and when that one leaves, the other follows without the object being deleted in between.
+// TestPackageMeetsObject: a package and the WDS have the same object with different content. The
+// first one delivers it, and both report the conflict. When the first one releases it, the other
+// one delivers it without a deletion in between.
 func TestPackageMeetsObject(t *testing.T) {
 	for name, packageFirst := range map[string]bool{"PackageFirst": true, "ObjectFirst": false} {
 		t.Run(name, func(t *testing.T) {
@@ -362,7 +369,7 @@ func TestPackageMeetsObject(t *testing.T) {
 			other := &environment{t: t, fleet: e.fleet, wds: e.wds, its: e.its, space: e.space, name: e.name + "-p", agent: e.agent}
 			e.create(namespaces, "", other.name, nil)
 			one := e.configMap("one", "object")
-			v1 := other.revision(1, "Published", kptpkg.Files{"Kptfile": kptfile, "one.yaml": packaged(e.name, "one", "package")})
+			v1 := other.revision(1, "Published", kpt.Files{"Kptfile": kptfile, "one.yaml": packaged(e.name, "one", "package")})
 			bind := map[bool]func() types.UID{
 				true:  func() types.UID { return other.bindPackages(sites, v1).UID },
 				false: func() types.UID { return e.bind(sites, one).GetUID() },
@@ -378,11 +385,11 @@ func TestPackageMeetsObject(t *testing.T) {
 			e.expectStakesOf(sites[0], secondUID, "claims "+content[!packageFirst])
 			e.expectStakesOf(sites[0], firstUID, "delivers "+content[packageFirst])
 			source := map[bool]string{true: fmt.Sprintf("package %s/site/%s of this WDS", other.name, other.name), false: "objects of this WDS"}
-			const way = "make the contents equal, or take the object out of one of the two"
+			const way = "make the contents equal, or remove the object from one of the two"
 			object := "configmaps " + e.name + "/one"
-			second.expectErrors(fmt.Sprintf("%s: %s: %s (Binding %q) delivers it, with other content; ours waits until that leaves: %s",
+			second.expectErrors(fmt.Sprintf("%s: %s: %s (Binding %q) delivers this object, with different content; this Binding does not deliver it: %s",
 				sites[0], object, source[packageFirst], first.name, way))
-			first.expectErrors(fmt.Sprintf("%s: %s: %s (Binding %q) wants to deliver it too, with other content; ours stays: %s",
+			first.expectErrors(fmt.Sprintf("%s: %s: %s (Binding %q) wants to deliver this object too, with different content; this Binding delivers it: %s",
 				sites[0], object, source[!packageFirst], second.name, way))
 			second.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonConflict)
 
@@ -392,12 +399,12 @@ func TestPackageMeetsObject(t *testing.T) {
 			c = e.start(roomy)
 			quiet(t, c)
 
-			// While the cluster does not answer, nobody may take over.
+			// While the cluster does not answer, the second one must not deliver.
 			e.agent.set(func(agent *agent) { agent.offline[sites[0]] = true })
 			e.delete(bindings, "", first.name)
-			e.expectStakesOf(sites[0], firstUID, "lets go "+content[packageFirst])
+			e.expectStakesOf(sites[0], firstUID, "releases "+content[packageFirst])
 			if got := e.stakesOf(sites[0], secondUID); got != "claims "+content[!packageFirst] {
-				t.Errorf("the second one %s before the first one was let go", got)
+				t.Errorf("the second one %s before the first one has released the object", got)
 			}
 			e.agent.set(func(agent *agent) { agent.offline[sites[0]] = false })
 			e.expectStakesOf(sites[0], firstUID, "")
@@ -408,12 +415,13 @@ func TestPackageMeetsObject(t *testing.T) {
 	}
 }
 
-// TestCustomTransformOfPackages: what CustomTransforms remove is removed from objects of packages, and comes back.
+// TestCustomTransformOfPackages: what CustomTransforms remove is removed from objects of packages,
+// and comes back.
 func TestCustomTransformOfPackages(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
 	c := e.start(roomy)
-	e.bindPackages(sites, e.revision(1, "Published", kptpkg.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "1")}))
+	e.bindPackages(sites, e.revision(1, "Published", kpt.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "1")}))
 	e.expectContents(sites[0], e.line("a", "1"))
 	e.applied()
 	c.reset()

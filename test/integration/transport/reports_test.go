@@ -13,7 +13,8 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestWhatClustersSay brings the errors of clusters into the status of the Binding, and nothing of a Secret.
+// TestWhatClustersSay brings the errors of clusters into the status of the Binding, and nothing of
+// a Secret.
 func TestWhatClustersSay(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(2)
@@ -55,8 +56,8 @@ func TestWhatClustersSay(t *testing.T) {
 	}
 }
 
-// TestWhatPassesIsNudged lets a namespace be gone again in the cluster after it was reported applied: the works are nudged until
-// it is there, and it is no error meanwhile.
+// TestWhatPassesIsNudged lets a namespace be gone again in the cluster after it was reported
+// applied: the works are nudged until it is there, and it is no error meanwhile.
 func TestWhatPassesIsNudged(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
@@ -104,7 +105,7 @@ func TestTheSecondWaveWaits(t *testing.T) {
 	b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonDelivering)
 	testenv.Eventually(t, patience, func() (bool, string) {
 		b = e.binding()
-		return strings.HasPrefix(b.Status.Conditions[0].Message, "waiting for: "+sites[0]+": namespaces"), fmt.Sprintf("%+v", b.Status)
+		return strings.HasPrefix(b.Status.Conditions[0].Message, "waiting until these are applied: "+sites[0]+": namespaces"), fmt.Sprintf("%+v", b.Status)
 	})
 	e.expectContents(sites[0], "Namespace "+e.name)
 	e.agent.set(func(a *agent) { a.offline[sites[0]] = false })

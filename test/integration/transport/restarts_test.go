@@ -20,9 +20,10 @@ import (
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 )
 
-// TestRandomRestarts runs a Binding through random lives, with works so small that objects move, clusters that do not answer,
-// and a controller that is stopped at any moment. Whatever happens, an object that is placed never leaves its mailbox, not even
-// for a moment; and in the end each mailbox holds what it should.
+// TestRandomRestarts runs a Binding through random lives, with works so small that objects move,
+// clusters that do not answer, and a controller that is stopped at any moment. Whatever happens, an
+// object that is placed never leaves its mailbox, not even for a moment; and in the end each
+// mailbox holds what it should.
 func TestRandomRestarts(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -66,9 +67,10 @@ type life struct {
 	running  *running
 
 	mu sync.Mutex
-	// wanted are the objects, as "cluster name", that must not leave once they are there; held are those that are.
+	// wanted are the objects, as "cluster name", that must not leave once they are there; held are
+	// those that are.
 	wanted, held map[string]bool
-	works        map[string]map[string]bool // what each work holds
+	works        map[string]map[string]string // the content of the objects that each work holds
 	lost         []string
 	seen         int           // changes of works
 	changed      chan struct{} // something was seen
@@ -118,7 +120,8 @@ func (l *life) step() {
 	}
 }
 
-// pass lets the controller get somewhere: nowhere, up to the next change of a work if there is one, or to where all is done.
+// pass lets the controller get somewhere: nowhere, up to the next change of a work if there is one,
+// or to where all is done.
 func (l *life) pass() {
 	if l.running == nil {
 		return
@@ -126,9 +129,12 @@ func (l *life) pass() {
 	switch l.random.IntN(4) {
 	case 0:
 	case 1, 2:
+		if l.done() {
+			return // no change is to come
+		}
 		select {
 		case <-l.changed:
-		case <-time.After(100 * time.Millisecond): // nothing is to be done, or not now
+		case <-time.After(100 * time.Millisecond): // nothing can be done now
 		}
 	default:
 		l.converges(func(cluster string) bool { return !l.offline[cluster] })
@@ -141,8 +147,8 @@ func (l *life) run() {
 	}
 }
 
-// toggle adds an object or a destination to the Binding, or removes it. What was removed comes back only after it has left:
-// before, nobody could tell a late removal from a wrong one.
+// toggle adds an object or a destination to the Binding, or removes it. What was removed comes back
+// only after it has left: before, nobody could tell a late removal from a wrong one.
 func (l *life) toggle(set map[string]bool, name string) {
 	if set[name] {
 		delete(set, name)
@@ -157,12 +163,14 @@ func (l *life) toggle(set map[string]bool, name string) {
 	l.want()
 }
 
-// anywhere tells whether a mailbox holds something of the object, or the mailbox of that name holds anything.
+// anywhere reports whether a mailbox contains the object, or the mailbox of that name contains
+// anything.
 func (l *life) anywhere(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for work, objects := range l.works {
-		if len(objects) > 0 && strings.HasPrefix(work, name+" ") || objects[name] {
+		_, has := objects[name]
+		if len(objects) > 0 && strings.HasPrefix(work, name+" ") || has {
 			return true
 		}
 	}
@@ -180,7 +188,7 @@ func (l *life) pairs() map[string]bool {
 	return pairs
 }
 
-// unwant lets go what the Binding will not place any more, before it says so.
+// unwant releases the objects that the Binding will not place any more, before it is changed.
 func (l *life) unwant() {
 	pairs := l.pairs()
 	l.mu.Lock()
@@ -199,7 +207,7 @@ func (l *life) want() {
 
 // watch sees every change of the mailboxes, in order.
 func (l *life) watch() {
-	l.wanted, l.held, l.works = map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
+	l.wanted, l.held, l.works = map[string]bool{}, map[string]bool{}, map[string]map[string]string{}
 	list, err := l.its.Resource(ocm.ManifestWorks).List(l.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		l.t.Fatal(err)
@@ -229,11 +237,11 @@ func (l *life) see(o *unstructured.Unstructured, gone bool) {
 		l.t.Error(err)
 		return
 	}
-	objects := map[string]bool{}
+	objects := map[string]string{}
 	if !gone {
 		for _, line := range describe(l.t, &work) {
-			name, _, _ := strings.Cut(line[strings.LastIndex(strings.SplitN(line, ":", 2)[0], "/")+1:], ":")
-			objects[name] = true
+			name, content, _ := strings.Cut(line[strings.LastIndex(strings.SplitN(line, ":", 2)[0], "/")+1:], ": ")
+			objects[name] = content
 		}
 	}
 	l.mu.Lock()
@@ -264,6 +272,26 @@ func (l *life) see(o *unstructured.Unstructured, gone bool) {
 	}
 }
 
+// done reports whether each mailbox was seen to hold what it should, each object once.
+func (l *life) done() bool {
+	want := map[string]string{}
+	for pair := range l.pairs() {
+		_, object, _ := strings.Cut(pair, " ")
+		want[pair] = l.content[object]
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found, count := map[string]string{}, 0
+	for at, objects := range l.works {
+		cluster, _, _ := strings.Cut(at, " ")
+		for name, content := range objects {
+			found[cluster+" "+name] = content
+			count++
+		}
+	}
+	return count == len(found) && maps.Equal(want, found)
+}
+
 func (l *life) finish() {
 	for _, cluster := range l.clusters {
 		l.agent.set(func(a *agent) { a.offline[cluster] = false })
@@ -277,7 +305,8 @@ func (l *life) finish() {
 	}
 }
 
-// converges waits until mailboxes hold what they should. Nothing leaves a work of a cluster that does not answer.
+// converges waits until mailboxes hold what they should. Nothing leaves a work of a cluster that
+// does not answer.
 func (l *life) converges(which func(cluster string) bool) {
 	for _, cluster := range l.clusters {
 		if !which(cluster) {

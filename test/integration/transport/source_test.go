@@ -33,8 +33,8 @@ func (e *environment) deployment(name string, replicas int64) entry {
 	return entry{resource: deployments, namespace: e.name, name: name}
 }
 
-// sources returns of which generations the Deployments in a mailbox say they are, by Binding: "-" for those that do not say it.
-// Only works of the environment's WDS count.
+// sources returns of which generations the Deployments in a mailbox say they are, by Binding: "-"
+// for those that do not say it. Only works of the environment's WDS count.
 func (e *environment) sources(mailbox string) string {
 	e.t.Helper()
 	said := map[string]string{}
@@ -80,8 +80,8 @@ func (e *environment) expectSources(want string, mailboxes ...string) {
 	}
 }
 
-// TestSourceGeneration: objects whose status is asked for say of which generation they are, in all Bindings alike; that changes with
-// edits and with nothing else.
+// TestSourceGeneration: objects whose status is asked for say of which generation they are, in all
+// Bindings alike; that changes with edits and with nothing else.
 func TestSourceGeneration(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(2)
@@ -113,7 +113,7 @@ func TestSourceGeneration(t *testing.T) {
 	e.expectSources(`"2"`, sites...)
 	e.applied()
 
-	// Made anew it counts from 1 again, and is another one.
+	// A re-created object is another one, and its generation starts at 1 again.
 	e.delete(deployments, e.name, "d")
 	e.deployment("d", 2)
 	e.expectSources(`"1"`, sites...)
@@ -142,8 +142,8 @@ func TestSourceGeneration(t *testing.T) {
 	e.expectSources(`-other"-"`, sites[0])
 }
 
-// TestSourceGenerationOfTwoWDSes: two that deliver the same are in no conflict because their generations differ, and do not
-// overwrite each other's.
+// TestSourceGenerationOfTwoWDSes: two that deliver the same are in no conflict because their
+// generations differ, and do not overwrite each other's.
 func TestSourceGenerationOfTwoWDSes(t *testing.T) {
 	first := newEnvironment(t)
 	second := first.neighbour()
@@ -175,7 +175,7 @@ func TestSourceGenerationOfTwoWDSes(t *testing.T) {
 	first.expectCondition(controlv1alpha1.BindingConditionDelivered, "True", controlv1alpha1.ReasonDelivered)
 	testenv.Eventually(t, patience, func() (bool, string) {
 		errs := second.binding().Status.Errors
-		return len(errs) == 1 && strings.Contains(errs[0], "with other content"), fmt.Sprint(errs)
+		return len(errs) == 1 && strings.Contains(errs[0], "with different content"), fmt.Sprint(errs)
 	})
 	second.patch(deployments, second.name, "d", `{"spec":{"replicas":1}}`)
 	first.expectSources(`""`, sites[0])

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	"github.com/starlinghq/starling/pkg/transport/ocm"
+	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -28,7 +28,8 @@ func (e *environment) template(resource schema.GroupVersionResource, name, field
 	return entry{resource: resource, namespace: e.name, name: name}
 }
 
-// properties writes the ConfigMap with properties of a cluster; it is removed at the end of the test.
+// properties writes the ConfigMap with properties of a cluster; it is removed at the end of the
+// test.
 func (e *environment) properties(cluster string, data map[string]any) {
 	e.t.Helper()
 	client := e.its.Resource(namespaces)
@@ -64,7 +65,7 @@ func TestTemplates(t *testing.T) {
 		}
 		c.reset()
 	}
-	cluster := func(i int, patch string) { t.Helper(); e.patch(ocm.ManagedClusters, "", sites[i], patch) }
+	cluster := func(i int, patch string) { t.Helper(); e.patch(clusters.ManagedClusters, "", sites[i], patch) }
 	errs := func(want ...string) {
 		t.Helper()
 		testenv.Eventually(t, patience, func() (bool, string) {
@@ -79,7 +80,8 @@ func TestTemplates(t *testing.T) {
 			sites[i], e.name, at, key, key)
 	}
 
-	// Where a property is missing the object does not come; the others do, and what needs no property does everywhere.
+	// Where a property is missing the object does not come; the others do, and what needs no
+	// property does everywhere.
 	cluster(0, `{"metadata":{"labels":{"site":"label"}}}`)
 	e.bind(sites, one, plain)
 	expect(0, sites[0]+" label")
@@ -94,7 +96,8 @@ func TestTemplates(t *testing.T) {
 	errs()
 	c.reset()
 
-	// Each source, by its precedence; only the cluster that it is about is written to, and nothing is read.
+	// Each source, by its precedence; only the cluster that it is about is written to, and nothing
+	// is read.
 	patch := map[string]int{"its1 patch manifestworks": 1}
 	cluster(0, `{"metadata":{"annotations":{"site":"annotation"}}}`)
 	expect(0, sites[0]+" annotation")
@@ -148,7 +151,8 @@ func TestTemplates(t *testing.T) {
 	e.applied()
 	step("it can be expanded", patch)
 
-	// A template that nobody can understand stays as it was everywhere, and is told of once.
+	// An object with an invalid template stays as it was everywhere, and the error is reported
+	// once.
 	e.patch(configMaps, e.name, "one", `{"data":{"content":"{{.site"}}`)
 	errs("configmaps " + e.name + "/one: .data.content cannot be parsed as a template: configmaps.data.content:1: unclosed action")
 	testenv.Never(t, time.Second, func() string { return cmp.Diff(map[string]int{}, c.inSpace("its1")) })
@@ -177,12 +181,13 @@ func TestTemplatesOfSecretsAreNotTold(t *testing.T) {
 	}
 }
 
-// TestPropertiesAreKnownFirst: a controller that cannot read the properties expands nothing, and delivers the rest.
+// TestPropertiesAreKnownFirst: a controller that cannot read the properties expands nothing, and
+// delivers the rest.
 func TestPropertiesAreKnownFirst(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
 	e.properties(sites[0], map[string]any{"data": map[string]any{"site": "map"}})
-	e.patch(ocm.ManagedClusters, "", sites[0], `{"metadata":{"labels":{"site":"label"}}}`)
+	e.patch(clusters.ManagedClusters, "", sites[0], `{"metadata":{"labels":{"site":"label"}}}`)
 	one, plain := e.template(configMaps, "one", "data", "{{.site}}"), e.configMap("plain", "1")
 	c := e.start(roomy)
 	e.bind(sites, one, plain)

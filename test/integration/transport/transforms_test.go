@@ -116,8 +116,9 @@ func TestCustomTransform(t *testing.T) {
 	entries = append(entries, entry{resource: secrets, namespace: e.name, name: "key"})
 	e.bind(sites, entries...)
 	e.applied()
-	// expect waits until the mailboxes hold of each ConfigMap just these data and, or not, its label. The step must have cost that
-	// many writes to the ITS and nothing else there, and that many reads of ConfigMaps in the WDS.
+	// expect waits until the mailboxes hold of each ConfigMap just these data and, or not, its
+	// label. The step must have cost that many writes to the ITS and nothing else there, and that
+	// many reads of ConfigMaps in the WDS.
 	expect := func(what string, writes, reads int, labelled bool, fields ...string) {
 		t.Helper()
 		for _, site := range sites {
@@ -256,7 +257,7 @@ func TestCustomTransformWithErrors(t *testing.T) {
 	})
 	says := func() {
 		t.Helper()
-		want := []string{"configmaps: nothing is delivered, and what was delivered stays, until these CustomTransforms have no errors: " + never}
+		want := []string{"configmaps: not delivered, and what was delivered stays, until these CustomTransforms have no errors: " + never}
 		testenv.Eventually(t, patience, func() (bool, string) {
 			diff := cmp.Diff(want, e.binding().Status.Errors)
 			return diff == "", "errors of the Binding (-want +got):\n" + diff
@@ -284,8 +285,8 @@ func TestCustomTransformWithErrors(t *testing.T) {
 	})
 }
 
-// TestTransformsAreKnownFirst: a controller that cannot read CustomTransforms delivers nothing, since what it would deliver may be
-// more than anybody wants.
+// TestTransformsAreKnownFirst: a controller that cannot read CustomTransforms delivers nothing,
+// since what it would deliver may be more than anybody wants.
 func TestTransformsAreKnownFirst(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)

@@ -18,21 +18,22 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// asking is a PackageVariant that has its drafts approved.
-func asking(name, policy, upstream, more string) string {
-	text := wants(name, upstream, name, more)
+// withApprovalPolicy returns the text of a PackageVariant with an approval policy.
+func withApprovalPolicy(name, policy, upstream, more string) string {
+	text := variantText(name, upstream, name, more)
 	return strings.Replace(text, "metadata: {name: "+name+"}", fmt.Sprintf("metadata: {name: %s, annotations: {approval.nephio.org/policy: %s}}", name, policy), 1)
 }
 
-// TestApprovalPolicy: the first draft, or all, are approved where that is asked for, and only when all gates are met; a human does it
-// otherwise. Who may not is told so in a condition.
+// TestApprovalPolicy: the first draft, or every draft, is approved if the annotation asks for it
+// and all gates are met. Otherwise a human approves it. If the controller has no right to approve,
+// a condition says so.
 func TestApprovalPolicy(t *testing.T) {
 	e := newEnvironment(t)
 	e.run(t)
 	v1 := e.publish(t, "catalog", "web", "v1", "", map[string]string{"a.yaml": configMap("a", "upstream", "one")})
-	e.create(t, asking("initial", "initial", "package: web, revision: latest", ""))
-	e.create(t, asking("always", "always", "package: web, revision: latest", ""))
-	e.create(t, wants("human", "package: web, revision: latest", "human", ""))
+	e.create(t, withApprovalPolicy("initial", "initial", "package: web, revision: latest", ""))
+	e.create(t, withApprovalPolicy("always", "always", "package: web, revision: latest", ""))
+	e.create(t, variantText("human", "package: web, revision: latest", "human", ""))
 	e.ready(t, "initial", v1, configv1alpha1.VariantPublished)
 	e.ready(t, "always", v1, configv1alpha1.VariantPublished)
 	e.ready(t, "human", v1, configv1alpha1.VariantDraft)
@@ -47,9 +48,9 @@ func TestApprovalPolicy(t *testing.T) {
 
 	// A gate that is not met: a pipeline that fails, and an injection point without an object.
 	gated := e.publish(t, "catalog", "gated", "v1", "", base())
-	e.create(t, asking("gated", "always", "package: gated, revision: 1", "injectors: [{name: endpoints}]"))
+	e.create(t, withApprovalPolicy("gated", "always", "package: gated, revision: 1", "injectors: [{name: endpoints}]"))
 	e.ready(t, "gated", gated, configv1alpha1.VariantDraft)
-	testenv.Eventually(t, soon, func() (bool, string) {
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		text := e.variant(t, "gated").Status.WaitsFor
 		return strings.Contains(text, "config.injection.ConfigMap.endpoints"), text
 	})
@@ -57,7 +58,7 @@ func TestApprovalPolicy(t *testing.T) {
 	e.ready(t, "gated", gated, configv1alpha1.VariantPublished)
 
 	// The right is taken away, and given back.
-	bindings := e.of(parse(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}}"))
+	bindings := e.of(testenv.Parse(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: x}}"))
 	binding, err := bindings.Get(t.Context(), "starling:package-approval-policy", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestApprovalPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	testenv.Allowed(t, e.config, false, e.controllers.Impersonate.UserName, e.approval())
-	e.create(t, asking("withheld", "always", "package: web, revision: latest", ""))
+	e.create(t, withApprovalPolicy("withheld", "always", "package: web, revision: latest", ""))
 	if text := e.condition(t, "withheld", configv1alpha1.ConditionReady, configv1alpha1.ReasonError); !strings.Contains(text, "starling:package-approval-policy") {
 		t.Errorf("what to do: %s", text)
 	}
@@ -84,8 +85,8 @@ func (e *environment) approval() authorizationv1.ResourceAttributes {
 	return authorizationv1.ResourceAttributes{Verb: "update", Group: porchv1alpha1.GroupName, Resource: "packagerevisions", Subresource: "approval", Namespace: e.namespace}
 }
 
-// TestWhoMayAskForApproval: who may not approve may have nothing approved either.
-func TestWhoMayAskForApproval(t *testing.T) {
+// TestRightToRequestApproval: a user who may not approve may not request approvals either.
+func TestRightToRequestApproval(t *testing.T) {
 	e := newEnvironment(t)
 	for user, roles := range map[string][]string{"author": {"starling:package-variant-author"}, "lead": {"starling:package-variant-author", "starling:package-reviewer"}} {
 		for i, role := range roles {
@@ -108,7 +109,7 @@ func TestWhoMayAskForApproval(t *testing.T) {
 	}
 	testenv.Allowed(t, e.config, true, "lead", e.approval())
 	create := func(client dynamic.Interface, text string) error {
-		obj := parse(t, text)
+		obj := testenv.Parse(t, text)
 		_, err := client.Resource(resourceOf(obj)).Namespace(e.namespace).Create(t.Context(), obj, metav1.CreateOptions{})
 		return err
 	}
@@ -132,20 +133,20 @@ func TestWhoMayAskForApproval(t *testing.T) {
 		return err
 	}
 	// The policy takes a moment to be known to the API server.
-	testenv.Eventually(t, soon, func() (bool, string) {
-		err := create(author, asking("early", "always", "package: web, revision: 1", ""))
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		err := create(author, withApprovalPolicy("early", "always", "package: web, revision: 1", ""))
 		if err == nil {
 			err = author.Resource(configv1alpha1.PackageVariants).Namespace(e.namespace).Delete(t.Context(), "early", metav1.DeleteOptions{})
 			return false, fmt.Sprint("it was created; deleted: ", err)
 		}
 		return true, ""
 	})
-	refused("annotation", create(author, asking("pv", "always", "package: web, revision: 1", "")))
-	refused("annotation in the spec", create(author, wants("pv", "package: web, revision: 1", "web", "annotations: {approval.nephio.org/policy: initial}")))
+	refused("annotation", create(author, withApprovalPolicy("pv", "always", "package: web, revision: 1", "")))
+	refused("annotation in the spec", create(author, variantText("pv", "package: web, revision: 1", "web", "annotations: {approval.nephio.org/policy: initial}")))
 	refused("set", create(author, set("set", "annotations: {approval.nephio.org/policy: initial}")))
 	refused("set with an expression", create(author, set("set", "annotationExprs: [{key: approval.nephio.org/policy, valueExpr: \"'always'\"}]")))
 	refused("set with a computed key", create(author, set("set", "annotationExprs: [{keyExpr: \"'approval.nephio.org/' + 'policy'\", value: always}]")))
-	allowed("without", create(author, wants("pv", "package: web, revision: 1", "web", "annotations: {some: thing}")))
+	allowed("without", create(author, variantText("pv", "package: web, revision: 1", "web", "annotations: {some: thing}")))
 	allowed("set without", create(author, set("set", "annotations: {some: thing}, annotationExprs: [{key: k, valueExpr: \"'v'\"}]")))
 	refused("later", patch(author, "pv", `{"metadata":{"annotations":{"approval.nephio.org/policy":"always"}}}`))
 	allowed("later, by who may", patch(lead, "pv", `{"metadata":{"annotations":{"approval.nephio.org/policy":"always"}}}`))

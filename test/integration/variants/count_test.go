@@ -16,8 +16,9 @@ import (
 
 var sample = regexp.MustCompile(`(?m)^apiserver_request_total\{(.*)\} (\S+)$`)
 
-// stored counts all writes that the API server has accepted, whoever made them, by what was written. Leases, what the API server notes of
-// how the servers behind it do, and questions that are asked by POST, are none.
+// stored counts the writes of all clients that the API server has accepted, by verb and resource.
+// It does not count Leases, APIServices (their status is availability), reviews (created by POST,
+// but not stored), and requests to the package server, which it only proxies.
 func (e *environment) stored(t *testing.T) map[string]int {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(e.config)
@@ -49,7 +50,8 @@ func (e *environment) stored(t *testing.T) map[string]int {
 	return all
 }
 
-// TestWrites: from the publication of an upstream to the last draft, everything that is written, by all processes.
+// TestWrites: from the publication of an upstream to the last draft, everything that is written, by
+// all processes.
 func TestWrites(t *testing.T) {
 	e := newEnvironment(t)
 	e.run(t)
@@ -58,7 +60,7 @@ func TestWrites(t *testing.T) {
 	e.create(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: endpoints}, data: {region: north}}")
 	name := func(i int) string { return fmt.Sprintf("web-%d", i) }
 	for i := range targets {
-		e.create(t, wants(name(i), "package: web, revision: latest", name(i), "packageContext: {data: {number: '"+fmt.Sprint(i)+"'}}, injectors: [{name: endpoints}]"))
+		e.create(t, variantText(name(i), "package: web, revision: latest", name(i), "packageContext: {data: {number: '"+fmt.Sprint(i)+"'}}, injectors: [{name: endpoints}]"))
 	}
 	for i := range targets {
 		e.ready(t, name(i), v1, configv1alpha1.VariantDraft)
@@ -74,7 +76,7 @@ func TestWrites(t *testing.T) {
 		}
 	}
 	e.quiet(t)
-	e.writes.take()
+	e.traffic.Reset()
 	before := e.stored(t)
 	e.move(t, v2, published)
 	for i := range targets {
@@ -92,7 +94,7 @@ func TestWrites(t *testing.T) {
 	}
 	// The publication itself: a number, the revision, and the label of the one before.
 	const publication, perTarget = 4, 5
-	t.Logf("%d writes for %d targets: %s; the controller asked for %d", total, targets, strings.Join(told, ", "), len(e.writes.take()))
+	t.Logf("%d writes for %d targets: %s; the controller asked for %d", total, targets, strings.Join(told, ", "), len(e.traffic.Written("")))
 	if most := publication + perTarget*targets; total > most {
 		t.Errorf("%d writes, at most %d are needed", total, most)
 	}

@@ -7,13 +7,13 @@ import (
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 )
 
-// TestFollow: a clone, an upstream that moves while there is a draft, while it is proposed, and when it is published; what was edited by hand
-// stays; a restart writes nothing.
-func TestFollow(t *testing.T) {
+// TestUpstreamIsFollowed: the upstream gets new revisions while the clone is a draft, while it is
+// proposed, and when it is published. Edits by users stay. A restart writes nothing.
+func TestUpstreamIsFollowed(t *testing.T) {
 	e := newEnvironment(t)
 	stop := e.run(t)
 	v1 := e.publish(t, "catalog", "web", "v1", "", map[string]string{"a.yaml": configMap("a", "upstream", "one")})
-	e.create(t, wants("web", "package: web, revision: latest", "web", "packageContext: {data: {site: north}}"))
+	e.create(t, variantText("web", "package: web, revision: latest", "web", "packageContext: {data: {site: north}}"))
 	e.ready(t, "web", v1, configv1alpha1.VariantDraft)
 	first := e.only(t, "edge", "web", draft)
 	if files := e.files(t, first.Name); !strings.Contains(files["package-context.yaml"], "site: north") || !strings.Contains(files["a.yaml"], "upstream: one") {
@@ -50,7 +50,7 @@ func TestFollow(t *testing.T) {
 	// Spec changes, which is an edit of what is published.
 	e.move(t, second.Name, published)
 	e.ready(t, "web", v3, configv1alpha1.VariantPublished)
-	e.replace(t, wants("web", "package: web, revision: latest", "web", "packageContext: {data: {site: south}}"))
+	e.replace(t, variantText("web", "package: web, revision: latest", "web", "packageContext: {data: {site: south}}"))
 	e.ready(t, "web", v3, configv1alpha1.VariantDraft)
 	if files := e.files(t, e.only(t, "edge", "web", draft).Name); !strings.Contains(files["package-context.yaml"], "site: south") {
 		t.Errorf("edited: %v", files)
@@ -61,10 +61,10 @@ func TestFollow(t *testing.T) {
 
 	e.quiet(t)
 	stop()
-	e.writes.take()
+	e.traffic.Reset()
 	e.run(t)
 	e.quiet(t)
-	if all := e.writes.take(); len(all) != 0 {
+	if all := e.traffic.Written(""); len(all) != 0 {
 		t.Errorf("a restart writes %q", all)
 	}
 }

@@ -1,27 +1,19 @@
 package variants
 
 import (
-	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
-	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -30,22 +22,19 @@ import (
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
-	"github.com/starlinghq/starling/pkg/controller/variants"
-	"github.com/starlinghq/starling/pkg/packagewatch"
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/controller/packages/variants"
+	"github.com/starlinghq/starling/pkg/packages/informers"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
 const (
-	wds = "wds1"
-	// soon is far more than anything takes that is waited for, on any machine.
-	soon      = 2 * time.Minute
+	wds       = "wds1"
 	draft     = porchv1alpha1.LifecycleDraft
 	proposed  = porchv1alpha1.LifecycleProposed
 	published = porchv1alpha1.LifecyclePublished
 	deletion  = porchv1alpha1.LifecycleDeletionProposed
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // environment is a namespace with Repositories for a test.
 type environment struct {
@@ -54,49 +43,21 @@ type environment struct {
 	controllers *rest.Config
 	client      dynamic.Interface
 	namespace   string
-	writes      *writes
-}
-
-// writes counts what the controllers under test write.
-type writes struct {
-	next http.RoundTripper
-	mu   sync.Mutex
-	all  []string
-}
-
-// RoundTrip implements http.RoundTripper.
-func (w *writes) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet {
-		w.mu.Lock()
-		w.all = append(w.all, r.Method+" "+r.URL.Path)
-		w.mu.Unlock()
-	}
-	return w.next.RoundTrip(r)
-}
-
-func (w *writes) take() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	all := w.all
-	w.all = nil
-	return all
+	// traffic is that of the controllers.
+	traffic *testenv.Traffic
 }
 
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
-	e := &environment{config: fleet.Config(t, wds), namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), writes: &writes{}}
+	e := &environment{config: fleet.Config(t, wds), namespace: strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), traffic: &testenv.Traffic{Events: true}}
 	e.config.QPS, e.config.Burst = 2000, 4000
 	var err error
 	if e.client, err = dynamic.NewForConfig(e.config); err != nil {
 		t.Fatal(err)
 	}
-	e.controllers = rest.CopyConfig(e.config)
+	e.controllers = e.traffic.Count(e.config)
 	e.controllers.Impersonate.UserName = "system:serviceaccount:starling-system:binding-controller"
-	e.controllers.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		e.writes.next = next
-		return e.writes
-	})
 	e.create(t, fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", e.namespace))
 	e.create(t, "{apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: catalog}}")
 	e.create(t, "{apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: edge}, spec: {deployment: true}}")
@@ -106,31 +67,20 @@ func newEnvironment(t *testing.T) *environment {
 // run runs the controller until the test ends, or stop is called.
 func (e *environment) run(t *testing.T, injected ...schema.GroupKind) (stop func()) {
 	t.Helper()
-	watch, err := packagewatch.New(e.controllers)
+	watch, err := informers.New(e.controllers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	controller, err := variants.Setup(variants.SetupConfig{WDS: e.controllers, WDSName: wds, Watch: watch, InjectedKinds: injected})
+	recorder, record, err := client.NewRecorder(e.controllers, "starling-binding-controller", configv1alpha1.AddToScheme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = watch.Run(ctx) })
-	running.Go(func() {
-		if err := controller.Run(ctx, 4); err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-	stop = sync.OnceFunc(func() {
-		cancel()
-		running.Wait()
-	})
-	t.Cleanup(stop)
-	testenv.Eventually(t, soon, func() (bool, string) {
-		err := controller.Ready()
-		return err == nil, fmt.Sprint(err)
-	})
+	controller, err := variants.New(variants.Config{WDS: e.controllers, WDSName: wds, Watch: watch, InjectedKinds: injected, Events: recorder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = testenv.Run(t, record, watch.Run, testenv.Workers(controller.Run, 4))
+	testenv.Ready(t, controller.Ready)
 	return stop
 }
 
@@ -147,15 +97,6 @@ func resourceOf(obj *unstructured.Unstructured) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(plural)
 }
 
-func parse(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	obj := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	return obj
-}
-
 // of is the interface to the objects of a kind in the test's namespace, if they have one.
 func (e *environment) of(obj *unstructured.Unstructured) dynamic.ResourceInterface {
 	switch obj.GetKind() {
@@ -167,7 +108,7 @@ func (e *environment) of(obj *unstructured.Unstructured) dynamic.ResourceInterfa
 
 func (e *environment) create(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
-	obj := parse(t, text)
+	obj := testenv.Parse(t, text)
 	made, err := e.of(obj).Create(t.Context(), obj, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	if err != nil {
 		t.Fatalf("create %s %s: %v", obj.GetKind(), obj.GetName(), err)
@@ -178,7 +119,7 @@ func (e *environment) create(t *testing.T, text string) *unstructured.Unstructur
 // replace gives an object another spec.
 func (e *environment) replace(t *testing.T, text string) {
 	t.Helper()
-	obj := parse(t, text)
+	obj := testenv.Parse(t, text)
 	patch, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec", "value": obj.Object["spec"]}})
 	if err != nil {
 		t.Fatal(err)
@@ -186,15 +127,6 @@ func (e *environment) replace(t *testing.T, text string) {
 	if _, err := e.of(obj).Patch(t.Context(), obj.GetName(), types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatalf("replace %s %s: %v", obj.GetKind(), obj.GetName(), err)
 	}
-}
-
-func into[T any](t *testing.T, obj *unstructured.Unstructured) *T {
-	t.Helper()
-	out := new(T)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, out); err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 func (e *environment) revisions() dynamic.ResourceInterface {
@@ -212,16 +144,9 @@ func (e *environment) variants() dynamic.ResourceInterface {
 // list returns the revisions of a package by their names, but placeholders.
 func (e *environment) list(t *testing.T, repository, pkg string) map[string]*porchv1alpha1.PackageRevision {
 	t.Helper()
-	list, err := e.revisions().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.repository=" + repository + ",spec.packageName=" + pkg})
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]*porchv1alpha1.PackageRevision{}
-	for i := range list.Items {
-		if pr := into[porchv1alpha1.PackageRevision](t, &list.Items[i]); pr.Spec.Revision >= 0 {
-			all[pr.Name] = pr
-		}
-	}
+	all := testenv.List[porchv1alpha1.PackageRevision](t, e.revisions(),
+		metav1.ListOptions{FieldSelector: "spec.repository=" + repository + ",spec.packageName=" + pkg})
+	maps.DeleteFunc(all, func(_ string, pr *porchv1alpha1.PackageRevision) bool { return pr.Spec.Revision < 0 })
 	return all
 }
 
@@ -249,7 +174,7 @@ func (e *environment) files(t *testing.T, name string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return into[porchv1alpha1.PackageRevisionResources](t, obj).Spec.Resources
+	return testenv.Into[porchv1alpha1.PackageRevisionResources](t, obj).Spec.Resources
 }
 
 // edit changes files of a draft; an empty text deletes.
@@ -320,7 +245,8 @@ func task(kind string, refs ...string) string {
 	return "{type: init, init: {description: a package}}"
 }
 
-// publish makes a revision of a package and publishes it, with these files beside its Kptfile, or instead of it.
+// publish makes a revision of a package and publishes it, with these files beside its Kptfile, or
+// instead of it.
 func (e *environment) publish(t *testing.T, repository, pkg, workspace string, from string, files map[string]string) string {
 	t.Helper()
 	name := e.draft(t, repository, pkg, workspace, from, files)
@@ -349,30 +275,20 @@ func (e *environment) variant(t *testing.T, name string) *configv1alpha1.Package
 	if err != nil {
 		t.Fatal(err)
 	}
-	return into[configv1alpha1.PackageVariant](t, obj)
+	return testenv.Into[configv1alpha1.PackageVariant](t, obj)
 }
 
 // condition waits until a condition has a reason, for the spec as it is, and returns its message.
 func (e *environment) condition(t *testing.T, name, kind, reason string) string {
 	t.Helper()
-	var text string
-	testenv.Eventually(t, soon, func() (bool, string) {
-		pv := e.variant(t, name)
-		c := meta.FindStatusCondition(pv.Status.Conditions, kind)
-		if c == nil {
-			return false, fmt.Sprintf("%s has no condition %s", name, kind)
-		}
-		text = c.Message
-		return c.Reason == reason && c.ObservedGeneration == pv.Generation, fmt.Sprintf("%s of %s is %s (%s): %s; want %s", kind, name, c.Status, c.Reason, c.Message, reason)
-	})
-	return text
+	return testenv.Condition(t, e.variants(), name, kind, reason)
 }
 
 // ready waits until a PackageVariant is ready, follows an upstream, and is in a state.
 func (e *environment) ready(t *testing.T, name, upstream string, state configv1alpha1.VariantState) *configv1alpha1.PackageVariant {
 	t.Helper()
 	var pv *configv1alpha1.PackageVariant
-	testenv.Eventually(t, soon, func() (bool, string) {
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		pv = e.variant(t, name)
 		c := meta.FindStatusCondition(pv.Status.Conditions, configv1alpha1.ConditionReady)
 		is := c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == pv.Generation &&
@@ -382,21 +298,11 @@ func (e *environment) ready(t *testing.T, name, upstream string, state configv1a
 	return pv
 }
 
-// quiet waits until nothing is written for a while, which is longer than anything that was under way takes.
+// quiet waits until nothing is written for a while, which is longer than anything that was under
+// way takes.
 func (e *environment) quiet(t *testing.T) {
 	t.Helper()
-	const still = 700 * time.Millisecond
-	e.writes.mu.Lock()
-	n, since := len(e.writes.all), time.Now()
-	e.writes.mu.Unlock()
-	testenv.Eventually(t, soon, func() (bool, string) {
-		e.writes.mu.Lock()
-		defer e.writes.mu.Unlock()
-		if len(e.writes.all) != n {
-			n, since = len(e.writes.all), time.Now()
-		}
-		return time.Since(since) > still, fmt.Sprintf("%d writes", n)
-	})
+	testenv.Still(t, 700*time.Millisecond, func() int { return len(e.traffic.Written("")) })
 }
 
 func asText(t *testing.T, v any) string {
@@ -406,27 +312,6 @@ func asText(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// golden compares a text with the one that is kept under a name.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; -update rewrites it):\n%s", path, diff)
-	}
 }
 
 var digests = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
@@ -467,8 +352,8 @@ func configMap(name, key, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  %s: %s\n", name, key, value)
 }
 
-// wants is the text of a PackageVariant.
-func wants(name, upstream, downstream, more string) string {
+// variantText returns the text of a PackageVariant.
+func variantText(name, upstream, downstream, more string) string {
 	if more != "" {
 		more = ", " + more
 	}

@@ -19,7 +19,6 @@ import (
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
-	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -29,34 +28,13 @@ func TestMain(m *testing.M) {
 
 func serve(t *testing.T) dynamic.Interface {
 	t.Helper()
-	config := testenv.Shared(t).Config(t, "wds1")
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	for _, name := range []string{"packagevariants", "packagevariantsets"} {
-		text, err := os.ReadFile("../../../config/crd/config.porch.kpt.dev_" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		crd := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, &crd.Object); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := client.Resource(crds).Apply(t.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	err = clusters.WaitForResources(t.Context(), &clusters.Space{Name: "wds1", Config: config}, configv1alpha1.PackageVariants, configv1alpha2.PackageVariantSets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
+	space := testenv.Shared(t).Space(t, "wds1")
+	space.Install(t, testenv.APIs(t, "config.porch.kpt.dev_")...)
+	return space.Client
 }
 
-// keeps writes an object, its status too, and looks whether all of it is kept.
-func keeps[T any](t *testing.T, client dynamic.Interface, resource schema.GroupVersionResource, text string) {
+// roundTrips fails the test if the API server does not store all of an object and its status.
+func roundTrips[T any](t *testing.T, client dynamic.Interface, resource schema.GroupVersionResource, text string) {
 	t.Helper()
 	in := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(text), &in.Object); err != nil {
@@ -98,10 +76,11 @@ func keeps[T any](t *testing.T, client dynamic.Interface, resource schema.GroupV
 	}
 }
 
-// TestExamplesAreTaken: what the design of package variants shows, in its own words, unknown fields refused.
-func TestExamplesAreTaken(t *testing.T) {
+// TestExamplesAreAccepted: what the design of package variants shows, in its own words, unknown
+// fields refused.
+func TestExamplesAreAccepted(t *testing.T) {
 	client := serve(t)
-	files, err := filepath.Glob("../../../pkg/core/variant/testdata/TestExamples/*.yaml")
+	files, err := filepath.Glob("../../../pkg/core/packages/variant/testdata/TestExamples/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
@@ -111,11 +90,11 @@ func TestExamplesAreTaken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			keeps[configv1alpha2.PackageVariantSet](t, client, configv1alpha2.PackageVariantSets, "apiVersion: config.porch.kpt.dev/v1alpha2\nkind: PackageVariantSet\n"+string(text))
+			roundTrips[configv1alpha2.PackageVariantSet](t, client, configv1alpha2.PackageVariantSets, "apiVersion: config.porch.kpt.dev/v1alpha2\nkind: PackageVariantSet\n"+string(text))
 		})
 	}
 	t.Run("Variant", func(t *testing.T) {
-		keeps[configv1alpha1.PackageVariant](t, client, configv1alpha1.PackageVariants, `
+		roundTrips[configv1alpha1.PackageVariant](t, client, configv1alpha1.PackageVariants, `
 apiVersion: config.porch.kpt.dev/v1alpha1
 kind: PackageVariant
 spec:
@@ -148,7 +127,7 @@ status:
 `)
 	})
 	t.Run("Set", func(t *testing.T) {
-		keeps[configv1alpha2.PackageVariantSet](t, client, configv1alpha2.PackageVariantSets, `
+		roundTrips[configv1alpha2.PackageVariantSet](t, client, configv1alpha2.PackageVariantSets, `
 apiVersion: config.porch.kpt.dev/v1alpha2
 kind: PackageVariantSet
 spec: {upstream: {repo: up, package: web, revision: latest}, targets: [{objectSelector: {apiVersion: v1, kind: Namespace, name: one, packageNames: [a]}}]}
@@ -167,7 +146,7 @@ status:
 	})
 	// What is wrong is said by the controllers, all at once: the schema must not be in their way.
 	t.Run("Wrong", func(t *testing.T) {
-		keeps[configv1alpha1.PackageVariant](t, client, configv1alpha1.PackageVariants, "apiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nspec: {adoptionPolicy: x, deletionPolicy: z, injectors: [{name: ''}]}")
-		keeps[configv1alpha2.PackageVariantSet](t, client, configv1alpha2.PackageVariantSets, "apiVersion: config.porch.kpt.dev/v1alpha2\nkind: PackageVariantSet\nspec: {targets: [{repositories: [{name: ''}], repositorySelector: {}}, {template: {adoptionPolicy: x}}]}")
+		roundTrips[configv1alpha1.PackageVariant](t, client, configv1alpha1.PackageVariants, "apiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nspec: {adoptionPolicy: x, deletionPolicy: z, injectors: [{name: ''}]}")
+		roundTrips[configv1alpha2.PackageVariantSet](t, client, configv1alpha2.PackageVariantSets, "apiVersion: config.porch.kpt.dev/v1alpha2\nkind: PackageVariantSet\nspec: {targets: [{repositories: [{name: ''}], repositorySelector: {}}, {template: {adoptionPolicy: x}}]}")
 	})
 }

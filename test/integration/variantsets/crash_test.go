@@ -3,46 +3,40 @@ package variantsets
 import (
 	"fmt"
 	"maps"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/starlinghq/starling/pkg/controller/variantsets"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// kill runs binding-controller until it kills itself at a point.
-func (e *environment) kill(t *testing.T, point string) {
+// Writes of the controller, as testenv.Proxy names them.
+const (
+	created  = "POST packagevariants"
+	updated  = "(PUT|PATCH) packagevariants"
+	deleted  = "DELETE packagevariants"
+	released = "(PUT|PATCH) packagevariantsets" // the annotation that allows a removal is taken away
+	reported = "(PUT|PATCH) packagevariantsets/status"
+)
+
+// kill runs binding-controller and kills it when the API server has carried out the n-th write of
+// that kind.
+func (e *environment) kill(t *testing.T, write string, n int) {
 	t.Helper()
-	fleet := testenv.Shared(t)
-	binary, err := testenv.Binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(binary), "binding-controller"), "--controllers=packages", "--leader-elect=false",
-		"--wds-kubeconfig="+fleet.Kubeconfig(), "--wds-context=wds1")
-	cmd.Env = append(cmd.Environ(), "STARLING_KILL_AT="+point)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	late := time.AfterFunc(soon, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
-	defer late.Stop()
-	err = cmd.Wait()
-	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-		t.Fatalf("it was to be killed at %s: %v\n%s", point, err, out.String())
-	}
+	proxy := testenv.NewProxy(t, e.config)
+	proxy.KillAfter(t, write, n, "binding-controller", "--controllers=packages", "--leader-elect=false", "--wds-kubeconfig="+proxy.Kubeconfig(t))()
 }
 
-// TestCrash: a controller that is killed between any two writes leaves nothing that the next one does not finish: nothing is lost, and
-// nothing is made twice.
+// point is the n-th write of a kind.
+type point struct {
+	write string
+	n     int
+}
+
+// TestCrash: the controller is killed between two writes. The next one does what is left: nothing
+// is lost, and nothing is created twice.
 func TestCrash(t *testing.T) {
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
@@ -58,11 +52,11 @@ func TestCrash(t *testing.T) {
 	}
 	e.create(t, sets, "s", ask(1, list(0, 12)))
 	first := map[string]string{}
-	for _, point := range []string{variantsets.PointCreated, variantsets.PointCreated + "#5", variantsets.PointTold} {
-		e.kill(t, point)
+	for _, at := range []point{{created, 1}, {created, 5}, {reported, 1}} {
+		e.kill(t, at.write, at.n)
 		for name, pv := range e.variants(t) {
 			if was, ok := first[name]; ok && was != string(pv.UID) {
-				t.Errorf("at %s, %s is another one", point, name)
+				t.Errorf("at %v, %s is another one", at, name)
 			}
 			first[name] = string(pv.UID)
 		}
@@ -71,67 +65,67 @@ func TestCrash(t *testing.T) {
 		t.Fatalf("there are %v, want %v", got, want)
 	}
 
-	// Others are asked for, in another revision: six come, six go, six change. That many may go at once.
+	// Others are asked for, in another revision: six come, six go, six change. That many may go at
+	// once.
 	e.upstream(t, "up", "foo", 2, "")
 	e.patch(t, sets, "s", ask(2, list(6, 18)))
-	for _, point := range []string{
-		variantsets.PointCreated + "#3", variantsets.PointUpdated, variantsets.PointUpdated + "#2", variantsets.PointDeleted, variantsets.PointDeleted + "#2",
-	} {
-		e.kill(t, point)
-		there := e.living(t)
+	for _, at := range []point{{created, 3}, {updated, 1}, {updated, 2}, {deleted, 1}, {deleted, 2}} {
+		e.kill(t, at.write, at.n)
+		there := e.notDeleted(t)
 		for _, name := range names("s", list(6, 12)...) {
 			if there[name] == nil || string(there[name].UID) != first[name] {
-				t.Fatalf("at %s, %s was lost", point, name)
+				t.Fatalf("at %v, %s was lost", at, name)
 			}
 		}
 		if gone := 12 - len(there); gone > 0 && there["s-r17-foo"] == nil {
-			t.Errorf("at %s, some are gone before all have come", point)
+			t.Errorf("at %v, some are gone before all have come", at)
 		}
 	}
 	e.run(t, options{})
-	e.has(t, names("s", list(6, 18)...)...)
-	e.condition(t, "s", "Ready", "Reconciled")
-	for name, pv := range e.living(t) {
+	e.waitForVariants(t, names("s", list(6, 18)...)...)
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	for name, pv := range e.notDeleted(t) {
 		if pv.Spec.Upstream.Revision.IntValue() != 2 || first[name] != "" && first[name] != string(pv.UID) {
 			t.Errorf("%s: %v, UID %s", name, pv.Spec.Upstream, pv.UID)
 		}
 	}
-	e.settle(t.Context(), t)
+	e.removeFinalizers(t.Context(), t)
 }
 
-// TestCrashWhileReleasing: what was released, and interrupted, is held again as far as it is too much by itself; the annotation goes when
-// all is done.
-func TestCrashWhileReleasing(t *testing.T) {
+// TestCrashDuringAllowedRemoval: the controller is killed during deletions that a user allowed.
+// What is left of them is blocked again if it exceeds the limits by itself. The annotation is
+// removed when all are done.
+func TestCrashDuringAllowedRemoval(t *testing.T) {
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	e.create(t, repositories, "r1", "{metadata: {labels: {a: b}}, spec: {}}")
 	e.create(t, repositories, "r2", "{metadata: {labels: {a: b}}, spec: {}}")
 	e.create(t, sets, "s", spec("{repositorySelector: {matchLabels: {a: b}}}"))
 	running := e.run(t, options{})
-	e.has(t, names("s", "r1", "r2")...)
+	e.waitForVariants(t, names("s", "r1", "r2")...)
 	release := func(of string) {
 		var token string
-		testenv.Eventually(t, soon, func() (bool, string) { // the condition may be that of the last time
-			text := e.condition(t, "s", "Held", "SafetyValve")
-			_, token, _ = strings.Cut(text, "starling.io/release-held=")
-			return strings.HasPrefix(text, of), text
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) { // the condition may be that of the last time
+			text := e.waitForCondition(t, "s", "RemovalBlocked", "RemovalLimitExceeded")
+			_, token, _ = strings.Cut(text, "starling.io/allow-removal=")
+			return strings.Contains(text, " "+of+" "), text
 		})
 		running.stop()
-		e.patch(t, sets, "s", fmt.Sprintf("{metadata: {annotations: {starling.io/release-held: %q}}}", token))
+		e.patch(t, sets, "s", fmt.Sprintf("{metadata: {annotations: {starling.io/allow-removal: %q}}}", token))
 	}
 	e.patch(t, sets, "s", "{spec: {targets: [{repositorySelector: {matchLabels: {a: c}}}]}}")
 	release("2 of 2")
-	e.kill(t, variantsets.PointDeleted)
-	e.settle(t.Context(), t)
-	if len(e.living(t)) == 1 { // the other deletion was under way, or it was not
+	e.kill(t, deleted, 1)
+	e.removeFinalizers(t.Context(), t)
+	if len(e.notDeleted(t)) == 1 { // the other deletion was under way, or it was not
 		running = e.run(t, options{})
 		release("1 of 1")
 	}
-	e.kill(t, variantsets.PointReleased)
-	e.settle(t.Context(), t)
+	e.kill(t, released, 1)
+	e.removeFinalizers(t.Context(), t)
 	e.run(t, options{})
-	e.has(t)
-	testenv.Eventually(t, soon, func() (bool, string) {
+	e.waitForVariants(t)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		set := e.set(t, "s")
 		return len(set.Annotations) == 0 && meta.IsStatusConditionTrue(set.Status.Conditions, "Ready"), fmt.Sprint(set.Annotations, set.Status.Conditions)
 	})

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/starlinghq/starling/pkg/clusters"
-	"github.com/starlinghq/starling/pkg/inventory"
+	"github.com/starlinghq/starling/test/golden"
 )
 
 var teams = schema.GroupVersionResource{Group: "krm-platform.bigco.com", Version: "v1", Resource: "teams"}
@@ -18,26 +18,24 @@ var teams = schema.GroupVersionResource{Group: "krm-platform.bigco.com", Version
 const teamCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: teams.krm-platform.bigco.com}
+metadata: {name: teams.%[1]s}
 spec:
-  group: krm-platform.bigco.com
+  group: %[1]s
   names: {plural: teams, singular: team, kind: Team, listKind: TeamList}
   scope: Namespaced
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
-func (e *environment) serveTeams(t *testing.T) {
+// installTeams applies the CustomResourceDefinition of Teams of a group.
+func (e *environment) installTeams(t *testing.T, group string) {
 	t.Helper()
-	e.apply(t, teamCRD)
-	if err := clusters.WaitForResources(t.Context(), &clusters.Space{Name: "wds1", Config: e.config}, teams); err != nil {
-		t.Fatal(err)
-	}
+	e.Apply(t, fmt.Sprintf(teamCRD, group))
 }
 
-// world makes what the examples are about.
-func (e *environment) world(t *testing.T) {
+// createExampleObjects creates the objects that the examples are about.
+func (e *environment) createExampleObjects(t *testing.T) {
 	t.Helper()
-	e.serveTeams(t)
+	e.installTeams(t, teams.Group)
 	for name, labels := range map[string]string{
 		"cluster-01": "region: useast1, env: prod, org: hr", "cluster-02": "region: uswest1, env: prod, org: finance",
 		"cluster-03": "region: useast2, env: prod, org: hr", "cluster-04": "region: uswest1, env: prod, org: hr",
@@ -60,37 +58,40 @@ func (e *environment) world(t *testing.T) {
 func (e *environment) clusters(t *testing.T, labels map[string]string) {
 	t.Helper()
 	for name, of := range labels {
-		e.create(t, inventory.ManagedClusters, name, fmt.Sprintf("{metadata: {labels: {%s}}, spec: {hubAcceptsClient: true}}", of))
-		t.Cleanup(func() { e.delete(t, inventory.ManagedClusters, name) })
+		e.create(t, clusters.ManagedClusters, name, fmt.Sprintf("{metadata: {labels: {%s}}, spec: {hubAcceptsClient: true}}", of))
+		t.Cleanup(func() { e.delete(t, clusters.ManagedClusters, name) })
 	}
 }
 
-// TestExamples: those of the design of package variants, as an API server keeps what comes of them.
+// TestExamples: the examples of the design of package variants, with the result as the API server
+// stores it.
 func TestExamples(t *testing.T) {
-	files, err := filepath.Glob("../../../pkg/core/variant/testdata/TestExamples/*.yaml")
+	t.Parallel()
+	files, err := filepath.Glob("../../../pkg/core/packages/variant/testdata/TestExamples/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
+	newEnvironment(t).clusters(t, map[string]string{
+		"edge1": "env: prod, number: '01', region: north", "edge2": "env: test", "edge3": "env: prod, number: '03', region: south, ns: edge",
+	})
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			e := newEnvironment(t)
-			e.world(t)
-			e.clusters(t, map[string]string{
-				"edge1": "env: prod, number: '01', region: north", "edge2": "env: test", "edge3": "env: prod, number: '03', region: south, ns: edge",
-			})
+			e.createExampleObjects(t)
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}
 			running := e.run(t, options{})
 			e.create(t, sets, "example", string(text))
-			e.condition(t, "example", "Ready", "Reconciled")
+			e.waitForCondition(t, "example", "Ready", "Reconciled")
 			written := running.quiet(t)
 			if want := int64(len(e.variants(t))); written < want+1 || written > want+2 {
 				t.Errorf("%d writes for %d PackageVariants and a status", written, want)
 			}
-			golden(t, name, e.described(t, "example"))
+			golden.Compare(t, name, e.describe(t, "example"))
 			running.stop()
 
 			// A restart writes nothing.

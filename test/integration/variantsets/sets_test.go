@@ -8,11 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
+	"github.com/starlinghq/starling/test/golden"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -32,11 +33,11 @@ func names(set string, repositories ...string) []string {
 	return all
 }
 
-// stays looks for a while whether a PackageVariant goes that must not.
-func (e *environment) stays(t *testing.T, names ...string) {
+// neverDeleted fails the test if one of the PackageVariants is deleted within a second.
+func (e *environment) neverDeleted(t *testing.T, names ...string) {
 	t.Helper()
 	testenv.Never(t, time.Second, func() string {
-		there := e.living(t)
+		there := e.notDeleted(t)
 		for _, name := range names {
 			if there[name] == nil {
 				return name + " is gone"
@@ -46,10 +47,10 @@ func (e *environment) stays(t *testing.T, names ...string) {
 	})
 }
 
-// problem waits until a set has a problem that contains a text.
-func (e *environment) problem(t *testing.T, set, text string) {
+// waitForProblem waits until a set has a problem that contains a text.
+func (e *environment) waitForProblem(t *testing.T, set, text string) {
 	t.Helper()
-	testenv.Eventually(t, soon, func() (bool, string) {
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		problems := e.set(t, set).Status.Problems
 		for _, p := range problems {
 			if strings.Contains(p.Target+": "+p.Message, text) {
@@ -60,14 +61,15 @@ func (e *environment) problem(t *testing.T, set, text string) {
 	})
 }
 
-// TestWrong: all that is wrong is told at once, and what is there stays.
-func TestWrong(t *testing.T) {
+// TestInvalidSet: all errors are reported at once, and existing PackageVariants stay.
+func TestInvalidSet(t *testing.T) { //nolint:tparallel // the subtests change one set
+	t.Parallel()
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	e.repositories(t, "r1")
 	e.create(t, sets, "s", spec("{repositories: [{name: r1}]}"))
 	e.run(t, options{})
-	e.has(t, names("s", "r1")...)
+	e.waitForVariants(t, names("s", "r1")...)
 	for name, tc := range map[string]struct{ spec, want string }{
 		"Empty": {"{upstream: null, targets: null}", "spec.upstream is a required field; must specify at least one item in spec.targets"},
 		"Upstream": {
@@ -97,39 +99,43 @@ func TestWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e.patch(t, sets, "s", "{spec: "+tc.spec+"}")
-			got := e.condition(t, "s", "Stalled", "ValidationError")
-			if ready := e.condition(t, "s", "Ready", "ValidationError"); ready != got {
+			got := e.waitForCondition(t, "s", "Stalled", "ValidationError")
+			if ready := e.waitForCondition(t, "s", "Ready", "ValidationError"); ready != got {
 				t.Errorf("Ready says %q", ready)
 			}
 			if tc.want == "" {
-				golden(t, "Wrong-"+name, strings.ReplaceAll(got, "; ", "\n")+"\n")
+				golden.Compare(t, "Wrong-"+name, strings.ReplaceAll(got, "; ", "\n")+"\n")
 			} else if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	e.stays(t, names("s", "r1")...)
+	e.neverDeleted(t, names("s", "r1")...)
 }
 
-// TestUpstream: a set waits for its upstream, and keeps what it has when that goes.
-func TestUpstream(t *testing.T) {
+// TestUpstreamAppearsAndDisappears: a set waits for its upstream, and keeps its PackageVariants
+// when that is deleted.
+func TestUpstreamAppearsAndDisappears(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	e.repositories(t, "r1")
 	e.run(t, options{})
 	e.create(t, sets, "s", spec("{repositories: [{name: r1}]}"))
-	if text := e.condition(t, "s", "Stalled", "UpstreamNotFound"); text != "could not find upstream package revision 'foo/v1' in repo 'up'" {
+	if text := e.waitForCondition(t, "s", "Stalled", "UpstreamNotFound"); text != "could not find upstream package revision 'foo/v1' in repo 'up'" {
 		t.Error(text)
 	}
 	e.upstream(t, "up", "foo", 1, "")
-	e.has(t, names("s", "r1")...)
-	e.condition(t, "s", "Ready", "Reconciled")
+	e.waitForVariants(t, names("s", "r1")...)
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
 	e.delete(t, revisions, "up.foo.v1")
-	e.condition(t, "s", "Stalled", "UpstreamNotFound")
-	e.stays(t, names("s", "r1")...)
+	e.waitForCondition(t, "s", "Stalled", "UpstreamNotFound")
+	e.neverDeleted(t, names("s", "r1")...)
 }
 
-// TestOneFails: an expression that fails for one Repository is that one's problem; while it is, nothing is deleted.
-func TestOneFails(t *testing.T) {
+// TestOneTargetFails: an expression that fails for one Repository is reported for that one. As long
+// as it fails, nothing is deleted.
+func TestOneTargetFails(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	for _, name := range []string{"r1", "r2", "r3"} {
@@ -137,31 +143,33 @@ func TestOneFails(t *testing.T) {
 	}
 	e.run(t, options{})
 	e.create(t, sets, "s", spec(`{repositorySelector: {matchLabels: {env: prod}}, template: {labelExprs: [{key: org, valueExpr: "repository.labels['org']"}]}}`))
-	e.has(t, names("s", "r1", "r2", "r3")...)
+	e.waitForVariants(t, names("s", "r1", "r2", "r3")...)
 
 	e.patch(t, repositories, "r2", "{metadata: {labels: {org: null}}}")
-	e.problem(t, "s", "spec.targets[0]: r2/foo: template.labelExprs[0].valueExpr: no such key: org")
-	e.condition(t, "s", "Ready", "UnexpectedError")
+	e.waitForProblem(t, "s", "spec.targets[0]: r2/foo: template.labelExprs[0].valueExpr: no such key: org")
+	e.waitForCondition(t, "s", "Ready", "UnexpectedError")
 	e.patch(t, repositories, "r1", "{metadata: {labels: {env: null}}}") // not asked for any more
 	e.patch(t, repositories, "r3", "{metadata: {labels: {org: finance}}}")
 	e.create(t, repositories, "r4", "{metadata: {labels: {env: prod, org: hr}}, spec: {}}")
-	e.has(t, names("s", "r1", "r2", "r3", "r4")...)
-	testenv.Eventually(t, soon, func() (bool, string) {
+	e.waitForVariants(t, names("s", "r1", "r2", "r3", "r4")...)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		got := e.variants(t)["s-r3-foo"].Spec.Labels["org"]
 		return got == "finance", "org of r3 is " + got
 	})
-	e.stays(t, names("s", "r1", "r2")...)
+	e.neverDeleted(t, names("s", "r1", "r2")...)
 
 	e.patch(t, repositories, "r2", "{metadata: {labels: {org: hr}}}")
-	e.has(t, names("s", "r2", "r3", "r4")...)
-	e.condition(t, "s", "Ready", "Reconciled")
+	e.waitForVariants(t, names("s", "r2", "r3", "r4")...)
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
 	if problems := e.set(t, "s").Status.Problems; len(problems) > 0 {
 		t.Error(problems)
 	}
 }
 
-// TestNothingSelected: a selector that suddenly matches nothing is held, until that is undone or released.
-func TestNothingSelected(t *testing.T) {
+// TestSelectorMatchesNothing: the deletions are blocked if a selector suddenly matches nothing,
+// until that is reverted or allowed.
+func TestSelectorMatchesNothing(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	for _, name := range []string{"r1", "r2", "r3"} {
@@ -169,56 +177,60 @@ func TestNothingSelected(t *testing.T) {
 	}
 	e.run(t, options{})
 	e.create(t, sets, "s", spec("{repositorySelector: {matchLabels: {env: prod}}}"))
-	e.has(t, names("s", "r1", "r2", "r3")...)
+	e.waitForVariants(t, names("s", "r1", "r2", "r3")...)
 	typo := func() string {
 		e.patch(t, sets, "s", "{spec: {targets: [{repositorySelector: {matchLabels: {env: pord}}}]}}")
-		text := e.condition(t, "s", "Held", "SafetyValve")
-		e.condition(t, "s", "Ready", "Held")
-		e.stays(t, names("s", "r1", "r2", "r3")...)
+		text := e.waitForCondition(t, "s", "RemovalBlocked", "RemovalLimitExceeded")
+		e.waitForCondition(t, "s", "Ready", "RemovalBlocked")
+		e.neverDeleted(t, names("s", "r1", "r2", "r3")...)
 		return text
 	}
 	typo()
 	e.patch(t, sets, "s", "{spec: {targets: [{repositorySelector: {matchLabels: {env: prod}}}]}}")
-	e.condition(t, "s", "Ready", "Reconciled")
-	if c := meta.FindStatusCondition(e.set(t, "s").Status.Conditions, "Held"); c != nil {
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	if c := meta.FindStatusCondition(e.set(t, "s").Status.Conditions, "RemovalBlocked"); c != nil {
 		t.Error(c)
 	}
 	text := typo()
-	_, token, ok := strings.Cut(text, "starling.io/release-held=")
+	_, token, ok := strings.Cut(text, "starling.io/allow-removal=")
 	if !ok {
 		t.Fatal(text)
 	}
-	e.patch(t, sets, "s", fmt.Sprintf("{metadata: {annotations: {starling.io/release-held: %q}}}", token))
-	e.has(t)
-	testenv.Eventually(t, soon, func() (bool, string) {
+	e.patch(t, sets, "s", fmt.Sprintf("{metadata: {annotations: {starling.io/allow-removal: %q}}}", token))
+	e.waitForVariants(t)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		set := e.set(t, "s")
 		return len(set.Annotations) == 0 && meta.IsStatusConditionTrue(set.Status.Conditions, "Ready"), fmt.Sprint(set.Annotations, set.Status.Conditions)
 	})
-	e.settle(t.Context(), t)
+	e.removeFinalizers(t.Context(), t)
 }
 
-// TestTwoSets: the first that has a package keeps it; the other says so, and gets it when the first lets go.
-func TestTwoSets(t *testing.T) {
+// TestTwoSetsOfOnePackage: the first set that has a package keeps it. The other one reports this,
+// and gets the package when the first one releases it.
+func TestTwoSetsOfOnePackage(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	e.repositories(t, "r1", "r2")
 	e.run(t, options{})
 	e.create(t, sets, "first", spec("{repositories: [{name: r1}]}"))
-	e.has(t, names("first", "r1")...)
+	e.waitForVariants(t, names("first", "r1")...)
 	e.create(t, sets, "second", spec("{repositories: [{name: r1}, {name: r2}]}"))
-	e.problem(t, "second", "package r1/foo is kept by PackageVariant first-r1-foo of PackageVariantSet first already; delete that, or choose another package")
-	e.has(t, "first-r1-foo", "second-r2-foo")
+	e.waitForProblem(t, "second", "package r1/foo already belongs to PackageVariant first-r1-foo of PackageVariantSet first; delete that PackageVariant, or choose another package")
+	e.waitForVariants(t, "first-r1-foo", "second-r2-foo")
 	e.delete(t, sets, "first")
-	testenv.Eventually(t, soon, func() (bool, string) {
-		e.settle(t.Context(), t) // once it is being deleted
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		e.removeFinalizers(t.Context(), t) // once it is being deleted
 		there := e.variants(t)
 		return there["first-r1-foo"] == nil && there["second-r1-foo"] != nil, fmt.Sprint(len(there))
 	})
-	e.condition(t, "second", "Ready", "Reconciled")
+	e.waitForCondition(t, "second", "Ready", "Reconciled")
 }
 
-// TestForeign: a PackageVariant that somebody made is taken over if it is what the set would make, and left alone otherwise.
-func TestForeign(t *testing.T) {
+// TestVariantsOfOtherOwners: a PackageVariant without owner is adopted if it is what the set would
+// create, and is not changed otherwise.
+func TestVariantsOfOtherOwners(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	e.repositories(t, "r1", "r2", "r3")
@@ -227,10 +239,10 @@ func TestForeign(t *testing.T) {
 	e.create(t, variants, "by-hand", "{spec: {upstream: {repo: up, package: foo, revision: 7}, downstream: {repo: r3, package: foo}}}")
 	e.run(t, options{})
 	e.create(t, sets, "s", spec("{repositories: [{name: r1}, {name: r2}, {name: r3}]}"))
-	e.problem(t, "s", "package r3/foo is kept by PackageVariant by-hand already")
+	e.waitForProblem(t, "s", "package r3/foo already belongs to PackageVariant by-hand")
 	uid := string(e.set(t, "s").UID)
 	var made []string
-	testenv.Eventually(t, soon, func() (bool, string) {
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		made = nil
 		for name, pv := range e.variants(t) {
 			if pv.Labels[configv1alpha1.LabelPackageVariantSet] == uid {
@@ -244,20 +256,23 @@ func TestForeign(t *testing.T) {
 			t.Error(line)
 		}
 	}
-	// A name that is taken by a PackageVariant of another package does not matter; one that goes wakes the set.
+	// A name that is taken by a PackageVariant of another package does not matter; one that goes
+	// wakes the set.
 	e.delete(t, variants, "by-hand")
-	testenv.Eventually(t, soon, func() (bool, string) { return e.variants(t)["s-r3-foo"] != nil, "s-r3-foo is not there" })
-	e.condition(t, "s", "Ready", "Reconciled")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) { return e.variants(t)["s-r3-foo"] != nil, "s-r3-foo is not there" })
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
 }
 
-// TestRepaired: what makes a PackageVariant one of the set, and its spec, come back; all else is the user's.
-func TestRepaired(t *testing.T) {
+// TestChangedVariantIsCorrected: the set restores the spec of its PackageVariants and what makes
+// them its own. All else belongs to users.
+func TestChangedVariantIsCorrected(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	e.repositories(t, "r1")
 	running := e.run(t, options{})
 	e.create(t, sets, "s", spec("{repositories: [{name: r1}]}"))
-	e.has(t, names("s", "r1")...)
+	e.waitForVariants(t, names("s", "r1")...)
 	running.quiet(t)
 	before := e.variants(t)["s-r1-foo"]
 	for name, patch := range map[string]string{
@@ -266,7 +281,7 @@ func TestRepaired(t *testing.T) {
 		"Spec":  "{spec: {deletionPolicy: orphan, upstream: {revision: 9}}}",
 	} {
 		e.patch(t, variants, "s-r1-foo", patch)
-		testenv.Eventually(t, soon, func() (bool, string) {
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 			pv := e.variants(t)["s-r1-foo"]
 			diff := cmp.Diff(before.OwnerReferences, pv.OwnerReferences) + cmp.Diff(before.Labels, pv.Labels) + cmp.Diff(before.Spec, pv.Spec)
 			return diff == "", name + ":\n" + diff
@@ -275,10 +290,10 @@ func TestRepaired(t *testing.T) {
 	wrote := running.quiet(t)
 	e.patch(t, variants, "s-r1-foo", "{metadata: {labels: {mine: x}, annotations: {mine: x}, finalizers: [config.porch.kpt.dev/packagevariants, example.com/mine]}}")
 	if n := running.quiet(t) - wrote; n > 0 {
-		t.Errorf("%d writes, since somebody put labels on a PackageVariant", n)
+		t.Errorf("%d writes after a user has put labels on a PackageVariant", n)
 	}
 	e.patch(t, sets, "s", "{spec: {upstream: {revision: latest}}}")
-	testenv.Eventually(t, soon, func() (bool, string) {
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		pv := e.variants(t)["s-r1-foo"]
 		return pv.Spec.Upstream.Revision.String() == "latest", pv.Spec.Upstream.Revision.String()
 	})
@@ -289,32 +304,39 @@ func TestRepaired(t *testing.T) {
 	e.patch(t, variants, "s-r1-foo", "{metadata: {finalizers: null}}")
 }
 
-// TestRefused: what the API server does not take is a problem of that target, and tried again.
+// TestRefused: a PackageVariant that the API server refuses is a problem of its target, and is
+// written again.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	e.repositories(t, "r1", "r2")
 	quotas := schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
-	kinds["resourcequotas"] = "ResourceQuota"
 	e.create(t, quotas, "few", "{spec: {hard: {count/packagevariants.config.porch.kpt.dev: '1'}}}")
-	testenv.Eventually(t, soon, func() (bool, string) {
-		quota, err := e.resource(quotas).Get(t.Context(), "few", metav1.GetOptions{})
-		return err == nil && quota.Object["status"] != nil && strings.Contains(fmt.Sprint(quota.Object["status"]), "used"), "the quota does not count yet"
+	// The controller of quotas finds a new kind within half a minute. It computes a quota from
+	// before that again when the quota changes, otherwise after minutes.
+	pods := 0
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		pods++
+		e.patch(t, quotas, "few", fmt.Sprintf("{spec: {hard: {pods: '%d'}}}", pods))
+		used, _, err := unstructured.NestedMap(e.Get(t, quotas, e.namespace, "few").Object, "status", "used")
+		_, counts := used["count/packagevariants.config.porch.kpt.dev"]
+		return counts, fmt.Sprintf("the quota does not count yet: %v %v", used, err)
 	})
 	e.run(t, options{})
 	e.create(t, sets, "s", spec("{repositories: [{name: r1}, {name: r2}]}"))
-	e.problem(t, "s", "exceeded quota: few")
-	if got := len(e.living(t)); got != 1 {
+	e.waitForProblem(t, "s", "exceeded quota: few")
+	if got := len(e.notDeleted(t)); got != 1 {
 		t.Errorf("%d PackageVariants", got)
 	}
-	e.condition(t, "s", "Ready", "UnexpectedError")
+	e.waitForCondition(t, "s", "Ready", "UnexpectedError")
 	e.patch(t, quotas, "few", "{spec: {hard: {count/packagevariants.config.porch.kpt.dev: '2'}}}")
-	e.has(t, names("s", "r1", "r2")...)
-	e.condition(t, "s", "Ready", "Reconciled")
+	e.waitForVariants(t, names("s", "r1", "r2")...)
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
 }
 
-// TestRollUp: what PackageVariants say of themselves is counted, and what they complain of is listed.
-func TestRollUp(t *testing.T) {
+// TestStatusCounts: the states of PackageVariants are counted, and their problems are listed.
+func TestStatusCounts(t *testing.T) {
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	var list, repos []string
@@ -325,7 +347,7 @@ func TestRollUp(t *testing.T) {
 	e.repositories(t, repos...)
 	running := e.run(t, options{})
 	e.create(t, sets, "s", spec("{repositories: ["+strings.Join(list, ", ")+"]}"))
-	e.has(t, names("s", repos...)...)
+	e.waitForVariants(t, names("s", repos...)...)
 	running.quiet(t)
 	wrote, began := running.writes.Load(), time.Now()
 	said := func(i int, state string, conditions ...string) {
@@ -346,7 +368,7 @@ func TestRollUp(t *testing.T) {
 	}
 	want := configv1alpha2.PackageVariantSetStatus{Targets: 16, Draft: 13, Proposed: 1, Published: 2, Applied: 2, Healthy: 1, MoreProblems: 2, ObservedGeneration: 1}
 	var got configv1alpha2.PackageVariantSetStatus
-	testenv.Eventually(t, soon, func() (bool, string) {
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		got = e.set(t, "s").Status
 		problems := got.Problems
 		got.Conditions, got.Problems = nil, nil
@@ -372,8 +394,9 @@ func TestRollUp(t *testing.T) {
 	}
 }
 
-// TestOneMore: one more Repository costs its PackageVariant, and what the set says of itself.
-func TestOneMore(t *testing.T) {
+// TestCostOfOneRepository: one more Repository costs two writes: its PackageVariant, and the status
+// of the set.
+func TestCostOfOneRepository(t *testing.T) {
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	var repos []string
@@ -383,10 +406,10 @@ func TestOneMore(t *testing.T) {
 	}
 	running := e.run(t, options{})
 	e.create(t, sets, "s", spec(`{repositorySelector: {matchLabels: {env: prod}}, template: {labelExprs: [{key: a, valueExpr: "repository.name"}]}}`))
-	e.has(t, names("s", repos...)...)
+	e.waitForVariants(t, names("s", repos...)...)
 	wrote, reads := running.quiet(t), running.reads.Load()
 	e.create(t, repositories, "one", "{metadata: {labels: {env: prod}}, spec: {}}")
-	e.has(t, names("s", append(repos, "one")...)...)
+	e.waitForVariants(t, names("s", append(repos, "one")...)...)
 	if n := running.quiet(t) - wrote; n != 2 {
 		t.Errorf("%d writes, want 2", n)
 	}

@@ -1,0 +1,229 @@
+package repositories
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
+	"github.com/starlinghq/starling/pkg/packages/remote"
+)
+
+// Finalizer is on revisions that have, or will get, a tag in the repository: the tag is deleted
+// first, or the revision would be imported again.
+const Finalizer = "starling.io/repository-tag"
+
+// revisions are the PackageRevisions of one Repository in the WDS.
+type revisions struct {
+	all      []*storev1alpha1.PackageRevision
+	byName   map[string]*storev1alpha1.PackageRevision
+	byNumber map[numbered]*storev1alpha1.PackageRevision
+	byTag    map[string]*storev1alpha1.PackageRevision
+}
+
+type numbered struct {
+	pkg    string
+	number int
+}
+
+// newRevisions indexes revisions, sorted by name.
+func newRevisions(all []*storev1alpha1.PackageRevision) *revisions {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b *storev1alpha1.PackageRevision) int { return strings.Compare(a.Name, b.Name) })
+	r := &revisions{
+		all:      all,
+		byName:   map[string]*storev1alpha1.PackageRevision{},
+		byNumber: map[numbered]*storev1alpha1.PackageRevision{},
+		byTag:    map[string]*storev1alpha1.PackageRevision{},
+	}
+	for _, cr := range all {
+		r.byName[cr.Name] = cr
+		if cr.Spec.Revision > 0 {
+			r.byNumber[numbered{cr.Spec.PackageName, cr.Spec.Revision}] = cr
+		}
+		if cr.External.Ref != "" && !cr.External.Branch {
+			r.byTag[cr.External.Ref] = cr
+		}
+	}
+	return r
+}
+
+// ofTag returns the revision of a tag: the one that names the tag, or that has its number; nil for
+// none.
+func (r *revisions) ofTag(tag *remote.Ref) *storev1alpha1.PackageRevision {
+	if cr := r.byTag[tag.Name]; cr != nil {
+		return cr
+	}
+	if tag.Number > 0 {
+		return r.byNumber[numbered{tag.Package, tag.Number}]
+	}
+	return nil
+}
+
+func (r *revisions) filter(keep func(*storev1alpha1.PackageRevision) bool) []*storev1alpha1.PackageRevision {
+	return slices.DeleteFunc(slices.Clone(r.all), func(cr *storev1alpha1.PackageRevision) bool { return !keep(cr) })
+}
+
+func names(all []*storev1alpha1.PackageRevision) []string {
+	var names []string
+	for _, cr := range all {
+		names = append(names, cr.Name)
+	}
+	return names
+}
+
+// finding is the result of comparing a ref with a revision. It is valid while both stay the same.
+type finding struct {
+	id, uid string
+	// problem is why the ref cannot be imported; moved names the tag and the revision if their
+	// contents differ. Both are empty if there is nothing to do.
+	problem, moved string
+	pkg            string
+	conflict       bool
+	// passing is true if the ref must be read again although nothing changed.
+	passing bool
+}
+
+// validFindings returns the findings that are still valid.
+func validFindings(findings map[string]finding, listing *remote.Listing, here *revisions) map[string]finding {
+	left := map[string]finding{}
+	for _, tag := range listing.Tags {
+		if j, ok := findings[tag.Name]; ok && !j.passing && j.id == tag.ID && j.uid == uidOf(here.ofTag(&tag)) {
+			left[tag.Name] = j
+		}
+	}
+	return left
+}
+
+// toLoad returns the tags whose content must be read. The findings are valid ones.
+func toLoad(repo string, listing *remote.Listing, here *revisions, findings map[string]finding) []remote.Ref {
+	var load []remote.Ref
+	for _, tag := range listing.Tags {
+		spec := &porchv1alpha1.PackageRevisionSpec{RepositoryName: repo, PackageName: tag.Package, WorkspaceName: tag.Workspace}
+		if len(lifecycle.CheckNames(spec)) > 0 {
+			continue // not a tag of a package; problems of packages are reported for the branch
+		}
+		cr := here.ofTag(&tag)
+		if cr != nil && cr.External.ID == tag.ID {
+			continue
+		}
+		if _, ok := findings[tag.Name]; ok {
+			continue
+		}
+		load = append(load, tag)
+	}
+	return load
+}
+
+func uidOf(cr *storev1alpha1.PackageRevision) string {
+	if cr == nil {
+		return ""
+	}
+	return string(cr.UID)
+}
+
+// missingTags returns the tags of revisions that the repository no longer has.
+func missingTags(listing *remote.Listing, here *revisions) []string {
+	there := map[string]bool{}
+	for _, tag := range listing.Tags {
+		there[tag.Name] = true
+	}
+	var missing []string
+	for _, cr := range here.all {
+		if cr.External.Ref != "" && !cr.External.Branch && cr.DeletionTimestamp == nil && !there[cr.External.Ref] && listing.Unread[cr.Spec.PackageName] == nil {
+			missing = append(missing, cr.External.Ref)
+		}
+	}
+	return missing
+}
+
+// toExport returns the published revisions that the repository does not have.
+func toExport(spec *configv1alpha1.RepositorySpec, here *revisions) []*storev1alpha1.PackageRevision {
+	if !spec.Exports() {
+		return nil
+	}
+	export := here.filter(func(cr *storev1alpha1.PackageRevision) bool {
+		return cr.Spec.Lifecycle.Published() && cr.Spec.Revision > 0 && cr.External.Ref == "" && !cr.Content.Imported && cr.DeletionTimestamp == nil
+	})
+	slices.SortStableFunc(export, func(a, b *storev1alpha1.PackageRevision) int {
+		return cmp.Or(strings.Compare(a.Spec.PackageName, b.Spec.PackageName), cmp.Compare(a.Spec.Revision, b.Spec.Revision))
+	})
+	return export
+}
+
+// terminating returns the revisions that are being deleted and have our finalizer.
+func terminating(here *revisions) []*storev1alpha1.PackageRevision {
+	return here.filter(func(cr *storev1alpha1.PackageRevision) bool {
+		return cr.DeletionTimestamp != nil && slices.Contains(cr.Finalizers, Finalizer)
+	})
+}
+
+// wantsFinalizer reports whether our finalizer must be added to a revision.
+func wantsFinalizer(spec *configv1alpha1.RepositorySpec, cr *storev1alpha1.PackageRevision) bool {
+	return spec.Exports() && cr.Spec.Lifecycle.Published() && cr.Spec.Revision != 0 && !cr.External.Branch && cr.DeletionTimestamp == nil &&
+		(cr.External.Ref != "" || cr.Spec.Revision > 0) && !slices.Contains(cr.Finalizers, Finalizer)
+}
+
+// stale returns the placeholders whose packages the branch no longer has.
+func stale(here *revisions, onBranch map[string]bool) []*storev1alpha1.PackageRevision {
+	return here.filter(func(cr *storev1alpha1.PackageRevision) bool {
+		return cr.External.Branch && cr.Content.Imported && cr.DeletionTimestamp == nil && !onBranch[cr.Spec.PackageName]
+	})
+}
+
+// relabelled returns copies of the revisions whose label of the latest is wrong, corrected. Those
+// that get the label come first, so that each package has a latest revision at all times.
+func relabelled(here *revisions) []*storev1alpha1.PackageRevision {
+	last := map[string]*storev1alpha1.PackageRevision{}
+	for _, cr := range here.all {
+		if cr.Spec.Lifecycle.Published() && cr.Spec.Revision > 0 && cr.DeletionTimestamp == nil {
+			if known := last[cr.Spec.PackageName]; known == nil || cr.Spec.Revision > known.Spec.Revision {
+				last[cr.Spec.PackageName] = cr
+			}
+		}
+	}
+	var add, remove []*storev1alpha1.PackageRevision
+	for _, cr := range here.all {
+		_, has := cr.Labels[porchv1alpha1.LatestRevisionLabel]
+		switch latest := last[cr.Spec.PackageName] == cr; {
+		case latest && !has:
+			changed := cr.DeepCopy()
+			if changed.Labels == nil {
+				changed.Labels = map[string]string{}
+			}
+			changed.Labels[porchv1alpha1.LatestRevisionLabel] = "true"
+			add = append(add, changed)
+		case !latest && has && cr.DeletionTimestamp == nil:
+			changed := cr.DeepCopy()
+			delete(changed.Labels, porchv1alpha1.LatestRevisionLabel)
+			remove = append(remove, changed)
+		}
+	}
+	return append(add, remove...)
+}
+
+// newest returns the highest number of each package, in the WDS or in the repository.
+func newest(listing *remote.Listing, here *revisions) map[string]int {
+	highest := map[string]int{}
+	for _, tag := range listing.Tags {
+		highest[tag.Package] = max(highest[tag.Package], tag.Number)
+	}
+	for _, cr := range here.all {
+		if cr.Spec.Lifecycle.Published() && cr.DeletionTimestamp == nil {
+			highest[cr.Spec.PackageName] = max(highest[cr.Spec.PackageName], cr.Spec.Revision)
+		}
+	}
+	return highest
+}
+
+// counts returns the numbers of revisions and of packages in the WDS.
+func counts(here *revisions) (revisionCount, packages int) {
+	names := map[string]bool{}
+	for _, cr := range here.all {
+		names[cr.Spec.PackageName] = true
+	}
+	return len(here.all), len(names)
+}

@@ -1,0 +1,205 @@
+package repositories
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/packages/remote"
+)
+
+// export exports published revisions. It reports whether there are more to export.
+func (p *pass) export(ctx context.Context, result *result) (again bool, failed, err error) {
+	if err := p.finalize(ctx); err != nil {
+		return false, nil, err
+	}
+	var batch []*storev1alpha1.PackageRevision
+	var exports []remote.Export
+	bytes := 0
+	result.waiting, result.conflicts = 0, nil
+	for _, cr := range toExport(&p.repo.Spec, p.here) {
+		if j, known := conflictOf(p.findings, cr); known {
+			result.conflicts = append(result.conflicts, j.moved)
+			continue
+		}
+		if len(batch) >= exportRevisions || bytes >= exportBytes {
+			result.waiting++
+			continue
+		}
+		files, err := p.content.Get(ctx, cr.Content.Digest)
+		if err != nil {
+			return false, nil, fmt.Errorf("read the files of %s: %w", cr.Name, err)
+		}
+		batch, exports = append(batch, cr), append(exports, exportOf(cr, files))
+		bytes += files.Size()
+	}
+	if len(batch) == 0 {
+		return false, nil, nil
+	}
+	done, failed := p.exportAll(ctx, exports)
+	if failed != nil {
+		result.waiting += len(batch)
+		return false, fmt.Errorf("export %s: %w", text.Count(len(batch), "revision"), failed), nil
+	}
+	for i, cr := range batch {
+		switch {
+		case done[i].Conflict:
+			result.conflicts = append(result.conflicts, done[i].Problem) // the next pass finds the tag
+		case done[i].Problem != "":
+			result.waiting++
+			failed = fmt.Errorf("export %s: %s", cr.Name, done[i].Problem)
+		default:
+			if err := p.noteExport(ctx, cr, &done[i].Ref); err != nil {
+				return false, nil, err
+			}
+		}
+	}
+	klog.FromContext(ctx).V(2).Info("Exported revisions", "count", len(batch))
+	// The export added to the branch, so the placeholders must be updated.
+	return failed == nil, failed, nil
+}
+
+// exportAll writes revisions together. If that fails, it writes each alone, so that one that the
+// repository refuses does not prevent the others.
+func (p *pass) exportAll(ctx context.Context, exports []remote.Export) ([]remote.ExportResult, error) {
+	done, err := p.remote.Export(ctx, exports)
+	if err == nil || len(exports) == 1 || !mayBeOfOne(err) {
+		return done, err
+	}
+	done = make([]remote.ExportResult, len(exports))
+	for i := range exports {
+		one, err := p.remote.Export(ctx, exports[i:i+1])
+		switch {
+		case err == nil:
+			done[i] = one[0]
+		case !mayBeOfOne(err):
+			return nil, err
+		default:
+			done[i].Problem = err.Error()
+		}
+	}
+	return done, nil
+}
+
+// mayBeOfOne reports whether an error may be about one item, not about the whole repository.
+func mayBeOfOne(err error) bool {
+	switch remote.KindOf(err) {
+	case remote.Unreachable, remote.Unauthorized, remote.InvalidSpec, remote.SecretNotFound:
+		return false
+	case remote.NotFound, remote.TooLarge, remote.Other:
+	}
+	return !errors.Is(err, context.Canceled)
+}
+
+// conflictOf returns the finding that the repository has other content under the tag of a revision.
+func conflictOf(findings map[string]finding, cr *storev1alpha1.PackageRevision) (finding, bool) {
+	for _, name := range slices.Sorted(maps.Keys(findings)) {
+		if j := findings[name]; j.conflict && j.uid == string(cr.UID) {
+			return j, true
+		}
+	}
+	return finding{}, false
+}
+
+// finalize adds our finalizer to revisions that have a tag, or will get one.
+func (p *pass) finalize(ctx context.Context) error {
+	for i, cr := range p.here.all {
+		if !wantsFinalizer(&p.repo.Spec, cr) {
+			continue
+		}
+		changed := cr.DeepCopy()
+		changed.Finalizers = append(changed.Finalizers, Finalizer)
+		if err := p.update(ctx, changed, "finalizer"); err != nil {
+			return fmt.Errorf("add the finalizer to %s: %w", cr.Name, err)
+		}
+		p.here.all[i] = changed // the next write is based on this
+	}
+	return nil
+}
+
+func (p *pass) noteExport(ctx context.Context, cr *storev1alpha1.PackageRevision, ref *remote.Ref) error {
+	changed := cr.DeepCopy()
+	changed.External = storev1alpha1.External{Ref: ref.Name, ID: ref.ID}
+	if err := p.update(ctx, changed, "exported"); err != nil {
+		return fmt.Errorf("record the tag of %s: %w", cr.Name, err)
+	}
+	return nil
+}
+
+func exportOf(cr *storev1alpha1.PackageRevision, files kpt.Files) remote.Export {
+	e := remote.Export{
+		Package: cr.Spec.PackageName, Workspace: cr.Spec.WorkspaceName, Number: cr.Spec.Revision, By: cr.Status.PublishedBy, At: cr.CreationTimestamp.Time, Files: files,
+	}
+	if cr.Status.PublishedAt != nil {
+		e.At = cr.Status.PublishedAt.Time
+	}
+	if len(cr.Spec.Tasks) > 0 {
+		if task, err := json.Marshal(cr.Spec.Tasks[0]); err == nil {
+			e.Task = string(task)
+		}
+	}
+	return e
+}
+
+// remove deletes the tags of revisions that are being deleted, and then removes our finalizer. A
+// revision whose tag cannot be deleted stays, and failed says why. It does not prevent others.
+func (p *pass) remove(ctx context.Context, listing *remote.Listing) (failed, err error) {
+	gone := terminating(p.here)
+	if !p.repo.Spec.Exports() {
+		return nil, p.release(ctx, gone)
+	}
+	tags := map[string]remote.Ref{} // by name of the revision
+	kept := map[string]error{}
+	for _, cr := range gone {
+		// Deleting a namespace is no decision about a git repository.
+		if cr.Spec.Lifecycle != porchv1alpha1.LifecycleDeletionProposed {
+			continue
+		}
+		if unread := listing.Unread[cr.Spec.PackageName]; unread != nil {
+			kept[cr.Name] = unread
+		}
+		for _, tag := range listing.Tags {
+			if tag.Name == cr.External.Ref && tag.ID == cr.External.ID && !cr.External.Branch {
+				tags[cr.Name] = tag
+				delete(kept, cr.Name)
+			}
+		}
+	}
+	if len(tags) > 0 {
+		if err := p.remote.Remove(ctx, slices.SortedFunc(maps.Values(tags), func(a, b remote.Ref) int { return strings.Compare(a.Name, b.Name) })); err != nil {
+			maps.Copy(kept, p.removeEach(ctx, tags, err))
+		}
+	}
+	released := slices.DeleteFunc(gone, func(cr *storev1alpha1.PackageRevision) bool { return kept[cr.Name] != nil })
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		failed = fmt.Errorf("delete the tag of %s: %w", name, kept[name])
+		break
+	}
+	return failed, p.release(ctx, released)
+}
+
+// removeEach deletes tags one by one after they could not be deleted together, and returns the
+// errors by name of the revision.
+func (p *pass) removeEach(ctx context.Context, tags map[string]remote.Ref, together error) map[string]error {
+	kept := map[string]error{}
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		err := together
+		if len(tags) > 1 && mayBeOfOne(together) {
+			err = p.remote.Remove(ctx, []remote.Ref{tags[name]})
+		}
+		if err != nil {
+			kept[name] = err
+		}
+	}
+	return kept
+}

@@ -1,0 +1,116 @@
+package binding
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// State is all that a decision about one policy is made on. It does not change, and nothing changes
+// what is in it.
+type State struct {
+	Now    time.Time
+	Policy *controlv1alpha1.BindingPolicy
+	// First is the Binding of the policy's name, also if it has another owner; nil if there is
+	// none. Overflow are the policy's other Bindings, in their order.
+	First    *controlv1alpha1.Binding
+	Overflow []*controlv1alpha1.Binding
+	// NamesTaken has the names of Bindings, of all owners, that an overflow Binding of the policy
+	// could have.
+	NamesTaken map[string]bool
+	// MaxSize is how large a Binding becomes before another one begins, in bytes of JSON.
+	MaxSize int
+
+	// Invalid lists the mistakes in the spec. With one, only the Bindings count.
+	Invalid []string
+	// Unserved lists what the policy names and that selects nothing: the WDS does not serve it, or
+	// it is no workload.
+	Unserved  []string
+	Miscounts []match.Miscount
+	// Selected is what the policy selects, unless UpToDate: then the Bindings are known to list
+	// just that.
+	Selected match.Snapshot
+	UpToDate bool
+	// HandOver has who selects what the policy no longer does. RetainedSince is since when entries
+	// have stayed for others.
+	HandOver      HandOver
+	RetainedSince map[objref.Ref]time.Time
+	Unread        Unread
+	// Missing lists what could matter to the policy and has not synced. MissingSince is since when
+	// that is so, zero if it is new.
+	Missing      []string
+	MissingSince time.Time
+	// Pending has the names of the clusters that match and are not accepted, sorted.
+	Pending []string
+	// Collectors is what is known of the StatusCollectors that the policy names.
+	Collectors Collectors
+
+	// RemovalBlock holds the limits of the policy, and Mistakes what is wrong with its annotations.
+	RemovalBlock RemovalBlock
+	Mistakes     []string
+	Departed     Departed
+
+	// StatusErrors keep the status of objects from coming back. They are known StatusErrorsIn from
+	// now; 0 if they are known.
+	StatusErrors   []string
+	StatusErrorsIn time.Duration
+
+	// WaitSet and WaitVersions are how long a write of the Bindings must wait, if the set or only
+	// versions changed.
+	WaitSet, WaitVersions time.Duration
+}
+
+// Bindings returns all Bindings of the policy, that of its name first.
+func (s *State) Bindings() []*controlv1alpha1.Binding {
+	var all []*controlv1alpha1.Binding
+	if s.First != nil && OwnedBy(s.First, string(s.Policy.UID)) {
+		all = append(all, s.First)
+	}
+	return append(all, s.Overflow...)
+}
+
+// WritesBindings reports whether the policy is able to write its Bindings: its spec is valid, it is
+// not being deleted, and the Binding of its name, if there is one, is its own and stays.
+func (s *State) WritesBindings() bool {
+	return s.Policy.DeletionTimestamp == nil && len(s.Invalid) == 0 && s.ownsName()
+}
+
+func (s *State) ownsName() bool {
+	return s.First == nil || OwnedBy(s.First, string(s.Policy.UID)) && s.First.DeletionTimestamp == nil
+}
+
+// OwnedBy reports whether the policy of that UID controls the Binding.
+func OwnedBy(binding *controlv1alpha1.Binding, uid string) bool {
+	owner := metav1.GetControllerOfNoCopy(binding)
+	return owner != nil && string(owner.UID) == uid
+}
+
+// SpecsOf returns the specs of Bindings; nil for a nil Binding.
+func SpecsOf(bindings []*controlv1alpha1.Binding) []*controlv1alpha1.BindingSpec {
+	specs := make([]*controlv1alpha1.BindingSpec, len(bindings))
+	for i, b := range bindings {
+		if b != nil {
+			specs[i] = &b.Spec
+		}
+	}
+	return specs
+}
+
+// CountObjects returns the number of objects that a spec lists.
+func CountObjects(spec *controlv1alpha1.BindingSpec) int {
+	return len(spec.Workload.ClusterScope) + len(spec.Workload.NamespaceScope)
+}
+
+// Soonest is the soonest of some durations. Those that are not positive do not count; 0 is none.
+type Soonest time.Duration
+
+// At adds a duration.
+func (s *Soonest) At(d time.Duration) {
+	if d > 0 && (*s == 0 || d < time.Duration(*s)) {
+		*s = Soonest(d)
+	}
+}

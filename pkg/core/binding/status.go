@@ -1,0 +1,301 @@
+package binding
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/text"
+)
+
+const (
+	// maxErrors bounds status.errors.
+	maxErrors = 32
+	// maxListed bounds the items that one message lists.
+	maxListed = 6
+	// MaxMiscounts bounds the examples in the error about singletons, as the contract does.
+	MaxMiscounts = 4
+	// reportRetained is how long an entry may wait for another policy before the status says so.
+	reportRetained = 10 * time.Second
+)
+
+// Result is what the writes of a Decision came to.
+type Result struct {
+	// Bindings are those of the policy after the writes, or, if it has none, the one that has its
+	// name.
+	Bindings []*controlv1alpha1.Binding
+	// Settling is how long the transport-controller has to observe the last write before the policy
+	// is reported as not ready.
+	Settling time.Duration
+	// Err is why a Binding, or the finalizer before it, could not be written.
+	Err error
+}
+
+// Status returns the desired status of the policy, nil if it stays as it is for now, and when to
+// sync the policy again. The times of conditions are those of their last transitions.
+func Status(s *State, d *Decision, r Result) (*controlv1alpha1.BindingPolicyStatus, Soonest) {
+	after := d.After
+	after.At(r.Settling)
+	after.At(s.StatusErrorsIn)
+	if missingFor := s.Now.Sub(d.MissingSince); len(s.Missing) > 0 && missingFor < RecheckUnread && r.Err == nil {
+		after.At(RecheckUnread - missingFor)
+		return nil, after
+	}
+	merged := merge(r.Bindings)
+	status := &controlv1alpha1.BindingPolicyStatus{
+		Conditions:         slices.Clone(s.Policy.Status.Conditions),
+		ObservedGeneration: s.Policy.Generation,
+		Errors:             statusErrors(s, d, merged),
+	}
+	set := func(c metav1.Condition) {
+		c.ObservedGeneration = s.Policy.Generation
+		c.LastTransitionTime = metav1.NewTime(s.Now)
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	if d.Blocked != nil {
+		set(removalBlocked(s.Policy.Name, d.Blocked))
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, controlv1alpha1.BindingPolicyConditionRemovalBlocked)
+	}
+	setCollectors(&status.Conditions, s.Collectors, set)
+	synced := syncedCondition(s, d, r, merged)
+	set(synced)
+	ready := readyCondition(s, merged, synced, status.Errors)
+	stored := meta.FindStatusCondition(s.Policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionReady)
+	if r.Settling > 0 && ready.Reason == controlv1alpha1.ReasonNotDelivered && unobserved(merged) &&
+		stored != nil && stored.Status == metav1.ConditionTrue && stored.ObservedGeneration == s.Policy.Generation {
+		// The transport-controller has not observed the last write of the Binding yet. Reporting
+		// that would write each policy twice for each change. The policy is synced again when the
+		// time is over.
+		ready = *stored
+	}
+	set(ready)
+	if merged != nil && OwnedBy(merged, string(s.Policy.UID)) {
+		for _, kind := range transported {
+			if c := condition(merged, kind); c != nil {
+				set(*c)
+			}
+		}
+		status.Problems, status.ProblemsCount, status.Rollup = merged.Status.Problems, merged.Status.ProblemsCount, merged.Status.Rollup
+	}
+	return status, after
+}
+
+func syncedCondition(s *State, d *Decision, r Result, merged *controlv1alpha1.Binding) metav1.Condition {
+	c := metav1.Condition{Type: controlv1alpha1.BindingPolicyConditionSynced, Status: metav1.ConditionFalse}
+	retained := retainedMessage(s, d)
+	switch {
+	case s.Policy.DeletionTimestamp != nil:
+		c.Reason = controlv1alpha1.ReasonDeleting
+		c.Message = deletingMessage(r, merged, retained)
+	case len(s.Invalid) > 0:
+		c.Reason = controlv1alpha1.ReasonInvalidSpec
+		c.Message = fmt.Sprintf("invalid spec: %s. The Bindings stay unchanged until it is corrected", text.List(s.Invalid, 1))
+	case s.First != nil && !OwnedBy(s.First, string(s.Policy.UID)):
+		c.Reason = controlv1alpha1.ReasonNameTaken
+		c.Message = fmt.Sprintf("Binding %q belongs to another owner. Delete it, or re-create the policy under another name", s.First.Name)
+	case s.First != nil && s.First.DeletionTimestamp != nil:
+		c.Reason = controlv1alpha1.ReasonDeleting
+		c.Message = "the Binding is being deleted by a user. It is re-created when its objects have left the clusters"
+	case r.Err != nil:
+		c.Reason = controlv1alpha1.ReasonFailed
+		c.Message = "cannot write the Binding, will retry: " + r.Err.Error()
+	case d.Blocked != nil:
+		c.Reason = controlv1alpha1.ReasonRemovalBlocked
+		c.Message = "see condition RemovalBlocked"
+	case len(s.Missing) > 0:
+		c.Status = metav1.ConditionUnknown
+		c.Reason = controlv1alpha1.ReasonNotObserved
+		c.Message = "not synced since startup, existing entries are kept: " + text.List(s.Missing, maxListed)
+	case retained != "":
+		c.Reason = controlv1alpha1.ReasonHandOver
+		c.Message = retained
+	default:
+		c.Status = metav1.ConditionTrue
+		c.Reason = controlv1alpha1.ReasonSynced
+		c.Message = emptyMessage(s, merged)
+	}
+	return c
+}
+
+func deletingMessage(r Result, merged *controlv1alpha1.Binding, retained string) string {
+	message := "waiting for the objects to leave the clusters"
+	if delivered := condition(merged, controlv1alpha1.BindingConditionDelivered); delivered != nil && delivered.Reason == controlv1alpha1.ReasonDeleting {
+		message += ": " + delivered.Message
+	}
+	if retained != "" {
+		message = retained
+	}
+	if r.Err != nil && !apierrors.IsConflict(r.Err) {
+		message += "; cannot write a Binding, will retry: " + r.Err.Error()
+	}
+	return message
+}
+
+// retainedMessage names the policies that entries have been waiting for, "" if none waits for long.
+// It changes at most every ten seconds while more entries come to wait.
+func retainedMessage(s *State, d *Decision) string {
+	waitingFor := map[string]int{}
+	total := 0
+	before := s.Now.Add(-reportRetained).Truncate(reportRetained)
+	for ref, since := range d.RetainedSince {
+		if !since.After(before) {
+			waitingFor[d.Retained.Objects[ref]]++
+			total++
+		}
+	}
+	if total == 0 {
+		return ""
+	}
+	policies := make([]string, 0, len(waitingFor))
+	for _, name := range slices.Sorted(maps.Keys(waitingFor)) {
+		policies = append(policies, fmt.Sprintf("%q (%s)", name, text.Count(waitingFor[name], "object")))
+	}
+	return fmt.Sprintf("%s in the clusters, because %s: %s. See the conditions of %s", text.Count(total, "object stays|objects stay"),
+		text.Plural(total, "another BindingPolicy selects it but does not list it yet", "other BindingPolicies select them but do not list them yet"),
+		text.List(policies, maxListed), text.Plural(len(policies), "that policy", "these policies"))
+}
+
+// removalBlocked names what the removal block holds back, and how to allow it.
+func removalBlocked(policy string, loss *Loss) metav1.Condition {
+	what := "every object"
+	if len(loss.Objects) > 0 {
+		objects := make([]string, len(loss.Objects))
+		for i, ref := range loss.Objects {
+			objects[i] = ref.String()
+		}
+		what = fmt.Sprintf("every object (%s)", text.List(objects, maxListed))
+	}
+	return metav1.Condition{
+		Type: controlv1alpha1.BindingPolicyConditionRemovalBlocked, Status: metav1.ConditionTrue, Reason: controlv1alpha1.ReasonRemovalLimitExceeded,
+		Message: fmt.Sprintf("blocked: this change would remove %s from %d of %s (%s). Revert it, or allow it with: kubectl annotate bindingpolicy %s %s=%s",
+			what, len(loss.Clusters), text.Count(loss.Of, "cluster"), text.List(loss.Clusters, maxListed), policy, controlv1alpha1.AnnotationAllowRemoval, loss.Token),
+	}
+}
+
+// emptyMessage says what a user who waits for objects wants to know first.
+func emptyMessage(s *State, merged *controlv1alpha1.Binding) string {
+	if merged == nil {
+		return ""
+	}
+	var empty []string
+	if CountObjects(&merged.Spec) == 0 {
+		empty = append(empty, "no objects: nothing in the WDS matches spec.downsync")
+	}
+	switch {
+	case len(merged.Spec.Destinations) == 0:
+		empty = append(empty, noDestinations(s))
+	case len(s.Pending) > 0:
+		empty = append(empty, pending(s))
+	}
+	return strings.Join(empty, "; ")
+}
+
+func noDestinations(s *State) string {
+	why := "no accepted cluster matches spec.clusterSelectors"
+	switch {
+	case len(s.Policy.Spec.ClusterSelectors) == 0:
+		why = "spec.clusterSelectors is empty"
+	case len(s.Pending) > 0:
+		why = pending(s)
+	}
+	return "no destinations: " + why
+}
+
+// pending names the clusters that match and are not accepted, and the command that accepts them.
+func pending(s *State) string {
+	n := len(s.Pending)
+	return fmt.Sprintf("%s but %s not accepted (%s). Accept %s with: clusteradm accept --clusters %s",
+		text.Count(n, "cluster matches|clusters match"), text.Plural(n, "is", "are"), text.List(s.Pending, maxListed), text.Plural(n, "it", "them"),
+		strings.Join(s.Pending[:min(n, maxListed)], ","))
+}
+
+func readyCondition(s *State, merged *controlv1alpha1.Binding, synced metav1.Condition, errs []string) metav1.Condition {
+	c := metav1.Condition{Type: controlv1alpha1.BindingPolicyConditionReady, Status: metav1.ConditionFalse}
+	delivered := condition(merged, controlv1alpha1.BindingConditionDelivered)
+	applied := condition(merged, controlv1alpha1.BindingConditionApplied)
+	switch {
+	case synced.Status != metav1.ConditionTrue:
+		c.Status = synced.Status
+		c.Reason = controlv1alpha1.ReasonNotSynced
+		c.Message = "see condition Synced"
+	case merged != nil && len(merged.Spec.Destinations) == 0:
+		c.Reason = controlv1alpha1.ReasonNoDestinations
+		c.Message = noDestinations(s)
+	case merged == nil || unobserved(merged):
+		c.Reason = controlv1alpha1.ReasonNotDelivered
+		c.Message = "the transport-controller has not observed the Binding yet"
+	case delivered == nil || delivered.Status != metav1.ConditionTrue:
+		c.Reason = controlv1alpha1.ReasonNotDelivered
+		c.Message = messageOf(delivered)
+	case applied == nil || applied.Status != metav1.ConditionTrue:
+		if applied != nil {
+			c.Status = applied.Status // Unknown, if some clusters do not report
+		}
+		c.Reason = controlv1alpha1.ReasonNotApplied
+		c.Message = messageOf(applied)
+	case len(errs) > 0:
+		c.Reason = controlv1alpha1.ReasonErrors
+		c.Message = "see status.errors"
+	default:
+		c.Status = metav1.ConditionTrue
+		c.Reason = controlv1alpha1.ReasonApplied
+		c.Message = applied.Message
+	}
+	return c
+}
+
+func messageOf(c *metav1.Condition) string {
+	if c == nil {
+		return "the transport-controller has not reported on the Binding yet"
+	}
+	return c.Message
+}
+
+// statusErrors are the user's mistakes and what the transport and the clusters reported, sorted and
+// bounded.
+func statusErrors(s *State, d *Decision, merged *controlv1alpha1.Binding) []string {
+	errs := slices.Concat(s.Invalid, s.Mistakes, s.Unserved, s.StatusErrors)
+	if d.Blocked != nil && s.RemovalBlock.Token != "" {
+		errs = append(errs, fmt.Sprintf("metadata.annotations[%s]: %q is not the token of the change that is blocked now; see condition RemovalBlocked",
+			controlv1alpha1.AnnotationAllowRemoval, s.RemovalBlock.Token))
+	}
+	if len(s.Miscounts) > 0 {
+		errs = append(errs, miscountError(s.Miscounts))
+	}
+	if merged != nil && OwnedBy(merged, string(s.Policy.UID)) {
+		errs = append(errs, merged.Status.Errors...)
+	}
+	if s.StatusErrorsIn > 0 {
+		// What keeps status from coming back is found again soon. What was found before the start
+		// is not dropped meanwhile.
+		errs = append(errs, s.Policy.Status.Errors[:min(len(s.Policy.Status.Errors), maxErrors)]...)
+	}
+	slices.Sort(errs)
+	return text.Bound(slices.Compact(errs), maxErrors)
+}
+
+// miscountError is the contract's text.
+func miscountError(miscounts []match.Miscount) string {
+	quote := func(text string) string {
+		quoted, _ := json.Marshal(text) // a string has no error
+		return string(quoted)
+	}
+	examples := make([]string, 0, len(miscounts))
+	for _, m := range miscounts {
+		examples = append(examples, fmt.Sprintf(
+			`{"ObjectID":{"GVK":{"Group":%s,"Version":%s,"Kind":%s},"Resource":%s,"ObjectName":{"Namespace":%s,"Name":%s}},"NumWECs":%d}`,
+			quote(m.Kind.Group), quote(m.Kind.Version), quote(m.Kind.Kind), quote(m.Ref.Resource), quote(m.Ref.Namespace), quote(m.Ref.Name), m.Clusters))
+	}
+	return "Singleton reported status return is requested but some objects have the wrong number of associated WECs, for example: [" +
+		strings.Join(examples, ",") + "]"
+}

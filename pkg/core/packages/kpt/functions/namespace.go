@@ -1,0 +1,238 @@
+package functions
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/schema"
+)
+
+// packageContext is the name of the ConfigMap that holds the name of the package.
+const packageContext = "kptfile.kpt.dev"
+
+func setNamespace(c *call) error {
+	namespace, additional, err := c.namespaceConfig()
+	if err != nil {
+		return err
+	}
+	s := &namespaceSetter{call: c, namespace: namespace, moved: map[string]bool{}, before: map[string]int{}}
+	if err := s.learn(); err != nil {
+		return err
+	}
+	for _, item := range c.items {
+		if item.isKptfile() {
+			continue
+		}
+		if err := s.object(item); err != nil {
+			return err
+		}
+		s.references(item)
+		if err := eachText(item, additional, func(n *yaml.Node, _ string) { s.set(n) }); err != nil {
+			return err
+		}
+	}
+	s.report()
+	return nil
+}
+
+// namespaceConfig decodes the functionConfig. Old versions support additional fields; the latest
+// one supports the package context.
+func (c *call) namespaceConfig() (namespace string, additional []fieldSpec, err error) {
+	var config struct {
+		Namespace  string      `yaml:"namespace"`
+		Additional []fieldSpec `yaml:"additionalNamespaceFields"`
+	}
+	latest := c.minor == "v0.4"
+	key, supported := "namespace", []string{"namespace"}
+	inContext := latest && c.configKind() == "ConfigMap" && kpt.TextOf(kpt.Get(c.config.YNode(), "metadata", "name")) == packageContext
+	if inContext {
+		key, supported = "name", nil // other keys are ignored
+	}
+	err = c.read("SetNamespace", &config, func(data map[string]string) { config.Namespace = data[key] }, supported...)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case latest && config.Additional != nil:
+		return "", nil, errors.New(`functionConfig: field "additionalNamespaceFields" is not supported`)
+	case inContext && config.Namespace == "":
+		return "", nil, fmt.Errorf("functionConfig: data.name is required in ConfigMap %s", packageContext)
+	}
+	additional, err = withAdditional(nil, config.Additional)
+	if err == nil && config.Namespace == "" {
+		err = errors.New("functionConfig: namespace is required")
+	}
+	return config.Namespace, additional, err
+}
+
+type namespaceSetter struct {
+	*call
+	namespace string
+	custom    schema.Custom
+	// moved are the objects that had a namespace, in the format of depends-on annotations.
+	moved map[string]bool
+	// accounts are the names of the ServiceAccounts.
+	accounts []string
+	// before is the number of changed values, by old value.
+	before map[string]int
+}
+
+// learn indexes the objects before they are changed.
+func (s *namespaceSetter) learn() error {
+	var namespaces []string
+	for _, item := range s.items {
+		if err := s.custom.Add(item.Node); err != nil {
+			return fmt.Errorf("%s: %w", item, err)
+		}
+		if item.APIVersion() == "v1" && item.Kind() == "Namespace" && !slices.Contains(namespaces, item.Name()) {
+			namespaces = append(namespaces, item.Name())
+		}
+		if item.APIVersion() == "v1" && item.Kind() == "ServiceAccount" {
+			s.accounts = append(s.accounts, item.Name())
+		}
+	}
+	if len(namespaces) > 1 {
+		return fmt.Errorf("the package has Namespaces %s, which would all be renamed to %s; select the objects of one", strings.Join(namespaces, ", "), s.namespace)
+	}
+	for _, item := range s.items {
+		if namespace := item.Namespace(); namespace != "" && s.namespaced(item) {
+			s.moved[dependency(item.Group(), namespace, item.Kind(), item.Name())] = true
+		}
+	}
+	return nil
+}
+
+// namespaced reports whether an object is namespaced. Custom kinds without a definition in the
+// package are, because most are.
+func (s *namespaceSetter) namespaced(item Item) bool {
+	if namespaced, known := schema.Namespaced(item.APIVersion(), item.Kind()); known {
+		return namespaced
+	}
+	if namespaced, known := s.custom.Namespaced[item.Group()+"/"+item.Kind()]; known {
+		return namespaced
+	}
+	// An object that is never applied needs no namespace, but may have one.
+	return !item.Local() || item.Namespace() != ""
+}
+
+func (s *namespaceSetter) object(item Item) error {
+	switch {
+	case item.APIVersion() == "v1" && item.Kind() == "Namespace":
+		s.set(kpt.Get(item.root(), "metadata", "name"))
+	case s.namespaced(item) && (item.Namespace() != "" || !item.Local()):
+		metadata := ensureMapping(item.root(), "metadata")
+		if metadata == nil {
+			return fmt.Errorf("%s: metadata is not a mapping", item)
+		}
+		if n := kpt.Get(metadata, "namespace"); n != nil && n.Kind != yaml.ScalarNode {
+			return fmt.Errorf("%s: metadata.namespace is not a scalar", item)
+		} else if n == nil {
+			kpt.Set(metadata, "namespace", stringNode(s.namespace))
+			s.before[""]++
+		} else {
+			s.set(n)
+		}
+	}
+	return nil
+}
+
+// references changes the fields outside of metadata that have the namespace.
+func (s *namespaceSetter) references(item Item) {
+	root := item.root()
+	switch kind := item.Kind(); {
+	case item.Group() == "rbac.authorization.k8s.io" && (kind == "RoleBinding" || kind == "ClusterRoleBinding"):
+		for _, subject := range elements(kpt.Get(root, "subjects")) {
+			if kpt.TextOf(kpt.Get(subject, "kind")) == "ServiceAccount" && s.follows(kpt.TextOf(kpt.Get(subject, "name"))) {
+				s.setIfPresent(kpt.Get(subject, "namespace"))
+			}
+		}
+	case item.Group() == "apiextensions.k8s.io" && kind == "CustomResourceDefinition":
+		s.setIfPresent(kpt.Get(root, "spec", "conversion", "webhook", "clientConfig", "service", "namespace"))
+	case item.Group() == "apiregistration.k8s.io" && kind == "APIService":
+		s.setIfPresent(kpt.Get(root, "spec", "service", "namespace"))
+	}
+	changeDependencies(item, func(group, namespace, kind, name string) (string, string) {
+		if namespace != "" && s.moved[dependency(group, namespace, kind, name)] && namespace != s.namespace {
+			s.before[namespace]++
+			return s.namespace, name
+		}
+		return namespace, name
+	})
+}
+
+// follows reports whether the namespace of a bound ServiceAccount changes. In v0.2, that of a
+// ServiceAccount of another package does not.
+func (s *namespaceSetter) follows(account string) bool {
+	return s.minor != "v0.2" || account == "default" || slices.Contains(s.accounts, account)
+}
+
+func (s *namespaceSetter) setIfPresent(n *yaml.Node) {
+	if kpt.TextOf(n) != "" {
+		s.set(n)
+	}
+}
+
+func (s *namespaceSetter) set(n *yaml.Node) {
+	if n == nil || n.Kind != yaml.ScalarNode || kpt.TextOf(n) == s.namespace {
+		return
+	}
+	s.before[kpt.TextOf(n)]++
+	setString(n, s.namespace)
+}
+
+func (s *namespaceSetter) report() {
+	if len(s.before) == 0 {
+		s.info("all namespaces are already %q. no value changed", s.namespace)
+		return
+	}
+	var names []string
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(s.before)) {
+		names = append(names, strconv.Quote(name))
+		total += s.before[name]
+	}
+	s.info("namespace %s updated to %q, %d value(s) changed", strings.Join(names, ", "), s.namespace, total)
+}
+
+// dependency returns an object in the format of depends-on annotations.
+func dependency(group, namespace, kind, name string) string {
+	if namespace == "" {
+		return group + "/" + kind + "/" + name
+	}
+	return group + "/namespaces/" + namespace + "/" + kind + "/" + name
+}
+
+// changeDependencies changes namespaces and names in the depends-on annotation of an object.
+// Invalid entries stay unchanged.
+func changeDependencies(item Item, change func(group, namespace, kind, name string) (newNamespace, newName string)) {
+	n := kpt.Get(item.root(), "metadata", "annotations", dependsOnAnnotation)
+	if kpt.TextOf(n) == "" {
+		return
+	}
+	entries := strings.Split(n.Value, ",")
+	for i, entry := range entries {
+		trimmed := strings.TrimSpace(entry)
+		parts := strings.Split(trimmed, "/")
+		var changed string
+		switch {
+		case len(parts) == 5 && parts[1] == "namespaces":
+			namespace, name := change(parts[0], parts[2], parts[3], parts[4])
+			changed = dependency(parts[0], namespace, parts[3], name)
+		case len(parts) == 3:
+			_, name := change(parts[0], "", parts[1], parts[2])
+			changed = dependency(parts[0], "", parts[1], name)
+		default:
+			continue
+		}
+		entries[i] = strings.Replace(entry, trimmed, changed, 1)
+	}
+	if joined := strings.Join(entries, ","); joined != n.Value {
+		setString(n, joined)
+	}
+}

@@ -1,0 +1,103 @@
+// Package version identifies and orders the published revisions of a package. It is pure.
+package version
+
+import (
+	"cmp"
+	"path"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+)
+
+// Version identifies a published revision among those of its package: by its number, or by the tag
+// from which it was imported, such as v1.2.3. It is comparable. The zero value is that of drafts,
+// and of placeholders, whose content changes.
+type Version struct {
+	Number int
+	Tag    string
+}
+
+// Of returns the version of a stored revision.
+func Of(r *storev1alpha1.PackageRevision) Version {
+	switch {
+	case r.Spec.Revision > 0:
+		return Version{Number: r.Spec.Revision}
+	case r.Spec.Revision < 0 && !r.External.Branch:
+		return Version{Tag: tagName(r.External.Ref)}
+	}
+	return Version{}
+}
+
+// OfServed returns the version of a revision as users see it.
+func OfServed(r *porchv1alpha1.PackageRevision) Version {
+	if r.Spec.Revision > 0 {
+		return Version{Number: r.Spec.Revision}
+	}
+	if lock := r.Status.SelfLock; r.Spec.Revision < 0 && lock != nil {
+		switch {
+		case lock.OCI != nil:
+			_, tag, _ := kpt.SplitImage(lock.OCI.Image)
+			return Version{Tag: tag}
+		case lock.Git != nil && strings.HasPrefix(lock.Git.Ref, strings.Trim(lock.Git.Directory, "/")+"/"): // only a tag does
+			return Version{Tag: tagName(lock.Git.Ref)}
+		}
+	}
+	return Version{}
+}
+
+// tagName returns a tag without the path of the package, and without the registry.
+func tagName(ref string) string {
+	if ref == "" {
+		return ""
+	}
+	name := path.Base(ref)
+	return name[strings.LastIndex(name, ":")+1:]
+}
+
+// IsTag reports whether a text is a semantic version, with or without a v, by which a tag can be
+// ordered.
+func IsTag(text string) bool { return semantic(text) != nil }
+
+func semantic(tag string) *version.Version {
+	v, err := version.ParseSemantic(tag)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// IsZero reports whether there is no version.
+func (v Version) IsZero() bool { return v.Number <= 0 && v.Tag == "" }
+
+// IsRelease reports whether the version may be the latest one: it is a number, or a semantic
+// version that is not a pre-release.
+func (v Version) IsRelease() bool {
+	s := semantic(v.Tag)
+	return v.Number > 0 || s != nil && s.PreRelease() == ""
+}
+
+// Compare orders versions: tags that are no semantic versions, semantic versions, numbers. Numbers
+// come last because revisions that are created here get numbers.
+func Compare(a, b Version) int {
+	if a.Number > 0 || b.Number > 0 {
+		return cmp.Compare(a.Number, b.Number)
+	}
+	x, y := semantic(a.Tag), semantic(b.Tag)
+	switch {
+	case x == nil && y == nil:
+		return cmp.Compare(a.Tag, b.Tag)
+	case x == nil:
+		return -1
+	case y == nil:
+		return 1
+	case x.LessThan(y):
+		return -1
+	case y.LessThan(x):
+		return 1
+	}
+	return cmp.Compare(a.Tag, b.Tag) // they differ in build metadata or in the v
+}

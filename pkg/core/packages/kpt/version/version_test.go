@@ -1,0 +1,69 @@
+package version_test
+
+import (
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/version"
+)
+
+func TestCompare(t *testing.T) {
+	want := []version.Version{
+		{}, {Tag: "candidate"}, {Tag: "v1.2"}, {Tag: "v0.9.0"}, {Tag: "v1.2.3-rc.1"}, {Tag: "v1.2.3-rc.2"}, {Tag: "1.2.3"}, {Tag: "v1.2.3"}, {Tag: "v1.10.0"}, {Number: 1}, {Number: 2},
+	}
+	rnd := rand.New(rand.NewSource(1))
+	for range 50 {
+		got := slices.Clone(want)
+		rnd.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
+		slices.SortFunc(got, version.Compare)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	}
+	var releases []version.Version
+	for _, v := range want {
+		if v.IsRelease() {
+			releases = append(releases, v)
+		}
+		if v.IsZero() != (v == version.Version{}) {
+			t.Errorf("%+v: IsZero %t", v, v.IsZero())
+		}
+	}
+	if diff := cmp.Diff([]version.Version{{Tag: "v0.9.0"}, {Tag: "1.2.3"}, {Tag: "v1.2.3"}, {Tag: "v1.10.0"}, {Number: 1}, {Number: 2}}, releases); diff != "" {
+		t.Errorf("releases (-want +got):\n%s", diff)
+	}
+}
+
+// TestOf: the stored revision and the one that users see have the same version.
+func TestOf(t *testing.T) {
+	type lock = porchv1alpha1.Locator
+	git := func(ref string) *lock {
+		return &lock{Git: &porchv1alpha1.GitLock{Directory: "/apps/web/", Ref: ref}}
+	}
+	for name, tc := range map[string]struct {
+		number   int
+		external storev1alpha1.External
+		self     *lock
+		want     version.Version
+	}{
+		"Draft":       {0, storev1alpha1.External{}, nil, version.Version{}},
+		"Approved":    {3, storev1alpha1.External{}, nil, version.Version{Number: 3}},
+		"Numbered":    {3, storev1alpha1.External{Ref: "apps/web/v3"}, git("apps/web/v3"), version.Version{Number: 3}},
+		"Tag":         {-1, storev1alpha1.External{Ref: "apps/web/v1.2.3"}, git("apps/web/v1.2.3"), version.Version{Tag: "v1.2.3"}},
+		"Image":       {-1, storev1alpha1.External{Ref: "example.com:5000/apps/web:1.2.3"}, &lock{OCI: &porchv1alpha1.OCILock{Image: "example.com:5000/apps/web:1.2.3"}}, version.Version{Tag: "1.2.3"}},
+		"Placeholder": {-1, storev1alpha1.External{Ref: "main", Branch: true}, git("main"), version.Version{}},
+		"Unknown":     {-1, storev1alpha1.External{}, nil, version.Version{}},
+	} {
+		stored := &storev1alpha1.PackageRevision{External: tc.external}
+		served := &porchv1alpha1.PackageRevision{}
+		stored.Spec.Revision, served.Spec.Revision, served.Status.SelfLock = tc.number, tc.number, tc.self
+		if of, ofServed := version.Of(stored), version.OfServed(served); of != tc.want || ofServed != tc.want {
+			t.Errorf("%s: stored %+v, served %+v, want %+v", name, of, ofServed, tc.want)
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package workload_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/workload"
+	"github.com/starlinghq/starling/test/golden"
+)
+
+// TestTexts lists the problems of packages, which users read in status.errors of Bindings.
+func TestTexts(t *testing.T) {
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	var texts []golden.Text
+	for _, tc := range []struct {
+		heading string
+		files   kpt.Files
+	}{
+		{"invalid YAML", kpt.Files{"a.yaml": "a: [\n"}},
+		{"a list", kpt.Files{"a.yaml": "- a\n"}},
+		{"no kind", kpt.Files{"a.yaml": "metadata: {name: a}\n"}},
+		{"no metadata", kpt.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMap\n"}},
+		{"generateName", kpt.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a}\n"}},
+		{"a name that is a number", kpt.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 1}\n"}},
+		{"an invalid namespace", kpt.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: B}\n"}},
+		{"an invalid List", kpt.Files{"a.yaml": "apiVersion: v1\nkind: List\nitems: {}\n"}},
+		{"a kind that is never delivered", kpt.Files{"a.yaml": "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: a}\n"}},
+		{"a duplicate object", kpt.Files{"a.yaml": object, "b.yaml": object, "c.yaml": object}},
+	} {
+		w, err := workload.Read(tc.files, func(schema.GroupVersionKind) (workload.Resource, bool, error) { return workload.Resource{}, false, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, golden.Text{Heading: tc.heading, Text: strings.Join(w.Problems, "\n")})
+	}
+	golden.Texts(t, texts...)
+}

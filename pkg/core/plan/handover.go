@@ -1,0 +1,229 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+// What follows from the owners of an object: who delivers it (contest), and what becomes of an item
+// that is to leave a work (leaving). docs/design/0019-hand-over.md has the state table.
+
+// MayRelease reports whether an owner may release an object: each successor that is able to deliver
+// it holds it. It is the one rule of hand-over, for Bindings in a mailbox and for policies whose
+// Bindings list an object. A successor is a Binding, or a policy, that is to have the object: it is
+// able if nothing but time keeps it from that.
+func MayRelease[S any](successors []S, able, holds func(*S) bool) bool {
+	for i := range successors {
+		if s := &successors[i]; able(s) && !holds(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// Conflict says that another owner wants the object at a destination with other content.
+type Conflict struct {
+	Ref objref.Ref
+	// With is the earliest of the others.
+	With Owner
+	// Ours: we deliver the object; otherwise we only claim it.
+	Ours bool
+}
+
+// HandOver says that an object is not wanted any more and stays until another owner has it.
+type HandOver struct {
+	Ref objref.Ref
+	To  Owner
+	// Waits: the object stays as it is until the owner has it; otherwise it is being released to
+	// the owner.
+	Waits bool
+	// Failed is what the destination reported of the object if it could not be released.
+	Failed *Item
+}
+
+// contest decides whether we deliver an object of this content, or only claim it. Ours are the
+// owners of our source, ourselves included; others are all other ones. It returns the earliest of
+// those with other content, nil if there is none.
+//
+// The rule needs only what all sides see, and what each wants itself: a delivery is earlier than a
+// claim, and of two of a kind that in the older work. The others claim, so once each side was
+// planned, one delivers. The claims stay, and when the delivery leaves, the earliest of them
+// follows. A side that has nothing yet waits behind all claims, but joins a delivery of the same
+// bytes at once.
+func contest(wanted transform.Hash, ours, others []Owner) (deliver bool, against *Owner) {
+	mine := first(ours, func(*Owner) bool { return true })
+	rival := first(others, func(o *Owner) bool { return o.Content() != wanted })
+	switch {
+	case rival == nil:
+		return true, nil
+	case mine != nil && earlier(mine, rival) < 0:
+		return true, rival
+	case !rival.Delivers() && slices.ContainsFunc(others, func(o Owner) bool { return o.Delivers() && o.Content() == wanted }):
+		return true, rival
+	}
+	return false, rival
+}
+
+// releasing are the options of an object that leaves without being deleted. The cluster drops the
+// work's ownership, and writes no content any more: the next owner may have written already.
+func releasing() Options { return Options{CreateOnly: true, Orphan: true} }
+
+// released reports whether the cluster has reported that the object is not the work's any more: it
+// may leave, and stays in the cluster. So is one that never was the work's.
+func released(item *Item) bool { return item.Observe || item.Orphan && item.State == Applied }
+
+// contested reports whether an object is in a work of another source or WDS.
+func contested(owners []Owner) bool {
+	return slices.ContainsFunc(owners, func(o Owner) bool { return o.Work != nil && !o.SameSource() })
+}
+
+// departure is what becomes of an item that is to leave its work.
+type departure int
+
+const (
+	// removal: the item goes. If nothing else owns the object, the cluster deletes it.
+	removal departure = iota
+	// wait: the item stays as it is.
+	wait
+	// release: the cluster is to drop the work's ownership. Then the item goes, and the object
+	// stays.
+	release
+)
+
+// departing decides what becomes of an item that the Binding does not want any more, and names the
+// owner it is about.
+//
+// It stays until each owner of our WDS that lists the object has it: one of our source must keep it
+// in the cluster, unless another source or WDS keeps that one at a claim; one of another source
+// needs at least its claim. A claim stays until they have one, too: without it, what another WDS
+// delivers would be deleted when that leaves. If an owner then has the object that may not keep it
+// in the cluster, it is released: another WDS that delivers it may be about to release it, too. An
+// object that no other owner is to have is removed.
+func departing(item *Item, owners []Owner) (departure, *Owner) {
+	if len(owners) == 0 || item.Withdrawn || released(item) && !item.Observe {
+		return removal, nil
+	}
+	disputed := slices.ContainsFunc(owners, func(o Owner) bool { return o.Work != nil && !o.SameSource() && !o.Leaving })
+	able := func(o *Owner) bool { return !o.Leaving }
+	holds := func(o *Owner) bool {
+		if item.Observe || !o.SameSource() || o.State == OwnerClaimed && disputed {
+			return o.State > OwnerListed
+		}
+		return o.State == OwnerApplied
+	}
+	if !MayRelease(owners, able, holds) {
+		i := slices.IndexFunc(owners, func(o Owner) bool { return able(&o) && !holds(&o) })
+		return wait, &owners[i]
+	}
+	if item.Observe {
+		return removal, nil
+	}
+	heir := first(owners, func(o *Owner) bool {
+		return able(o) && (!o.SameSource() || o.State == OwnerApplied && o.Item.Orphan)
+	})
+	if heir == nil {
+		return removal, nil
+	}
+	if i := slices.IndexFunc(owners, func(o Owner) bool { return o.SameSource() && o.Delivers() && o.Writing }); i >= 0 {
+		return wait, &owners[i] // it may be leaving because we have the object
+	}
+	return release, heir
+}
+
+// relied reports whether an owner of our source leaves an object, or may be about to, because we
+// own it.
+func relied(owners []Owner) bool {
+	return slices.ContainsFunc(owners, func(o Owner) bool { return o.SameSource() && o.Delivers() && (o.Leaving || o.Writing) })
+}
+
+// owning returns the options that an item gets instead of others, as long as the work must go on to
+// own the object.
+func (b *builder) owning(item *Item, options Options) Options {
+	if !options.Orphan || item.Orphan || item.Observe || !relied(b.now.Owners[item.Ref]) {
+		return options
+	}
+	b.plan.Postponed = true
+	options.Orphan = false
+	return options
+}
+
+// disputes finds out which objects are contested, and what becomes of them.
+func (b *builder) disputes() {
+	if len(b.now.Owners) == 0 {
+		return
+	}
+	own := map[objref.Ref][]Owner{}
+	for work, item := range Items(b.works) {
+		if contested(b.now.Owners[item.Ref]) && !item.Withdrawn {
+			own[item.Ref] = append(own[item.Ref], OwnerOf(work, item))
+		}
+	}
+	for i := range b.desired.objects {
+		ref := b.desired.objects[i].Ref
+		owners := b.now.Owners[ref]
+		if !contested(owners) || b.now.Hold.Holds(ref) || b.hold(i) && b.held[i] == nowhere {
+			continue
+		}
+		hash := b.desired.objects[i].Content()
+		if b.hold(i) {
+			hash = b.item(b.held[i]).content() // what cannot be read now is wanted as it is
+		}
+		ours, others := own[ref], []Owner(nil)
+		for _, o := range owners {
+			if o.SameSource() {
+				ours = append(ours, o)
+			} else if o.Work != nil {
+				others = append(others, o)
+			}
+		}
+		deliver, against := contest(hash, ours, others)
+		if against != nil {
+			b.plan.Conflicts = append(b.plan.Conflicts, Conflict{Ref: ref, With: *against, Ours: deliver})
+		}
+		if !deliver {
+			if b.claims == nil {
+				b.claims = map[int]bool{}
+			}
+			b.claims[i] = true
+		}
+	}
+	slices.SortFunc(b.plan.Conflicts, func(x, y Conflict) int { return objref.Compare(x.Ref, y.Ref) })
+}
+
+// departures decides what becomes of the items that the Binding does not want any more. What those
+// that stay for another owner need stays, too: the cluster would delete the object with its
+// Namespace, or its kind.
+func (b *builder) departures() {
+	if len(b.now.Owners) == 0 {
+		return
+	}
+	b.leaving = map[*Item]leaving{}
+	b.under = map[objref.Ref]bool{}
+	for work, item := range Items(b.works) {
+		if b.desired.Wants(item.Ref) || b.isHeld(work, item) {
+			continue
+		}
+		how, to := departing(item, b.now.Owners[item.Ref])
+		if how == removal {
+			continue
+		}
+		b.leaving[item] = leaving{how, to}
+		for _, need := range prerequisites(item.Ref) {
+			b.under[need] = true
+		}
+	}
+}
+
+// leaving is how an item leaves that does not go at once, and for whom.
+type leaving struct {
+	how departure
+	to  *Owner
+}
+
+// stays reports whether an item that the Binding does not want stays as it is, or is being
+// released.
+func (b *builder) stays(item *Item) bool {
+	return !item.Withdrawn && (b.leaving[item].how != removal || b.under[item.Ref])
+}

@@ -1,0 +1,147 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/storage/memory"
+
+	"github.com/starlinghq/starling/pkg/packages/remote"
+)
+
+// Repository is a git repository as of one List: all other calls use its result. It is not safe for
+// concurrent use. remote.KindOf classifies its errors.
+type Repository struct {
+	options   Options
+	directory string
+	source    source
+	refs      *references
+}
+
+// Open returns a Repository. It sends no request. The caller must close it.
+func Open(o Options) (*Repository, error) {
+	a, err := parseAddress(o.Repo, o.FileRoots)
+	if err != nil {
+		return nil, err
+	}
+	if a.scheme != "file" {
+		if err := o.Hosts.Check("spec.git.repo", a.host); err != nil {
+			return nil, err
+		}
+	}
+	c, err := parseCredentials(o.Secret)
+	if err != nil {
+		return nil, err
+	}
+	r := &Repository{options: o, directory: strings.Trim(o.Directory, "/")}
+	switch a.scheme {
+	case "file":
+		r.source, err = openLocal(a.path, o.Limits)
+	case "ssh":
+		r.source, err = newSSH(a, c, o)
+	default:
+		r.source = newHTTP(a, c, o)
+	}
+	return r, err
+}
+
+// Close closes all connections.
+func (r *Repository) Close() {
+	if r.source != nil {
+		r.source.close()
+	}
+}
+
+// Address returns the address as the user wrote it.
+func (r *Repository) Address() string { return r.options.Repo }
+
+const (
+	tagPrefix    = "refs/tags/"
+	branchPrefix = "refs/heads/"
+)
+
+// List returns the tags and the branch. It takes one request.
+func (r *Repository) List(ctx context.Context) (*remote.Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Limits.Timeout)
+	defer cancel()
+	refs, err := r.source.references(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list references: %w", err)
+	}
+	r.refs = refs
+	listing := &remote.Listing{}
+	branch := branchPrefix + r.options.Branch
+	if _, ok := refs.hashes[branch]; ok {
+		listing.Branch = &remote.Ref{
+			Name: r.options.Branch, ID: refs.commit(branch).String(), Branch: true,
+			Workspace: remote.Workspace(r.options.Branch), Number: remote.NotNumbered,
+		}
+	} else if len(refs.hashes) > 0 && !r.options.CreateBranch {
+		return nil, remote.Errorf(remote.NotFound, "the repository has no branch %q: set spec.git.createBranch, or push the branch", r.options.Branch)
+	}
+	for name := range refs.hashes {
+		if tag, ok := r.parseTag(name); ok {
+			listing.Tags = append(listing.Tags, tag)
+		}
+	}
+	slices.SortFunc(listing.Tags, func(a, b remote.Ref) int { return strings.Compare(a.Name, b.Name) })
+	return listing, nil
+}
+
+// parseTag reads the full name of a tag <directory>/<package>/<revision>.
+func (r *Repository) parseTag(full string) (remote.Ref, bool) {
+	name, ok := strings.CutPrefix(full, tagPrefix)
+	if !ok {
+		return remote.Ref{}, false
+	}
+	last := strings.LastIndex(name, "/")
+	if last < 0 {
+		return remote.Ref{}, false // a tag of the whole repository
+	}
+	dir, revision := name[:last], name[last+1:]
+	if r.directory != "" {
+		if dir, ok = strings.CutPrefix(dir, r.directory+"/"); !ok {
+			return remote.Ref{}, false
+		}
+	}
+	tag := remote.TagOf(name, dir, revision)
+	tag.ID = r.refs.commit(full).String()
+	return tag, true
+}
+
+// Descends reports whether the commit of the branch is a descendant of another commit, or the same.
+func (r *Repository) Descends(ctx context.Context, from string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Limits.Timeout)
+	defer cancel()
+	return r.source.contains(ctx, plumbing.NewHash(from), r.refs.commit(branchPrefix+r.options.Branch))
+}
+
+// Remove deletes the tags that still have the given IDs. Other tags are skipped without an error.
+func (r *Repository) Remove(ctx context.Context, tags []remote.Ref) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Limits.Timeout)
+	defer cancel()
+	for _, tag := range tags {
+		full := tagPrefix + tag.Name
+		if r.refs.commit(full).String() != tag.ID {
+			continue
+		}
+		deletion := &packp.Command{Name: plumbing.ReferenceName(full), Old: r.refs.hashes[full]}
+		if err := r.source.push(ctx, memory.NewStorage(), []*packp.Command{deletion}); err != nil {
+			return fmt.Errorf("delete tag %q: %w", tag.Name, err)
+		}
+		delete(r.refs.hashes, full)
+	}
+	return nil
+}
+
+// path returns the directory of a package in the repository.
+func (r *Repository) path(pkg string) string {
+	if pkg == "" {
+		return r.directory
+	}
+	return joinPath(r.directory, pkg)
+}

@@ -1,0 +1,349 @@
+package oci
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"golang.org/x/sync/errgroup"
+
+	packageremote "github.com/starlinghq/starling/pkg/packages/remote"
+)
+
+// Options say which registry to open, and how.
+type Options struct {
+	// Registry is host[:port][/path], as in spec.oci.registry.
+	Registry string
+	// Packages are the packages to read; empty means the registry's catalogue.
+	Packages []string
+	// Secret is the content of the Secret that the Repository refers to; nil if there is none.
+	Secret map[string][]byte
+	// Hosts are the hosts that may be named and that may receive credentials.
+	Hosts packageremote.Hosts
+	// Limits bound the cost.
+	Limits packageremote.Limits
+}
+
+// keyDockerConfig is the key of the Secret with what docker login writes.
+const keyDockerConfig = ".dockerconfigjson"
+
+// maxRequests is the maximum number of concurrent requests.
+const maxRequests = 8
+
+// Repository is a path in a registry, as of one List. It is not safe for concurrent use.
+// remote.KindOf classifies its errors.
+type Repository struct {
+	options     Options
+	host        name.Registry
+	prefix      string // of all packages, with a trailing slash; may be empty
+	connections *http.Transport
+	puller      *remote.Puller
+	pusher      *remote.Pusher
+	// ids has the digests of all tags, except of the packages in unread.
+	ids    map[string]string
+	unread map[string]error
+}
+
+// Open returns a Repository. It sends no request. The caller must close it.
+func Open(o Options) (*Repository, error) {
+	host, prefix, _ := strings.Cut(o.Registry, "/")
+	registry, err := name.NewRegistry(host)
+	if err != nil || host == "" {
+		return nil, packageremote.Errorf(packageremote.InvalidSpec, "spec.oci.registry %q: must be host[:port][/path]", o.Registry)
+	}
+	hostname := (&url.URL{Host: host}).Hostname()
+	if err := o.Hosts.Check("spec.oci.registry", hostname); err != nil {
+		return nil, err
+	}
+	if prefix = strings.Trim(prefix, "/"); prefix != "" {
+		prefix += "/"
+	}
+	auth, err := authenticator(o.Secret, host)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := packageremote.Roots(o.Secret)
+	if err != nil {
+		return nil, err
+	}
+	r := &Repository{options: o, host: registry, prefix: prefix, ids: map[string]string{}, connections: &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:   30 * time.Second,
+		ResponseHeaderTimeout: time.Minute,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConnsPerHost:   maxRequests,
+	}}
+	settings := []remote.Option{
+		remote.WithAuth(auth), remote.WithTransport(guardedTransport{r.connections, o.Limits.Object, o.Hosts}), remote.WithJobs(maxRequests),
+		remote.WithRetryPredicate(func(error) bool { return false }), remote.WithRetryStatusCodes(), // the controller retries the whole read
+	}
+	if r.puller, err = remote.NewPuller(settings...); err != nil {
+		return nil, err
+	}
+	r.pusher, err = remote.NewPusher(settings...)
+	return r, err
+}
+
+// Close closes all connections.
+func (r *Repository) Close() { r.connections.CloseIdleConnections() }
+
+// Address returns the address as the user wrote it.
+func (r *Repository) Address() string { return r.options.Registry }
+
+// Descends is for branches, which registries do not have.
+func (r *Repository) Descends(context.Context, string) (bool, error) { return true, nil }
+
+// authenticator returns the credentials of a Secret; nil means none.
+func authenticator(secret map[string][]byte, host string) (authn.Authenticator, error) {
+	if text := secret[keyDockerConfig]; len(text) > 0 {
+		var config struct {
+			Auths map[string]authn.AuthConfig `json:"auths"`
+		}
+		if json.Unmarshal(text, &config) != nil { // the error of the parser may quote the Secret
+			return nil, packageremote.Errorf(packageremote.SecretNotFound, "the key %s of the Secret is invalid: it must have the format that docker login writes", keyDockerConfig)
+		}
+		for server, auth := range config.Auths {
+			if dockerHub(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(server, "https://"), "http://"), "/")) == dockerHub(host) {
+				return authn.FromConfig(auth), nil
+			}
+		}
+		return nil, packageremote.Errorf(packageremote.SecretNotFound, "the key %s of the Secret has no credentials for %s", keyDockerConfig, host)
+	}
+	if token := cmp.Or(string(secret[packageremote.KeyToken]), string(secret[packageremote.KeyBearer])); token != "" {
+		return authn.FromConfig(authn.AuthConfig{RegistryToken: token}), nil
+	}
+	auth := authn.AuthConfig{Username: string(secret[packageremote.KeyUsername]), Password: string(secret[packageremote.KeyPassword])}
+	if auth.Username+auth.Password != "" {
+		return authn.FromConfig(auth), nil
+	}
+	return authn.Anonymous, nil
+}
+
+// dockerHub returns a key of a docker configuration, or a host, with one name for Docker Hub:
+// docker login writes its credentials for https://index.docker.io/v1/.
+func dockerHub(server string) string {
+	switch server {
+	case "index.docker.io/v1", "index.docker.io", "registry-1.docker.io":
+		return "docker.io"
+	}
+	return server
+}
+
+// guardedTransport refuses plain HTTP except for loopback addresses, bounds responses, and sends
+// credentials to allowed hosts only. A registry names the server that exchanges them for a token,
+// and redirects downloads to other servers.
+type guardedTransport struct {
+	next  http.RoundTripper
+	bytes int64
+	hosts packageremote.Hosts
+}
+
+// errPlainHTTP is returned if a registry would be reached without encryption, or redirects there.
+var errPlainHTTP = errors.New("plain HTTP is allowed for loopback addresses only: use HTTPS")
+
+// errRedirected is returned if a redirect would take credentials, or what was sent, to another
+// host.
+var errRedirected = errors.New("the registry redirects a request with credentials to another host")
+
+func (g guardedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Scheme != "https" && !packageremote.IsLoopback(request.URL.Hostname()) {
+		return nil, errPlainHTTP
+	}
+	if g.secret(request) {
+		if via := request.Response; via != nil && via.Request != nil && via.Request.URL.Host != request.URL.Host {
+			return nil, errRedirected
+		}
+		if err := g.hosts.Check("spec.oci.registry", request.URL.Hostname()); err != nil {
+			return nil, err
+		}
+	}
+	response, err := g.next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = packageremote.Bound(response.Body, g.bytes, func() error {
+		return packageremote.Errorf(packageremote.TooLarge, "the registry sends more than the limit of %d MiB", g.bytes>>20)
+	})
+	return response, nil
+}
+
+// secret reports whether a request may have credentials: in its header, or in the form of a request
+// for a token.
+func (g guardedTransport) secret(request *http.Request) bool {
+	return request.Header.Get("Authorization") != "" || request.Method == http.MethodPost
+}
+
+// List returns the tags of all packages. It takes one request for the catalogue, one for each
+// package, and one for each tag.
+func (r *Repository) List(ctx context.Context) (*packageremote.Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Limits.Timeout)
+	defer cancel()
+	packages, err := r.packages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var mutex sync.Mutex
+	listing := &packageremote.Listing{Unread: map[string]error{}}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(maxRequests)
+	for _, pkg := range packages {
+		group.Go(func() error {
+			tags, err := r.puller.List(groupCtx, r.host.Repo(r.prefix+pkg))
+			if status(err) == http.StatusNotFound {
+				return nil // named but not created yet, or all its tags were deleted
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			if err != nil {
+				err = classify(fmt.Errorf("list tags: %w", err))
+				if !ofOneItem(err) {
+					return fmt.Errorf("package %q: %w", pkg, err)
+				}
+				listing.Unread[pkg] = err
+				return nil
+			}
+			for _, tag := range tags {
+				if tag != "latest" { // it has the same digest as another tag
+					listing.Tags = append(listing.Tags, packageremote.TagOf(pkg+":"+tag, pkg, tag))
+				}
+			}
+			if len(listing.Tags) > r.options.Limits.Refs {
+				return packageremote.Errorf(packageremote.TooLarge, "the registry has more than %d tags", r.options.Limits.Refs)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	if err := r.digests(ctx, listing); err != nil {
+		return nil, err
+	}
+	return listing, nil
+}
+
+// digests resolves the tags.
+func (r *Repository) digests(ctx context.Context, listing *packageremote.Listing) error {
+	var mutex sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxRequests)
+	for i := range listing.Tags {
+		ref := &listing.Tags[i]
+		group.Go(func() error {
+			found, err := r.puller.Head(ctx, r.reference(ref))
+			if status(err) == http.StatusNotFound {
+				return nil // deleted in between
+			}
+			if err != nil {
+				err = classify(fmt.Errorf("read tag %q: %w", ref.Name, err))
+				if !ofOneItem(err) {
+					return err
+				}
+				mutex.Lock()
+				defer mutex.Unlock()
+				listing.Unread[ref.Package] = err
+				return nil
+			}
+			ref.ID = found.Digest.String()
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	listing.Tags = slices.DeleteFunc(listing.Tags, func(ref packageremote.Ref) bool { return ref.ID == "" })
+	slices.SortFunc(listing.Tags, func(a, b packageremote.Ref) int { return strings.Compare(a.Name, b.Name) })
+	r.ids, r.unread = map[string]string{}, listing.Unread
+	for _, ref := range listing.Tags {
+		r.ids[ref.Name] = ref.ID
+	}
+	return nil
+}
+
+// packages returns the names of all packages.
+func (r *Repository) packages(ctx context.Context) ([]string, error) {
+	if len(r.options.Packages) > 0 {
+		for _, pkg := range r.options.Packages {
+			if _, err := name.NewRepository(r.host.Name() + "/" + r.prefix + pkg); err != nil {
+				return nil, packageremote.Errorf(packageremote.InvalidSpec, "spec.oci.packages: %q is not a valid name in a registry", pkg)
+			}
+		}
+		return r.options.Packages, nil
+	}
+	all, err := r.puller.Catalog(ctx, r.host)
+	switch code := status(err); {
+	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
+		return nil, packageremote.Errorf(packageremote.InvalidSpec, "the registry has no catalogue: list the packages in spec.oci.packages")
+	case err != nil:
+		return nil, classify(fmt.Errorf("list packages in the catalogue: %w", err))
+	}
+	var packages []string
+	for _, found := range all {
+		if pkg, ok := strings.CutPrefix(found, r.prefix); ok && pkg != "" {
+			packages = append(packages, pkg)
+		}
+	}
+	if len(packages) > r.options.Limits.Packages {
+		return nil, packageremote.Errorf(packageremote.TooLarge, "the registry has %d packages, but the limit is %d", len(packages), r.options.Limits.Packages)
+	}
+	return packages, nil
+}
+
+// reference returns the tag of a ref.
+func (r *Repository) reference(ref *packageremote.Ref) name.Tag {
+	return r.host.Repo(r.prefix + ref.Package).Tag(ref.Name[strings.LastIndex(ref.Name, ":")+1:])
+}
+
+func status(err error) int {
+	if failed, ok := errors.AsType[*transport.Error](err); ok {
+		return failed.StatusCode
+	}
+	return 0
+}
+
+// ofOneItem reports whether a classified error is about one package or image, so that the others
+// can be read. The credentials may be valid for some packages only.
+func ofOneItem(err error) bool {
+	switch packageremote.KindOf(err) {
+	case packageremote.Unreachable, packageremote.InvalidSpec:
+		return false
+	case packageremote.Unauthorized:
+		return status(err) == http.StatusForbidden
+	case packageremote.SecretNotFound, packageremote.NotFound, packageremote.TooLarge, packageremote.Other:
+	}
+	return !errors.Is(err, context.Canceled)
+}
+
+// classify returns an error of the registry with its kind.
+func classify(err error) error {
+	if _, own := errors.AsType[*packageremote.Error](err); own {
+		return err
+	}
+	switch code := status(err); {
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return packageremote.Errorf(packageremote.Unauthorized, "the registry does not accept the credentials: %w", err)
+	case code == http.StatusNotFound:
+		return packageremote.Errorf(packageremote.NotFound, "%w", err)
+	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
+		return packageremote.Errorf(packageremote.Unreachable, "%w", err)
+	case errors.Is(err, errPlainHTTP):
+		return packageremote.Errorf(packageremote.InvalidSpec, "spec.oci.registry: %w", err)
+	case errors.Is(err, errRedirected):
+		return packageremote.Errorf(packageremote.Unauthorized, "%w", errRedirected)
+	}
+	return packageremote.FromNetwork(err)
+}

@@ -1,0 +1,153 @@
+package store
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
+)
+
+const (
+	// privateSuffix ends the prefix of labels that only stored revisions have.
+	privateSuffix = ".store.starling.io/"
+	// metadataPrefix begins a label for each label of the Kptfile, so that selectors can use it.
+	metadataPrefix = "metadata" + privateSuffix
+	// withinPrefix begins a label for the package itself and one for each path above it. Creating a
+	// package at one of those paths finds this revision by it.
+	withinPrefix = "within" + privateSuffix
+	// selfValue is the value of the label for the package itself.
+	selfValue = "itself"
+	// clonedLabel marks a revision that was created as the first of its package.
+	clonedLabel = "cloned" + privateSuffix + "from"
+	// lockLabel has as its value a hash of where else the revision is stored, such as git. A clone
+	// that was made from there finds the revision here by it.
+	lockLabel = "located" + privateSuffix + "at"
+)
+
+// ServedUID returns the UID of the served object. It differs from that of the stored object: the
+// garbage collector identifies objects by UID and would confuse the two.
+func ServedUID(stored types.UID) types.UID {
+	if stored == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte("porch.kpt.dev/" + stored))
+	h := sum[:16]
+	h[6] = h[6]&0x0f | 0x80 // version 8: custom
+	h[8] = h[8]&0x3f | 0x80
+	text := hex.EncodeToString(h)
+	return types.UID(text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:])
+}
+
+// Serve returns the served object of a stored revision. The two share spec and status, so cr must
+// not be used afterwards.
+func Serve(cr *storev1alpha1.PackageRevision) *porchv1alpha1.PackageRevision {
+	return &porchv1alpha1.PackageRevision{
+		TypeMeta:   metav1.TypeMeta{APIVersion: porchv1alpha1.GroupVersion.String(), Kind: "PackageRevision"},
+		ObjectMeta: ServeMeta(cr),
+		Spec:       cr.Spec,
+		Status:     cr.Status,
+	}
+}
+
+// ServeMeta returns the metadata of the served object.
+func ServeMeta(cr *storev1alpha1.PackageRevision) metav1.ObjectMeta {
+	m := metav1.ObjectMeta{
+		Name: cr.Name, Namespace: cr.Namespace, UID: ServedUID(cr.UID), ResourceVersion: cr.ResourceVersion, Generation: cr.Generation,
+		CreationTimestamp: cr.CreationTimestamp, DeletionTimestamp: cr.DeletionTimestamp, DeletionGracePeriodSeconds: cr.DeletionGracePeriodSeconds,
+		Labels: publicLabels(cr.Labels), Annotations: cr.Annotations, Finalizers: cr.Finalizers, OwnerReferences: cr.Served.OwnerReferences,
+	}
+	if cr.Served.ManagedFields != "" {
+		// If managedFields cannot be parsed, they are treated as empty.
+		_ = json.Unmarshal([]byte(cr.Served.ManagedFields), &m.ManagedFields)
+	}
+	return m
+}
+
+func publicLabels(labels map[string]string) map[string]string {
+	public := map[string]string{}
+	for key, value := range labels {
+		if !isPrivate(key) {
+			public[key] = value
+		}
+	}
+	if len(public) == 0 {
+		return nil
+	}
+	return public
+}
+
+func isPrivate(key string) bool { return strings.Contains(key, privateSuffix) }
+
+// setServedMeta sets the metadata that the user wrote on a stored revision. Fields that the API
+// server owns stay as they are.
+func setServedMeta(cr *storev1alpha1.PackageRevision, m *metav1.ObjectMeta) error {
+	cr.Labels = maps.Clone(m.Labels)
+	cr.Annotations = m.Annotations
+	cr.Finalizers = m.Finalizers
+	cr.Served.OwnerReferences = m.OwnerReferences
+	cr.Served.ManagedFields = ""
+	if len(m.ManagedFields) > 0 {
+		text, err := json.Marshal(m.ManagedFields)
+		if err != nil {
+			return err
+		}
+		cr.Served.ManagedFields = string(text)
+	}
+	return nil
+}
+
+// setPrivateLabels sets the labels by which stored revisions are found.
+func setPrivateLabels(cr *storev1alpha1.PackageRevision) {
+	labels := map[string]string{}
+	maps.Copy(labels, publicLabels(cr.Labels))
+	if m := cr.Spec.PackageMetadata; m != nil {
+		for key, value := range m.Labels {
+			labels[MetadataLabel(key)] = labelHash(value)
+		}
+	}
+	parts := strings.Split(cr.Spec.PackageName, "/")
+	for i := 1; i < len(parts); i++ {
+		labels[withinLabel(cr.Spec.RepositoryName, strings.Join(parts[:i], "/"))] = ""
+	}
+	labels[withinLabel(cr.Spec.RepositoryName, cr.Spec.PackageName)] = selfValue
+	if createsPackage(&cr.Spec) {
+		labels[clonedLabel] = ""
+	}
+	if _, _, here := upgrade.Here(cr.Status.SelfLock); !here && cr.Status.SelfLock != nil && cr.Status.SelfLock.Git != nil {
+		labels[lockLabel] = lockHash(cr.Status.SelfLock.Git)
+	}
+	cr.Labels = labels
+}
+
+// MetadataLabel returns the key of the private label for a label of a Kptfile.
+func MetadataLabel(key string) string { return metadataPrefix + labelHash(key) }
+
+// MetadataValue returns the value of that label.
+func MetadataValue(value string) string { return labelHash(value) }
+
+func withinLabel(repository, packageName string) string {
+	return withinPrefix + labelHash(repository+"/"+packageName)
+}
+
+func lockHash(l *porchv1alpha1.GitLock) string {
+	return labelHash(strings.Join([]string{l.Repo, l.Directory, l.Ref, l.Commit}, "\x00"))
+}
+
+// labelHash returns a hash of text that is valid in a label.
+func labelHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// createsPackage reports whether a revision was created as the first of its package.
+func createsPackage(spec *porchv1alpha1.PackageRevisionSpec) bool {
+	return len(spec.Tasks) > 0 && (spec.Tasks[0].Clone != nil || spec.Tasks[0].Init != nil)
+}

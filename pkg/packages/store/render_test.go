@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/render"
+	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/packages/functionrunner"
+)
+
+const sealedKptfile = `apiVersion: kpt.dev/v1
+kind: Kptfile
+metadata:
+  name: web # ours
+info:
+  readinessGates:
+  - conditionType: Scanned
+`
+
+// rendering returns a Store that renders with a function of the test.
+func rendering(do func(kpt.Files) (render.Result, error)) *Store {
+	return &Store{Config: Config{Render: func(_ context.Context, files kpt.Files) (render.Result, error) { return do(files) }}}
+}
+
+func passes(files kpt.Files) (render.Result, error) { return render.Result{Files: files}, nil }
+
+func TestRenderDraft(t *testing.T) {
+	condition := func(kind string, status porchv1alpha1.ConditionStatus, reason, message string) porchv1alpha1.Condition {
+		return porchv1alpha1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	}
+	passed := condition(porchv1alpha1.ConditionPipelinePassed, "True", ReasonPipelinePassed, "package pipeline completed successfully")
+	cases := map[string]struct {
+		render     func(kpt.Files) (render.Result, error)
+		conditions []porchv1alpha1.Condition
+		want       []porchv1alpha1.Condition
+		wantErr    string
+	}{
+		"Passes": {passes, nil, []porchv1alpha1.Condition{passed}, ""},
+		"Others": {
+			passes,
+			[]porchv1alpha1.Condition{condition("Scanned", "Unknown", "", ""), condition("", "True", "", ""), condition("Scanned", "False", "Found", "a hole")},
+			[]porchv1alpha1.Condition{condition("Scanned", "False", "Found", "a hole"), passed},
+			"",
+		},
+		"Forged": {
+			func(files kpt.Files) (render.Result, error) {
+				return render.Result{Files: files}, errors.New("no: " + strings.Repeat("x", 3*maxMessage))
+			},
+			[]porchv1alpha1.Condition{passed},
+			[]porchv1alpha1.Condition{condition(porchv1alpha1.ConditionPipelinePassed, "False", ReasonPipelineFailed, text.Clip("no: "+strings.Repeat("x", 3*maxMessage), maxMessage))},
+			"",
+		},
+		"Killed": {
+			func(files kpt.Files) (render.Result, error) {
+				return render.Result{Files: files}, &functionrunner.KilledError{Image: "f", Reason: "it held too much"}
+			}, nil, nil, "function f was killed: it held too much",
+		},
+		"NoPackage": {
+			func(files kpt.Files) (render.Result, error) {
+				return render.Result{Files: files}, &render.PackageError{Err: errors.New("x.yaml: is there twice")}
+			}, nil, nil, "x.yaml: is there twice",
+		},
+		"Grown": {
+			func(kpt.Files) (render.Result, error) {
+				return render.Result{Files: kpt.Files{"Kptfile": sealedKptfile, "large": strings.Repeat("x", kpt.MaxBytes)}}, nil
+			},
+			nil,
+			[]porchv1alpha1.Condition{condition(porchv1alpha1.ConditionPipelinePassed, "False", ReasonPipelineFailed, "the rendered package: the package has 6291578 bytes; at most 6291456 are allowed")},
+			"",
+		},
+		"BadStatus": {passes, []porchv1alpha1.Condition{condition("Scanned", "Yes", "", "")}, nil, "status.conditions[Scanned].status"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d, err := draftOf(kpt.Files{"Kptfile": sealedKptfile, "a.yaml": "a: b # as it is\n"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.conditions = tc.conditions
+			got, err := rendering(tc.render).renderDraft(t.Context(), "r.web.v1", d)
+			if tc.wantErr != "" {
+				if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("error %v, want one that says %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got.conditions); diff != "" && name != "Grown" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if name == "Grown" && (got.conditions[0].Status != porchv1alpha1.ConditionFalse || got.files["large"] != "") {
+				t.Errorf("a package that grew: %+v", got.conditions)
+			}
+			want := []porchv1alpha1.ReadinessGate{{ConditionType: "Scanned"}, {ConditionType: porchv1alpha1.ConditionPipelinePassed}}
+			if diff := cmp.Diff(want, got.gates); diff != "" {
+				t.Errorf("gates (-want +got):\n%s", diff)
+			}
+			if got.files["a.yaml"] != "a: b # as it is\n" || !strings.Contains(got.files["Kptfile"], "name: web # ours") {
+				t.Errorf("files %q", got.files)
+			}
+			// Rendering again changes nothing: equal parts of the Kptfile are not rewritten.
+			again, err := draftOf(got.files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			twice, err := rendering(tc.render).renderDraft(t.Context(), "r.web.v1", again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name != "Grown" {
+				if diff := cmp.Diff(got.files, twice.files); diff != "" {
+					t.Errorf("once more (-first +second):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestPackageContext(t *testing.T) {
+	const ours = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\n  annotations:\n    config.kubernetes.io/local-config: \"true\"\ndata:\n  name: web\n  package-path: site/web\n"
+	for name, tc := range map[string]struct{ before, want string }{
+		"Absent":  {"", ours},
+		"Current": {"# kept\n" + ours, "# kept\n" + ours},
+		"Other":   {strings.Replace(ours, "name: web\n  package-path: site/web", "name: old\n  more: x", 1), "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\n  annotations:\n    config.kubernetes.io/local-config: \"true\"\ndata:\n  name: web\n  more: x\n  package-path: site/web\n"},
+	} {
+		files := kpt.Files{}
+		if tc.before != "" {
+			files[contextFile] = tc.before
+		}
+		got, err := addPackageContext(files, deploymentRepository(), "site/web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, got[contextFile]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if _, err := addPackageContext(kpt.Files{contextFile: "a: [b"}, deploymentRepository(), "web"); err == nil {
+		t.Error("a file that cannot be read is no error")
+	}
+}
+
+func deploymentRepository() *configv1alpha1.Repository {
+	return &configv1alpha1.Repository{Spec: configv1alpha1.RepositorySpec{Deployment: true}}
+}

@@ -1,0 +1,22 @@
+package runner
+
+import (
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/starlinghq/starling/test/golden"
+)
+
+func TestTexts(t *testing.T) {
+	all, ours := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	NewOptions().AddFlags(all)
+	for _, name := range []string{"health-address", "pprof", "leader-elect"} { // the others are component-base's
+		ours.AddFlag(all.Lookup(name))
+	}
+	_, _, err := healthServer(t.Context(), &Options{HealthAddress: "nowhere"}, nil)
+	golden.Texts(t,
+		golden.Text{Heading: "Flags", Text: ours.FlagUsages()},
+		golden.Text{Heading: "--health-address=nowhere", Text: err.Error()},
+	)
+}

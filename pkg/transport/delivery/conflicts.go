@@ -1,0 +1,76 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/text"
+)
+
+const wayOut = "make the contents equal, or remove the object from one of the two"
+
+// conflictTexts returns what users should know of the conflicts at one destination: claims are
+// objects that another owner delivers, disputes those that another owner wants as well.
+func conflictTexts(conflicts []plan.Conflict) (claims, disputes []string) {
+	for i := range conflicts {
+		c := &conflicts[i]
+		with := ownerText(&c.With)
+		if c.Ours {
+			disputes = append(disputes, fmt.Sprintf("%s: %s wants to deliver this object too, with different content; this Binding delivers it: %s", c.Ref, with, wayOut))
+			continue
+		}
+		delivers := "delivers"
+		if !c.With.Delivers() {
+			delivers = "is next to deliver"
+		}
+		claims = append(claims, fmt.Sprintf("%s: %s %s this object, with different content; this Binding does not deliver it: %s", c.Ref, with, delivers, wayOut))
+	}
+	return Bound(claims), Bound(disputes)
+}
+
+// leavingTexts returns what is being handed over, and why that does not go on.
+func leavingTexts(leaving []plan.HandOver) (texts, failures []string) {
+	for i := range leaving {
+		h := &leaving[i]
+		to := ownerText(&h.To)
+		if h.Waits {
+			texts = append(texts, fmt.Sprintf("%s stays until %s has delivered it", h.Ref, to))
+		} else {
+			texts = append(texts, fmt.Sprintf("%s is being handed over to %s", h.Ref, to))
+		}
+		if h.Failed != nil {
+			failures = append(failures, fmt.Sprintf("%s: cannot be handed over to %s: %s", h.Ref, to, ApplyError(h.Failed)))
+		}
+	}
+	return Bound(texts), Bound(failures)
+}
+
+// ownerText names an owner: `Binding "b"` is of this WDS.
+func ownerText(o *plan.Owner) string {
+	name := fmt.Sprintf("Binding %q", o.Binding)
+	if o.Binding == "" && o.Work != nil {
+		name = "work " + o.Work.Name
+	}
+	switch {
+	case o.WDS.Name != "":
+		return fmt.Sprintf("WDS %q (%s)", o.WDS.Name, name)
+	case o.WDS != plan.WDS{}:
+		return fmt.Sprintf("WDS %q (%s)", o.WDS.UID, name)
+	case o.Source != "":
+		return fmt.Sprintf("%s of this WDS (%s)", o.Source, name)
+	}
+	return name
+}
+
+// maxTexts bounds the texts about one destination, and those in a status.
+const maxTexts = 32
+
+// Bound returns texts sorted, each once, and the list of bounded length. It is nil if there are
+// none.
+func Bound(texts []string) []string {
+	if len(texts) == 0 {
+		return nil
+	}
+	return text.Bound(slices.Compact(slices.Sorted(slices.Values(texts))), maxTexts)
+}

@@ -1,0 +1,80 @@
+package delivery
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/core/plan"
+)
+
+// deliver makes one mailbox hold what a Binding asks of it.
+func (d *deliverer) deliver(ctx context.Context, key Key) (worker.Result, error) {
+	defer d.underWay.begin(key)()
+	p := d.controller.config.Index.Get(key.Binding)
+	if p == nil {
+		return worker.Result{}, nil // not known: nothing may be written
+	}
+	if p.Provisional {
+		d.controller.config.Statuses.Add(key.Binding)
+		return worker.Result{}, nil // it is gathered again when all that was delivered of it is known
+	}
+	works := d.its.store.of(p.UID, key.Mailbox)
+	if d.its.expected.unmet(key, works, d.controller.config.Clock.Now()) || d.underWay.doubted(key, d.controller.config.Clock.Now()) {
+		return worker.Result{After: patience}, nil // the event of our last write comes first
+	}
+	current := d.current(p, key.Mailbox, works)
+	removing := p.Deleting || !p.Lists(key.Mailbox)
+	desired, outcome := &plan.Desired{}, &Outcome{}
+	if removing {
+		outcome.removedFor = p
+	} else {
+		if assigned, _ := d.controller.fleet.assigned(key.Mailbox); assigned != d.its {
+			// The cluster belongs to another ITS, or to none. What is in the mailbox stays: the
+			// Binding still lists the cluster.
+			d.controller.config.Statuses.Add(key.Binding)
+			return worker.Result{}, nil
+		}
+		outcome.desired = p.Desired
+		desired, outcome.properties, outcome.Errors = d.desiredAt(p, key.Mailbox)
+	}
+	built := plan.Build(share(desired, current.Owners), current)
+	actions := built.Actions
+	won := d.fights.over(key, built.Conflicts, works)
+	var futile []string
+	if !removing {
+		actions, futile = d.written.sift(actions)
+		for _, work := range won {
+			actions = append(actions, plan.NudgeOf(work, plan.ReasonRetry))
+		}
+	}
+	texts, err := d.do(ctx, key, p, actions)
+	if err == nil {
+		err = d.nudgeOthers(ctx, built.Outdated)
+	}
+	var failures []string
+	outcome.Leaving, failures = leavingTexts(built.Leaving)
+	outcome.Claims, outcome.Disputes = conflictTexts(built.Conflicts)
+	outcome.Errors = slices.Concat(outcome.Errors, texts, futile, failures)
+	outcome.Waiting, outcome.TooLarge, outcome.HeldBack = built.Waiting, built.TooLarge, built.HeldBack
+	d.record(key, outcome)
+	if err != nil {
+		return worker.Result{}, err
+	}
+	if removing || len(actions) > 0 {
+		return again(&built), nil // the events of the writes come next
+	}
+	r, err := d.retry(ctx, key, p, works)
+	r.After = Sooner(r.After, again(&built).After)
+	return r, err
+}
+
+// again returns when to plan again because objects wait for another Binding: only that one is
+// notified of what comes of it.
+func again(built *plan.Plan) worker.Result {
+	if !built.Postponed && !slices.ContainsFunc(built.Leaving, func(h plan.HandOver) bool { return h.Waits }) {
+		return worker.Result{}
+	}
+	return worker.Result{After: time.Second}
+}

@@ -1,0 +1,150 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/transport/placement"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
+)
+
+// describeOwners returns the owners of an object as "binding state".
+func describeOwners(owners []plan.Owner) []string {
+	var all []string
+	for _, o := range owners {
+		text := fmt.Sprint(o.Binding, " ", []string{"listed", "claimed", "pending", "applied"}[o.State])
+		if o.Leaving {
+			text += " leaving"
+		}
+		if o.Source != "" {
+			text += " of " + o.Source
+		}
+		all = append(all, text)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestOwners(t *testing.T) {
+	known := func(refs ...objref.Ref) map[objref.Ref]plan.Object {
+		objects := map[objref.Ref]plan.Object{}
+		for _, ref := range refs {
+			objects[ref] = plan.Object{Known: true}
+		}
+		return objects
+	}
+	item := func(item plan.Item) *plan.Work {
+		item.Ref = settings
+		return &plan.Work{Mailbox: "edge", Name: "theirs", Binding: "other", BindingUID: "other", Items: []plan.Item{item}}
+	}
+	type given struct {
+		placement.Placement
+		ofPackage string
+	}
+	deleted := &given{Placement: placement.Placement{Deleting: true}}
+	lists := func(objects map[objref.Ref]plan.Object) *given {
+		return &given{Placement: placement.Placement{Destinations: at("edge"), Objects: objects}}
+	}
+	cases := map[string]struct {
+		ours, other *given
+		delivered   *plan.Work
+		writing     bool
+		want        []string
+	}{
+		"Deleted":       {deleted, lists(known(settings)), nil, false, []string{"other listed"}},
+		"Unlisted":      {lists(known(web)), lists(known(settings)), nil, false, []string{"other listed"}},
+		"NotHere":       {&given{Placement: placement.Placement{Objects: known(settings, web)}}, lists(known(settings)), nil, false, []string{"other listed"}},
+		"Wanted":        {lists(known(settings, web)), lists(known(settings)), nil, false, nil},
+		"Pending":       {deleted, lists(known(settings)), item(plan.Item{}), false, []string{"other pending"}},
+		"Applied":       {deleted, lists(known(settings)), item(plan.Item{State: plan.Applied}), false, []string{"other applied"}},
+		"Failed":        {deleted, lists(known(settings)), item(plan.Item{State: plan.Failed}), false, []string{"other pending"}},
+		"Claims":        {deleted, lists(known(settings)), item(plan.Item{Options: plan.Options{Observe: true}}), false, []string{"other claimed"}},
+		"Withdrawn":     {deleted, lists(known(settings)), item(plan.Item{Withdrawn: true}), false, []string{"other listed"}},
+		"BothGo":        {deleted, deleted, item(plan.Item{}), false, nil},
+		"Elsewhere":     {deleted, &given{Placement: placement.Placement{Objects: known(settings)}}, nil, false, nil},
+		"CannotBeRead":  {deleted, lists(map[objref.Ref]plan.Object{settings: {}}), nil, false, []string{"other listed"}},
+		"Held":          {deleted, &given{Placement: placement.Placement{Destinations: at("edge"), Objects: known(settings), Annotations: placement.Annotations{Hold: plan.HoldAll()}}}, nil, false, nil},
+		"BeingGathered": {deleted, nil, nil, false, []string{"other listed"}},
+
+		"BeingWritten":         {deleted, lists(known(settings)), item(plan.Item{State: plan.Applied}), true, []string{"other pending"}},
+		"Package":              {deleted, &given{Placement: placement.Placement{Destinations: at("edge"), Objects: known(settings)}, ofPackage: "p"}, nil, false, []string{"other listed of package default/edge/p"}},
+		"PackageWanted":        {lists(known(settings)), &given{Placement: placement.Placement{Destinations: at("edge"), Objects: known(settings)}, ofPackage: "p"}, item(plan.Item{}), false, []string{"other pending of package default/edge/p"}},
+		"PackageLeaves":        {lists(known(settings)), &given{Placement: placement.Placement{Destinations: at("edge")}, ofPackage: "p"}, item(plan.Item{}), false, []string{"other pending leaving of package default/edge/p"}},
+		"PackageBeingGathered": {deleted, &given{Placement: placement.Placement{Provisional: true, Destinations: at("edge")}, ofPackage: "p"}, item(plan.Item{}), false, []string{"other pending of package default/edge/p"}},
+		"PackageTooLarge": {
+			deleted, &given{Placement: placement.Placement{Destinations: at("edge"), Objects: map[objref.Ref]plan.Object{settings: large(settings)}}, ofPackage: "p"},
+			nil, false, nil,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			d := f.d
+			d.OnDestination("edge", &plugin.Destination{Accepted: true})
+			f.list("other", settings)
+			f.exists("other", "")
+			if tc.other != nil {
+				f.publish("other", tc.other.ofPackage, tc.other.Placement)
+			}
+			if tc.delivered != nil {
+				d.its.store.setWork(nil, tc.delivered)
+			}
+			if tc.writing {
+				defer d.underWay.begin(Key{Binding: "other", Mailbox: "edge"})()
+			}
+			ours := tc.ours.Placement
+			ours.Name, ours.UID = "b", "uid"
+			works := []*plan.Work{{Mailbox: "edge", Items: []plan.Item{{Ref: settings}, {Ref: web}}}}
+			got := d.current(&ours, "edge", works).Owners
+			if diff := cmp.Diff(tc.want, describeOwners(got[settings])); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(got[web]) > 0 {
+				t.Errorf("the Namespace has owners: %+v", got[web])
+			}
+			d.OnDestination("edge", &plugin.Destination{})
+			if got := d.current(&ours, "edge", works).Owners; got != nil {
+				t.Errorf("at a cluster that is not accepted: %+v", got)
+			}
+		})
+	}
+}
+
+// large returns an object that fits into no work.
+func large(ref objref.Ref) plan.Object {
+	object := plan.Object{Known: true}
+	object.Ref, object.JSON = ref, make([]byte, 200)
+	return object
+}
+
+// TestContestedInOneWDS: where another WDS has an object, also a Binding counts that hands it over
+// and does not list it any more.
+func TestContestedInOneWDS(t *testing.T) {
+	f := newFixture(t)
+	d := f.d
+	d.OnDestination("edge", &plugin.Destination{Accepted: true})
+	work := func(name string, wds plan.WDS) *plan.Work {
+		return &plan.Work{
+			Mailbox: "edge", Name: name, Binding: name, BindingUID: types.UID(name), Foreign: wds,
+			Items: []plan.Item{{Ref: settings, State: plan.Applied}},
+		}
+	}
+	d.its.store.setWork(nil, work("left", plan.WDS{}))
+	d.its.store.setWork(nil, work("orphaned", plan.WDS{}))
+	f.publish("left", "", placement.Placement{Destinations: at("edge")})
+	ours := f.publish("ours", "", placement.Placement{Destinations: at("edge"), Objects: map[objref.Ref]plan.Object{settings: {Known: true}}})
+	if got := d.current(ours, "edge", nil).Owners[settings]; got != nil {
+		t.Errorf("without another WDS: %q", describeOwners(got))
+	}
+	d.its.store.setWork(nil, work("theirs", plan.WDS{UID: "2"}))
+	want := []string{"left applied leaving", "theirs pending"}
+	if diff := cmp.Diff(want, describeOwners(d.current(ours, "edge", nil).Owners[settings])); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,192 @@
+package delivery
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/starlinghq/starling/pkg/core/health"
+	"github.com/starlinghq/starling/pkg/core/nested"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/transport/placement"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
+)
+
+// store holds the works, by Binding and mailbox, and the destinations of an ITS, as its Plugin
+// reported them. It is safe for concurrent use.
+type store struct {
+	synced atomic.Bool
+
+	mu           sync.RWMutex
+	works        nested.Map[types.UID, string, mailbox] // of this WDS
+	at           nested.Map[string, types.UID, bool]    // the Bindings that have works in a mailbox
+	foreign      foreign
+	destinations map[string]plugin.Destination
+}
+
+// mailbox is the works of one Binding in one mailbox, by name.
+type mailbox map[string]*plan.Work
+
+func newStore() *store {
+	return &store{foreign: foreign{}, destinations: map[string]plugin.Destination{}}
+}
+
+// setWork replaces before by after. A work that was edited to belong to another Binding, or WDS,
+// moves.
+func (s *store) setWork(before, after *plan.Work) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case before == nil:
+	case before.Foreign != plan.WDS{}:
+		s.foreign.remove(before)
+	default:
+		works := s.works[before.BindingUID][before.Mailbox]
+		delete(works, before.Name)
+		if len(works) == 0 {
+			s.works.Delete(before.BindingUID, before.Mailbox)
+			s.at.Delete(before.Mailbox, before.BindingUID)
+		}
+	}
+	switch {
+	case after == nil:
+	case after.Foreign != plan.WDS{}:
+		s.foreign.add(after)
+	default:
+		works := s.works[after.BindingUID][after.Mailbox]
+		if works == nil {
+			works = mailbox{}
+			s.works.Set(after.BindingUID, after.Mailbox, works)
+			s.at.Set(after.Mailbox, after.BindingUID, true)
+		}
+		works[after.Name] = after
+	}
+}
+
+// bindingsAt returns the UIDs of the Bindings that have works in a mailbox, in no order.
+func (s *store) bindingsAt(mailbox string) []types.UID {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.at[mailbox]))
+}
+
+// setDestination records a destination; nil removes it. It returns the destination before, nil if
+// it was not known.
+func (s *store) setDestination(name string, d *plugin.Destination) (before *plugin.Destination) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.destinations[name]; ok {
+		before = &known
+	}
+	if d == nil {
+		delete(s.destinations, name)
+	} else {
+		s.destinations[name] = *d
+	}
+	return before
+}
+
+func (s *store) destination(name string) (plugin.Destination, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	d, ok := s.destinations[name]
+	return d, ok
+}
+
+// of returns the works of a Binding in one mailbox, in no order.
+func (s *store) of(binding types.UID, name string) []*plan.Work {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Values(s.works[binding][name]))
+}
+
+// mailboxes returns the names of the mailboxes that hold works of a Binding, in no order.
+func (s *store) mailboxes(binding types.UID) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.works[binding]))
+}
+
+// has reports whether the mailbox holds works of the Binding.
+func (s *store) has(binding types.UID, name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.works[binding][name]) > 0
+}
+
+// bindings returns the UIDs of all Bindings of this WDS that have works, in no order.
+func (s *store) bindings() []types.UID {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.works))
+}
+
+// example returns one of the works of a Binding, nil if it has none.
+func (s *store) example(binding types.UID) *plan.Work {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, works := range s.works[binding] {
+		for _, work := range works {
+			return work
+		}
+	}
+	return nil
+}
+
+// addForeign adds the owners of other WDSes of objects in a mailbox that the Binding wants or its
+// works have.
+func (s *store) addForeign(owners plan.Owners, p *placement.Placement, mailbox string, works []*plan.Work) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	s.foreign.addTo(owners, p, mailbox, works)
+}
+
+// reports holds the health of objects in clusters, as agents reported it. It is safe for concurrent
+// use.
+type reports struct {
+	mu       sync.RWMutex
+	state    plugin.Reports
+	verdicts nested.Map[string, objref.Ref, health.Verdict] // by mailbox
+}
+
+// set stores a verdict; nil removes it. It reports whether that is a change.
+func (r *reports) set(mailbox string, ref objref.Ref, verdict *health.Verdict) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, known := r.verdicts[mailbox][ref]
+	if verdict == nil {
+		r.verdicts.Delete(mailbox, ref)
+		return known
+	}
+	if known && before == *verdict {
+		return false
+	}
+	r.verdicts.Set(mailbox, ref, *verdict)
+	return true
+}
+
+// setState reports whether the state is another one now.
+func (r *reports) setState(state plugin.Reports) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := r.state != state
+	r.state = state
+	return changed
+}
+
+func (r *reports) now() plugin.Reports {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.state
+}
+
+func (r *reports) of(mailbox string, ref objref.Ref) (health.Verdict, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	v, ok := r.verdicts[mailbox][ref]
+	return v, ok
+}

@@ -1,0 +1,159 @@
+package feedback
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/transport/delivery"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
+)
+
+// decideStatus returns the status of a Binding in a situation. The times of conditions change only
+// with their statuses.
+func decideStatus(old *controlv1alpha1.BindingStatus, in situation) (controlv1alpha1.BindingStatus, verdict) {
+	status := controlv1alpha1.BindingStatus{
+		ObservedGeneration: in.generation,
+		Conditions:         slices.Clone(old.Conditions),
+	}
+	v := evaluate(in)
+	conditions := []metav1.Condition{v.delivered, v.applied, v.healthy}
+	if v.held != nil {
+		conditions = append(conditions, *v.held)
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, controlv1alpha1.BindingConditionHeld)
+	}
+	for _, condition := range conditions {
+		condition.ObservedGeneration = in.generation
+		condition.LastTransitionTime = metav1.NewTime(in.now)
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	status.Errors = delivery.Bound(v.errors)
+	status.Problems, status.ProblemsCount, status.Rollup = v.problems, v.problemsCount, v.rollup
+	if in.deleting {
+		status.Rollup = old.Rollup // as it was before the deletion
+	}
+	return status, v
+}
+
+// verdict is what is said about a situation.
+type verdict struct {
+	delivered, applied, healthy metav1.Condition
+	held                        *metav1.Condition // nil if there is no annotation about holds
+	errors                      []string
+	problems                    []string // the first maxProblems
+	problemsCount               int64
+	rollup                      *controlv1alpha1.Rollup
+	// recheck is after what time the verdict may change without an event; zero is never.
+	recheck time.Duration
+}
+
+// underWay reports whether the situation changes soon without an error that is known already.
+func (v *verdict) underWay() bool {
+	return len(v.errors) == 0 && (v.delivered.Reason == controlv1alpha1.ReasonDelivering || v.applied.Reason == controlv1alpha1.ReasonApplying ||
+		v.healthy.Reason == controlv1alpha1.ReasonProgressing)
+}
+
+// evaluate returns what is said about a situation.
+func evaluate(in situation) verdict {
+	if in.deleting {
+		return evaluateDeletion(&in)
+	}
+	t := tally{texts: slices.Clone(in.problems), heldBack: in.heldBack, leaving: in.leaving, now: in.now}
+	for i := range in.destinations {
+		t.add(&in.destinations[i])
+	}
+	for _, ref := range t.tooLarge {
+		t.texts = append(t.texts, ref+": is too large for a work. Make it smaller, or raise --max-size-wrapped of the transport-controller")
+	}
+	scope := text.Count(in.objects, "object") + " for " + text.Count(len(in.destinations), "cluster")
+	v := verdict{delivered: t.delivered(scope)}
+	v.applied = t.applied(&v.delivered, scope)
+	v.healthy = t.healthy(&v.applied, scope)
+	v.held = in.hold.condition()
+	v.errors = slices.Concat(t.texts, t.claims, t.disputes, t.overfull, t.refused, in.mistakes)
+	v.problems, v.problemsCount = t.problems, int64(t.problemsCount)
+	v.rollup = rollupOf(in.objects, len(in.destinations), t.appliedCopies, t.healthyCopies)
+	v.recheck = t.recheck
+	return v
+}
+
+// evaluateDeletion returns what is said about a Binding that is being deleted.
+func evaluateDeletion(in *situation) verdict {
+	message := "waiting until the works are removed from: " + names(in.left)
+	if len(in.left) == 0 {
+		message = "all works are removed"
+	}
+	if len(in.heldBack) > 0 && in.hold != nil {
+		message += "; " + in.hold.message()
+	}
+	if len(in.leaving) > 0 {
+		message += "; " + names(in.leaving)
+	}
+	return verdict{
+		held:      in.hold.condition(),
+		delivered: isFalse(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDeleting, message),
+		applied:   isFalse(controlv1alpha1.BindingConditionApplied, controlv1alpha1.ReasonNotDelivered, "the Binding is being deleted"),
+		healthy:   isFalse(controlv1alpha1.BindingConditionHealthy, controlv1alpha1.ReasonNotApplied, "the Binding is being deleted"),
+		errors:    slices.Concat(in.problems, in.mistakes),
+	}
+}
+
+// rollupOf returns a Rollup with these counts.
+func rollupOf(objects, clusters, applied, healthy int) *controlv1alpha1.Rollup {
+	copies := int64(objects) * int64(clusters)
+	return &controlv1alpha1.Rollup{
+		Objects: int64(objects), Clusters: int64(clusters), Copies: copies, Applied: int64(applied), Healthy: int64(healthy),
+		AppliedOf: fmt.Sprintf("%d/%d", applied, copies), HealthyOf: fmt.Sprintf("%d/%d", healthy, copies),
+	}
+}
+
+// situation is what the status of a Binding is computed from.
+type situation struct {
+	generation   int64
+	deleting     bool
+	left         []string // where works are left of a Binding that is being deleted
+	leaving      []string // objects that are being handed over at destinations that are not listed any more
+	mistakes     []string // in annotations
+	hold         *hold    // nil if there is no annotation about holds
+	objects      int
+	heldBack     []string // destinations that are not listed any more, and hold something held
+	problems     []string // of objects at every destination, and of destinations that are not listed any more
+	destinations []destination
+	missing      missing // is filled while the destinations are evaluated
+	now          time.Time
+}
+
+// complete reports whether all destinations and their reports have been read.
+func (in *situation) complete() bool {
+	return !slices.ContainsFunc(in.destinations, func(d destination) bool {
+		return !d.NotAccepted && (!d.Attempted || d.Reports == plugin.ReportsUnread)
+	})
+}
+
+// destination is one destination of a Binding.
+type destination struct {
+	delivery.Destination
+	// wants reports whether the destination should hold an object.
+	wants func(objref.Ref) bool
+	// excluded are kinds of which no reports are expected.
+	excluded corestatus.Excluded
+	// missingSince returns since when a report is missing, given since when the object is applied
+	// by the clock of the cluster.
+	missingSince func(ref objref.Ref, applied time.Time) time.Time
+}
+
+// appendPrefixed appends texts about a cluster to all.
+func appendPrefixed(all []string, cluster string, texts []string) []string {
+	for _, text := range texts {
+		all = append(all, cluster+": "+text)
+	}
+	return all
+}

@@ -1,0 +1,65 @@
+package placement
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// entry is an object that a Binding lists.
+type entry struct {
+	ref        objref.Ref
+	version    string
+	namespaced bool
+	createOnly bool
+	// wantsStatus says that the object's status is to be returned.
+	wantsStatus bool
+}
+
+// entriesOf returns the objects that a Binding lists, each once.
+func entriesOf(binding *controlv1alpha1.Binding) []entry {
+	workload := &binding.Spec.Workload
+	entries := make([]entry, 0, len(workload.ClusterScope)+len(workload.NamespaceScope))
+	seen := make(map[objref.Ref]struct{}, cap(entries))
+	add := func(e entry) {
+		if _, twice := seen[e.ref]; !twice {
+			seen[e.ref] = struct{}{}
+			entries = append(entries, e)
+		}
+	}
+	for i := range workload.ClusterScope {
+		o := &workload.ClusterScope[i]
+		add(entry{
+			ref: objref.Ref{Group: o.Group, Resource: o.Resource, Name: o.Name}, version: o.Version, createOnly: o.CreateOnly,
+			wantsStatus: o.WantSingletonReportedState || o.WantMultiWECReportedState,
+		})
+	}
+	for i := range workload.NamespaceScope {
+		o := &workload.NamespaceScope[i]
+		add(entry{
+			ref: objref.Ref{Group: o.Group, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}, version: o.Version,
+			namespaced: true, createOnly: o.CreateOnly, wantsStatus: o.WantSingletonReportedState || o.WantMultiWECReportedState,
+		})
+	}
+	return entries
+}
+
+// SourceOf names where the content of a Binding comes from. One source delivers one content of each
+// object. All objects of the WDS are one source, named "", and each Binding with packages is a
+// source of its own.
+func SourceOf(binding *controlv1alpha1.Binding) string {
+	if len(binding.Spec.Workload.Packages) == 0 {
+		return ""
+	}
+	first := &binding.Spec.Workload.Packages[0]
+	return fmt.Sprintf("package %s/%s/%s", first.Namespace, first.Repository, first.Package)
+}
+
+// isOfPolicy reports whether the Binding is that of a policy.
+func isOfPolicy(binding *controlv1alpha1.Binding) bool {
+	owner := metav1.GetControllerOfNoCopy(binding)
+	return owner != nil && owner.Kind == "BindingPolicy"
+}

@@ -1,0 +1,217 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/customtransform"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+)
+
+// again is why a Binding must be gathered again without an event.
+type again struct {
+	// retry says that some objects cannot be read.
+	retry bool
+	// recheck says that some objects are missing for less than the grace.
+	recheck bool
+}
+
+// gather returns the Placement of a Binding, given the one before, which may be nil. It reads the
+// objects that changed.
+func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding, before *Placement) (p *Placement, more again) {
+	entries := entriesOf(binding)
+	p = &Placement{
+		Name: binding.Name, UID: binding.UID, Generation: binding.Generation, Annotations: AnnotationsOf(binding),
+		Destinations: make(map[string]struct{}, len(binding.Spec.Destinations)),
+		Objects:      make(map[objref.Ref]plan.Object, len(entries)),
+		Templates:    map[objref.Ref]*customize.Template{},
+		Source:       SourceOf(binding),
+		ofPolicy:     isOfPolicy(binding),
+		watched:      map[schema.GroupResource]dynamicinformer.Resource{},
+		resources:    map[schema.GroupResource]struct{}{},
+	}
+	for _, d := range binding.Spec.Destinations {
+		p.Destinations[d.ClusterID] = struct{}{}
+	}
+	for _, e := range entries {
+		gr := e.ref.GroupResource()
+		p.watched[gr] = dynamicinformer.Resource{GroupVersionResource: gr.WithVersion(e.version), Namespaced: e.namespaced}
+		p.resources[gr] = struct{}{}
+	}
+	versions := g.watches.add(p)
+	// The objects are listed before they are read: a change during the read must find the Binding.
+	g.list(binding.Name, entries)
+
+	findings := g.findAll(ctx, entries, g.recipes(p, entries, versions))
+	if clauses := binding.Spec.Workload.Packages; len(clauses) > 0 {
+		objects, found, retry := g.unpack(ctx, clauses, p, before, entries)
+		g.list(binding.Name, objects)
+		entries, findings, more.retry = slices.Concat(entries, objects), slices.Concat(findings, found), retry
+	} else {
+		g.packages.use(binding.Name, nil)
+	}
+	objects := make([]plan.Object, len(entries))
+	for i, e := range entries {
+		f := &findings[i]
+		if err := g.refuse(e.ref); err != nil {
+			*f = finding{err: err}
+		}
+		objects[i] = plan.Object{Object: f.object, Known: f.known}
+		objects[i].Ref = e.ref
+		if f.known {
+			template, err := g.templates.compile(f.object)
+			if err != nil {
+				objects[i].Known, f.err = false, err
+			} else if template != nil {
+				p.Templates[e.ref] = template
+			}
+		}
+		if f.err != nil {
+			p.Problems = append(p.Problems, e.ref.String()+": "+Clip(f.err.Error()))
+		}
+		more.retry = more.retry || f.retry
+		more.recheck = more.recheck || f.recheck
+	}
+	p.Problems = append(p.Problems, resolveOptions(objects, entries, findings, &p.Annotations)...)
+	for i := range objects {
+		p.Objects[objects[i].Ref] = objects[i]
+	}
+	slices.Sort(p.Problems)
+	p.Desired = plan.NewDesired(objects, g.config.Limits)
+	p.Decided = g.config.Clock.Now()
+	return p, more
+}
+
+// recipes returns how each of the objects that a Binding lists itself is read, and adds to p what
+// keeps objects from being read.
+func (g *Gatherer) recipes(p *Placement, entries []entry, versions map[schema.GroupResource]string) []recipe {
+	instructionsFor := g.transforms.instructionsFor(p.Name)
+	removals := make(map[schema.GroupResource]*customtransform.Instructions, len(p.watched))
+	for gr := range p.watched {
+		removals[gr] = instructionsFor(gr)
+		if len(removals[gr].Unknown) > 0 {
+			p.Problems = append(p.Problems, unknownInstructions(gr, removals[gr]))
+		}
+	}
+	wanted := g.index.statusWanted(entries)
+	recipes := make([]recipe, len(entries))
+	for i, e := range entries {
+		gr := e.ref.GroupResource()
+		// Some kinds have a status that is never returned.
+		recipes[i] = recipe{version: versions[gr], removal: removals[gr], sourced: wanted[i] && corestatus.Returnable(gr)}
+	}
+	return recipes
+}
+
+// findAll returns the content of all entries. Those that must be read are read side by side.
+func (g *Gatherer) findAll(ctx context.Context, entries []entry, recipes []recipe) []finding {
+	findings := make([]finding, len(entries))
+	now := g.config.Clock.Now()
+	const atOnce = 16
+	slots := make(chan struct{}, atOnce)
+	var reading sync.WaitGroup
+	for i, e := range entries {
+		how := recipes[i]
+		if len(how.removal.Unknown) > 0 {
+			continue // it is not known what to deliver of it
+		}
+		if f, ok := g.objects.cached(e.ref, how); ok {
+			findings[i] = f
+			continue
+		}
+		slots <- struct{}{}
+		reading.Go(func() {
+			findings[i] = g.objects.find(ctx, e.ref, how, now)
+			<-slots
+		})
+	}
+	reading.Wait()
+	return findings
+}
+
+// unpack returns the objects of the packages that a Binding lists, except those that are entries of
+// the Binding itself, and adds to p what is wrong with them. Where the content of a package is not
+// known, what clusters hold of it stays.
+func (g *Gatherer) unpack(
+	ctx context.Context, clauses []controlv1alpha1.PackageClause, p, before *Placement, entries []entry,
+) (more []entry, findings []finding, retry bool) {
+	g.packages.use(p.Name, clauses)
+	listed := make(map[objref.Ref]string, len(entries))
+	for i := range entries {
+		listed[entries[i].ref] = "the Binding itself"
+	}
+	add := func(ref objref.Ref, in string, f finding) {
+		listed[ref] = in
+		more, findings = append(more, entry{ref: ref, namespaced: ref.Namespace != ""}), append(findings, f)
+	}
+	instructions := g.transforms.instructionsFor(p.Name)
+	unknown := false
+	for i := range clauses {
+		clause := &clauses[i]
+		name := fmt.Sprintf("package %s/%s/%s v%d", clause.Namespace, clause.Repository, clause.Package, clause.Revision)
+		found, err := g.packages.find(ctx, clause, instructions)
+		if err != nil {
+			p.Problems = append(p.Problems, name+": "+Clip(err.Error())+"; what was delivered of it stays")
+			unknown, retry = true, retry || !errors.Is(err, errNoPackages)
+			continue
+		}
+		unknown = unknown || found.incomplete
+		for gr, digest := range found.removed {
+			p.resources[gr] = struct{}{}
+			if digest == unknownDigest {
+				p.Problems = append(p.Problems, unknownInstructions(gr, instructions(gr)))
+			}
+		}
+		for _, problem := range found.problems {
+			p.Problems = append(p.Problems, name+": "+Clip(problem))
+		}
+		for j := range found.objects {
+			o := &found.objects[j]
+			if in, twice := listed[o.ref]; twice {
+				p.Problems = append(p.Problems, fmt.Sprintf("%s: %s is also in %s, which is delivered", name, o.ref, in))
+				continue
+			}
+			f := o.finding
+			if f.err != nil {
+				f.err = fmt.Errorf("%s: %w", name, f.err)
+			}
+			add(o.ref, name, f)
+		}
+		for _, ref := range found.unsure {
+			if _, twice := listed[ref]; !twice {
+				add(ref, name, finding{})
+			}
+		}
+	}
+	if unknown {
+		for ref := range g.delivered(p, before) {
+			if _, ok := listed[ref]; !ok {
+				add(ref, "", finding{})
+			}
+		}
+	}
+	return more, findings, retry
+}
+
+// delivered returns the objects that a Binding delivered before, as far as is known. If that is not
+// all, p becomes provisional.
+func (g *Gatherer) delivered(p, before *Placement) map[objref.Ref]struct{} {
+	refs, complete := g.config.Mailboxes.Delivered(p.UID)
+	p.Provisional = !complete
+	if before != nil && before.UID == p.UID {
+		for ref := range before.Objects {
+			refs[ref] = struct{}{}
+		}
+	}
+	return refs
+}

@@ -1,0 +1,274 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/metrics"
+	"github.com/starlinghq/starling/pkg/writer"
+)
+
+// MinBackOff is the delay after the first error of a key, in all queues of the transport.
+const MinBackOff = 50 * time.Millisecond
+
+// Queue collects the names of Bindings.
+type Queue interface {
+	Add(binding string)
+}
+
+// Consumer carries out Placements. Its methods must not block.
+type Consumer interface {
+	// OnBinding is called when a Binding was created or deleted.
+	OnBinding(uid types.UID)
+	// OnBindingsSynced is called once, after OnBinding was called for all Bindings that existed at
+	// the start.
+	OnBindingsSynced()
+	// OnPlacement is called when the Placement of a Binding was published. before is nil for the
+	// first one, after is nil if the Binding is gone. It may be called for the same Placement
+	// again. Calls for one Binding come one after the other.
+	OnPlacement(name string, before, after *Placement)
+}
+
+// Mailboxes knows what is in the mailboxes.
+type Mailboxes interface {
+	// Delivered returns the objects in the works of a Binding; complete is false while some
+	// mailboxes have not been read yet.
+	Delivered(binding types.UID) (refs map[objref.Ref]struct{}, complete bool)
+}
+
+// WDS is how the transport reads a WDS, and writes to it. All is required except Packages.
+type WDS struct {
+	// Bindings is the informer on the Bindings, not started.
+	Bindings cache.SharedIndexInformer
+	// CustomTransforms is the informer on the CustomTransforms, not started. The Gatherer adds an
+	// index to it.
+	CustomTransforms cache.SharedIndexInformer
+	// Metadata returns informers on the metadata of objects.
+	Metadata func(dynamicinformer.Resource) cache.SharedIndexInformer
+	// Objects reads objects.
+	Objects dynamic.Interface
+	// Packages reads packages; nil: none are delivered.
+	Packages Packages
+	// Writer writes finalizers and status of Bindings, and the status of CustomTransforms.
+	Writer *writer.Writer
+}
+
+// Config is what a Gatherer is made of. All is required.
+type Config struct {
+	WDS
+	// Index reads the store of the informer on Bindings.
+	Index *Index
+	// Queue is that of the Bindings for which Sync is called.
+	Queue     Queue
+	Consumer  Consumer
+	Mailboxes Mailboxes
+	// ManagementNamespaces are the namespaces of Open Cluster Management to which objects may be
+	// delivered; none if it is empty.
+	ManagementNamespaces []string
+	// Limits bound the works.
+	Limits packing.Limits
+	Clock  clock.WithTicker
+}
+
+// Gatherer computes the Placements of Bindings.
+type Gatherer struct {
+	config     Config
+	index      *Index
+	watches    *watches
+	watch      wdsWatch
+	objects    *objects
+	packages   *packages
+	templates  *templates
+	transforms *customTransforms
+	// handled reports whether all Bindings that existed at the start went through onBinding.
+	handled cache.InformerSynced
+
+	mu sync.Mutex
+	// changed is when the change was observed for which a Binding is in the queue.
+	changed map[string]time.Time
+}
+
+// New returns a Gatherer that does nothing until Run.
+func New(config Config) (*Gatherer, error) {
+	metrics.Register(packagingSeconds, objectReads, packageReads)
+	metrics.Register(bindingsCount, customTransformsCount, bindingWhats, bindingWheres, bindingAreas)
+	g := &Gatherer{
+		config: config, index: config.Index, watches: newWatches(), packages: newPackages(config.Packages),
+		templates: newTemplates(), changed: map[string]time.Time{},
+	}
+	var err error
+	g.watch.definitions = config.Metadata(crds)
+	g.watch.Set, err = dynamicinformer.New(dynamicinformer.Config{Source: g.watches.source, Informer: config.Metadata, Handler: objectHandler{g}})
+	if err != nil {
+		return nil, err
+	}
+	g.objects = newObjects(config.Objects, g.watch)
+	registration, err := config.Bindings.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { g.onBinding(nil, obj) },
+		UpdateFunc: g.onBinding,
+		DeleteFunc: func(obj any) { g.onBinding(obj, nil) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch Bindings: %w", err)
+	}
+	g.handled = registration.HasSynced
+	g.transforms, err = newCustomTransforms(config.CustomTransforms, config.Writer, config.Clock, g.enqueue)
+	return g, err
+}
+
+// Run watches objects and follows CustomTransforms until the context ends. It returns when
+// everything that it started has ended.
+func (g *Gatherer) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { _ = g.watch.Run(ctx) }) // it returns nil
+	running.Go(func() { g.watch.definitions.RunWithContext(ctx) })
+	running.Go(func() {
+		g.transforms.queue.WaitFor("customtransforms", g.config.CustomTransforms.HasSynced)
+		g.transforms.queue.Run(ctx, 1)
+	})
+	running.Go(func() {
+		if cache.WaitForCacheSync(ctx.Done(), g.handled) {
+			g.config.Consumer.OnBindingsSynced()
+		}
+	})
+}
+
+// ListAll records the objects that all Bindings list. Call it when the informer on Bindings has
+// synced, before the first Sync: which other Bindings list an object must be known before it is
+// delivered.
+func (g *Gatherer) ListAll() {
+	for _, b := range g.index.Bindings() {
+		if b.DeletionTimestamp == nil {
+			g.list(b.Name, entriesOf(b))
+		}
+	}
+}
+
+// Ready returns an error that says what has not synced yet, nil if everything has.
+func (g *Gatherer) Ready() error {
+	if !g.config.Bindings.HasSynced() {
+		return errors.New("bindings are not synced")
+	}
+	if !g.config.CustomTransforms.HasSynced() {
+		return errors.New("customtransforms are not synced")
+	}
+	for _, state := range g.watch.Resources() {
+		if !state.Synced {
+			return fmt.Errorf("%s are not synced: %s", state.GroupResource(), state.Err)
+		}
+	}
+	return nil
+}
+
+// enqueue enqueues a Binding and records since when it waits.
+func (g *Gatherer) enqueue(name string) {
+	now := g.config.Clock.Now()
+	g.mu.Lock()
+	if _, waiting := g.changed[name]; !waiting {
+		g.changed[name] = now
+	}
+	g.mu.Unlock()
+	g.config.Queue.Add(name)
+}
+
+// dequeue returns when the change was observed for which a Binding was in the queue, zero if it was
+// not enqueued for a change.
+func (g *Gatherer) dequeue(name string) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	since := g.changed[name]
+	delete(g.changed, name)
+	return since
+}
+
+// list records the objects that a Binding lists, and enqueues the Bindings that this affects.
+func (g *Gatherer) list(name string, entries []entry) {
+	objects := func(yield func(objref.Ref, bool) bool) {
+		for i := range entries {
+			if !yield(entries[i].ref, entries[i].wantsStatus) {
+				return
+			}
+		}
+	}
+	for other := range g.index.List(name, objects) {
+		g.enqueue(other)
+	}
+}
+
+func (g *Gatherer) onBinding(before, after any) {
+	if tombstone, ok := before.(cache.DeletedFinalStateUnknown); ok {
+		before = tombstone.Obj
+	}
+	old, _ := before.(*controlv1alpha1.Binding)
+	current, _ := after.(*controlv1alpha1.Binding)
+	// The Index knows the source before the Binding can have a Placement, and whether the Binding
+	// exists before the Consumer asks.
+	g.index.NoteBinding(old, current)
+	for _, b := range []*controlv1alpha1.Binding{old, current} {
+		if b != nil && (old == nil || current == nil || old.UID != current.UID) {
+			g.config.Consumer.OnBinding(b.UID)
+		}
+	}
+	switch {
+	case current == nil:
+		g.enqueue(old.Name)
+	case Changed(old, current):
+		g.enqueue(current.Name)
+	}
+}
+
+// Changed reports whether a Binding must be gathered again after an update. A change of its status
+// is no reason. before may be nil.
+func Changed(before, after *controlv1alpha1.Binding) bool {
+	return before == nil || before.UID != after.UID || before.Generation != after.Generation ||
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !slices.Equal(before.Finalizers, after.Finalizers) ||
+		textsOf(before) != textsOf(after)
+}
+
+// objectHandler enqueues the Bindings that a change of the objects in the WDS concerns.
+type objectHandler struct{ *Gatherer }
+
+// OnChange implements dynamicinformer.Handler.
+func (h objectHandler) OnChange(resource dynamicinformer.Resource, before, after metav1.Object) {
+	meta := after
+	switch {
+	case after == nil:
+		meta = before
+	case before != nil:
+		tracks := h.watch.TracksContent(resource.GroupResource())
+		if fingerprint(before, tracks) == fingerprint(after, tracks) {
+			return
+		}
+	}
+	for _, name := range h.index.Listing(objref.New(resource.GroupResource(), meta.GetNamespace(), meta.GetName())) {
+		h.enqueue(name)
+	}
+}
+
+// OnSynced implements dynamicinformer.Handler. What the watch did not show is known to be missing
+// now.
+func (h objectHandler) OnSynced(resource dynamicinformer.Resource) {
+	for _, p := range h.index.All() {
+		if _, ok := p.watched[resource.GroupResource()]; ok {
+			h.enqueue(p.Name)
+		}
+	}
+}
+
+// OnStopped implements dynamicinformer.Handler. No Binding lists objects of that resource any more.
+func (h objectHandler) OnStopped(dynamicinformer.Resource) {}

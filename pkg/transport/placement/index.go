@@ -1,0 +1,204 @@
+package placement
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/nested"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// Index holds the published Placements, which Bindings list which object, and where the content of
+// each Binding comes from. A Gatherer changes it. It is safe for concurrent use, and calls nothing
+// while its lock is held, except the function given to View.
+type Index struct {
+	bindings cache.Store
+
+	mu         sync.Mutex
+	placements map[string]*Placement
+	// listed has the Bindings that list an object, and whether each wants its status. listings is
+	// its inverse: the objects of the Binding's Placement, and those that are being read for the
+	// next one.
+	listed   nested.Map[objref.Ref, string, bool]
+	listings nested.Map[string, objref.Ref, struct{}]
+	// shared are the objects that several Bindings list.
+	shared map[objref.Ref]struct{}
+	// sources are by the UIDs of all Bindings that exist; see SourceOf.
+	sources map[types.UID]string
+	// withPackages is the number of Bindings with packages. Where nobody uses packages, all
+	// Bindings have one source.
+	withPackages int
+}
+
+// NewIndex returns an empty Index. bindings is the store of the informer on Bindings.
+func NewIndex(bindings cache.Store) *Index {
+	return &Index{
+		bindings:   bindings,
+		placements: map[string]*Placement{},
+		shared:     map[objref.Ref]struct{}{},
+		sources:    map[types.UID]string{},
+	}
+}
+
+// Binding returns a Binding from the informer, nil if it does not exist. It must not be changed.
+func (x *Index) Binding(name string) (*controlv1alpha1.Binding, error) {
+	obj, exists, err := x.bindings.GetByKey(name)
+	if err != nil || !exists {
+		return nil, err
+	}
+	binding, ok := obj.(*controlv1alpha1.Binding)
+	if !ok {
+		return nil, fmt.Errorf("the informer holds a %T", obj)
+	}
+	return binding, nil
+}
+
+// Bindings returns all Bindings that the informer holds, in no order. They must not be changed.
+func (x *Index) Bindings() []*controlv1alpha1.Binding {
+	objs := x.bindings.List()
+	found := make([]*controlv1alpha1.Binding, 0, len(objs))
+	for _, obj := range objs {
+		if binding, ok := obj.(*controlv1alpha1.Binding); ok {
+			found = append(found, binding)
+		}
+	}
+	return found
+}
+
+// Get returns the Placement of a Binding, nil if it is not known.
+func (x *Index) Get(name string) *Placement {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.placements[name]
+}
+
+// All returns all Placements, in no order.
+func (x *Index) All() []*Placement {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Collect(maps.Values(x.placements))
+}
+
+// Listing returns the names of the Bindings that list an object, in no order.
+func (x *Index) Listing(ref objref.Ref) []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Collect(maps.Keys(x.listed[ref]))
+}
+
+// NoteBinding records that a Binding was created (before is nil), changed, or deleted (after is
+// nil).
+func (x *Index) NoteBinding(before, after *controlv1alpha1.Binding) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	set := func(uid types.UID, source string) {
+		x.withPackages += int(Step(x.sources[uid] != "", source != ""))
+		x.sources[uid] = source
+	}
+	if before != nil && (after == nil || before.UID != after.UID) {
+		set(before.UID, "")
+		delete(x.sources, before.UID)
+	}
+	if after != nil {
+		set(after.UID, SourceOf(after))
+	}
+}
+
+// List records that a Binding lists these objects, each with whether it wants the status of the
+// object. It returns the other Bindings whose content changes by that: what is delivered of an
+// object depends on whether any Binding wants its status.
+func (x *Index) List(name string, objects iter.Seq2[objref.Ref, bool]) (affected map[string]struct{}) {
+	affected = map[string]struct{}{}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for ref, wantsStatus := range objects {
+		wanted := anyTrue(x.listed[ref])
+		x.listed.Set(ref, name, wantsStatus)
+		x.addAffected(affected, name, ref, wanted)
+		x.listings.Set(name, ref, struct{}{})
+		if len(x.listed[ref]) > 1 {
+			x.shared[ref] = struct{}{}
+		}
+	}
+	return affected
+}
+
+// statusWanted reports for each entry whether some Binding wants the status of its object.
+func (x *Index) statusWanted(entries []entry) []bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wanted := make([]bool, len(entries))
+	for i, e := range entries {
+		wanted[i] = anyTrue(x.listed[e.ref])
+	}
+	return wanted
+}
+
+func anyTrue(values map[string]bool) bool {
+	for _, value := range values {
+		if value {
+			return true
+		}
+	}
+	return false
+}
+
+// addAffected adds the other Bindings that list an object to affected, if the answer to whether
+// some Binding wants its status was another one before. The lock is held.
+func (x *Index) addAffected(affected map[string]struct{}, name string, ref objref.Ref, before bool) {
+	if before == anyTrue(x.listed[ref]) {
+		return
+	}
+	for other := range x.listed[ref] {
+		if other != name {
+			affected[other] = struct{}{}
+		}
+	}
+}
+
+// Publication is what follows from publishing a Placement.
+type Publication struct {
+	// Before is the Placement until then, nil if there was none.
+	Before *Placement
+	// Affected are the other Bindings whose content changes.
+	Affected map[string]struct{}
+	// Unlisted are the objects that no Binding lists any more.
+	Unlisted map[objref.Ref]bool
+}
+
+// Publish makes p the Placement of a Binding; nil removes it. Objects that are listed, but are not
+// in p, are listed no more.
+func (x *Index) Publish(name string, p *Placement) Publication {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	done := Publication{Before: x.placements[name], Affected: map[string]struct{}{}, Unlisted: map[objref.Ref]bool{}}
+	if p == nil {
+		delete(x.placements, name)
+		p = &Placement{}
+	} else {
+		x.placements[name] = p
+	}
+	for ref := range x.listings[name] {
+		if _, still := p.Objects[ref]; still {
+			continue
+		}
+		x.listings.Delete(name, ref)
+		wanted := anyTrue(x.listed[ref])
+		x.listed.Delete(ref, name)
+		x.addAffected(done.Affected, name, ref, wanted)
+		switch len(x.listed[ref]) {
+		case 0:
+			done.Unlisted[ref] = true
+		case 1:
+			delete(x.shared, ref)
+		}
+	}
+	return done
+}

@@ -1,0 +1,88 @@
+package placement
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+)
+
+// TestIndex: which Bindings list an object, and which of them are affected when another one begins
+// or ceases to want its status.
+func TestIndex(t *testing.T) {
+	x := NewIndex(cache.NewStore(cache.MetaNamespaceKeyFunc))
+	list := func(name string, wantsStatus bool) []string {
+		return slices.Sorted(maps.Keys(x.List(name, maps.All(map[objref.Ref]bool{settings: wantsStatus}))))
+	}
+	check := func(what string, want, got []string) {
+		t.Helper()
+		if !slices.Equal(want, got) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	objects := map[objref.Ref]plan.Object{settings: {}}
+	a := &Placement{Name: "a", Objects: objects}
+	check("no Binding wants the status", nil, list("a", false))
+	check("still none", nil, list("b", false))
+	check("the first that wants it", []string{"a", "b"}, list("c", true))
+	check("another one that wants it", nil, list("b", true))
+	x.Publish("a", a)
+	x.View(func(v View) {
+		check("listing", []string{"a", "b", "c"}, slices.Sorted(v.Listing(settings)))
+		if shared := v.Shared(a); !slices.Equal(shared, []objref.Ref{settings}) || !v.OthersList("a", settings) {
+			t.Errorf("shared: %v", shared)
+		}
+	})
+	if done := x.Publish("c", nil); len(done.Affected)+len(done.Unlisted) > 0 {
+		t.Errorf("one is gone that wants the status, and another one still does: %+v", done)
+	}
+	check("the last that wants it is gone", []string{"a"}, slices.Sorted(maps.Keys(x.Publish("b", nil).Affected)))
+	x.View(func(v View) {
+		if shared := v.Shared(a); len(shared) > 0 || v.OthersList("a", settings) {
+			t.Errorf("shared by one: %v", shared)
+		}
+	})
+	if done := x.Publish("a", nil); done.Before != a || !done.Unlisted[settings] {
+		t.Errorf("nobody lists it: %+v", done)
+	}
+	if n := len(x.placements) + len(x.listed) + len(x.listings) + len(x.shared); n > 0 {
+		t.Errorf("%d entries are left: %+v", n, x)
+	}
+}
+
+// TestSources: a Binding exists from its creation to its deletion, and several sources exist while
+// one has packages.
+func TestSources(t *testing.T) {
+	x := NewIndex(cache.NewStore(cache.MetaNamespaceKeyFunc))
+	plain := &controlv1alpha1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1"}}
+	recreated := &controlv1alpha1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "2"}}
+	recreated.Spec.Workload.Packages = []controlv1alpha1.PackageClause{{Namespace: "default", Repository: "edge", Package: "web"}}
+	steps := []struct {
+		before, after *controlv1alpha1.Binding
+		want          map[string]string
+		several       bool
+	}{
+		{nil, plain, map[string]string{"1": ""}, false},
+		{plain, plain, map[string]string{"1": ""}, false},
+		{plain, recreated, map[string]string{"2": "package default/edge/web"}, true},
+		{recreated, nil, map[string]string{}, false},
+	}
+	for i, step := range steps {
+		x.NoteBinding(step.before, step.after)
+		got := map[string]string{}
+		for uid, source := range x.sources {
+			got[string(uid)] = source
+		}
+		x.View(func(v View) {
+			if !maps.Equal(got, step.want) || v.SeveralSources() != step.several {
+				t.Errorf("step %d: %v, several %t", i, got, v.SeveralSources())
+			}
+		})
+	}
+}

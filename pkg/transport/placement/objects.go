@@ -1,0 +1,221 @@
+package placement
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/starlinghq/starling/pkg/core/customtransform"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+// watched is what objects need of the watches on the WDS.
+type watched interface {
+	Get(ref objref.Ref) (metav1.Object, bool)
+	Synced(gr schema.GroupResource) bool
+	// TracksContent reports whether the generation of the objects changes whenever their content
+	// does. False may mean that it is not known.
+	TracksContent(gr schema.GroupResource) bool
+}
+
+// objects caches the content of listed objects as it is delivered. An object is read once for each
+// version, however many Bindings list it and however many clusters receive it. It is safe for
+// concurrent use.
+type objects struct {
+	client  dynamic.Interface
+	watched watched
+
+	mu    sync.Mutex
+	cache map[objref.Ref]*cachedObject
+}
+
+// cachedObject is what is known of one object.
+type cachedObject struct {
+	object  transform.Object
+	options options.Requested
+	version version
+	// removed is the digest of the instructions of CustomTransforms that the object was made with,
+	// and sourced is as in recipe.
+	removed string
+	sourced bool
+	// missing is since when the object does not exist; zero if it exists.
+	missing time.Time
+}
+
+// grace is how long an object may be missing before that is an error: an object that is deleted
+// disappears from the WDS a moment before it disappears from the Binding.
+const grace = 2 * time.Second
+
+// finding is the result of reading one object.
+type finding struct {
+	object transform.Object
+	// options are those that the annotations of the object ask for.
+	options options.Requested
+	// known says that object and options are current.
+	known bool
+	// err is why they are not; nil while the object is missing for less than the grace.
+	err error
+	// autoscaler is the object as it was last seen, if it is an autoscaler that is not known: what
+	// it scales waits for it.
+	autoscaler *transform.Object
+	// retry asks for another attempt with back-off, recheck for one after the grace.
+	retry, recheck bool
+}
+
+func newObjects(client dynamic.Interface, w watched) *objects {
+	return &objects{client: client, watched: w, cache: map[objref.Ref]*cachedObject{}}
+}
+
+// recipe is how the content of an object is made from the object in the WDS.
+type recipe struct {
+	// version is the version of the API in which it is read.
+	version string
+	// removal is what CustomTransforms remove.
+	removal *customtransform.Instructions
+	// sourced says that the content names the generation of the object, because some Binding wants
+	// its status.
+	sourced bool
+}
+
+// find returns the content of an object. It blocks for a read if the object changed since the last
+// one.
+func (o *objects) find(ctx context.Context, ref objref.Ref, how recipe, now time.Time) finding {
+	if f, ok := o.cached(ref, how); ok {
+		return f
+	}
+	_, present := o.watched.Get(ref)
+	synced := o.watched.Synced(ref.GroupResource())
+
+	o.mu.Lock()
+	have := o.cache[ref]
+	o.mu.Unlock()
+	// An object that was never read is read, whatever the watch says: the watch may be late, or not
+	// have begun.
+	if have != nil && !present && synced {
+		return o.missing(ref, have, now)
+	}
+
+	f, err := o.read(ctx, ref, how)
+	// That the WDS does not serve the resource now does not mean that the object is gone.
+	if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return o.missing(ref, have, now)
+	}
+	if err != nil {
+		f.err = err
+		var invalid *invalidError
+		f.retry = !errors.As(err, &invalid)
+		if f.autoscaler == nil && have != nil && options.IsAutoscaler(ref) {
+			f.autoscaler = &have.object
+		}
+	}
+	return f
+}
+
+// autoscalerOf returns an invalid object of the WDS or of a package, if it is an autoscaler.
+func autoscalerOf(ref objref.Ref, content map[string]any) *transform.Object {
+	if !options.IsAutoscaler(ref) {
+		return nil
+	}
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil
+	}
+	return &transform.Object{Ref: ref, JSON: raw}
+}
+
+// cached returns the content of an object if it is known without a read. It does not block.
+func (o *objects) cached(ref objref.Ref, how recipe) (finding, bool) {
+	o.mu.Lock()
+	have := o.cache[ref]
+	o.mu.Unlock()
+	if have == nil || have.version.api != how.version || have.removed != how.removal.Digest || have.sourced != how.sourced ||
+		!have.missing.IsZero() {
+		return finding{}, false
+	}
+	f := finding{object: have.object, options: have.options, known: true}
+	meta, present := o.watched.Get(ref)
+	if !present {
+		return f, !o.watched.Synced(ref.GroupResource())
+	}
+	return f, !have.version.olderThan(meta, o.watched.TracksContent(ref.GroupResource()))
+}
+
+// missing records since when an object does not exist. Its content is dropped: it must not be
+// delivered to further clusters. An object that was never seen gets no grace: it is not being
+// deleted, and a restart must not withdraw an error for a moment.
+func (o *objects) missing(ref objref.Ref, have *cachedObject, now time.Time) finding {
+	since := now
+	switch {
+	case have == nil:
+		since = now.Add(-grace)
+	case !have.missing.IsZero():
+		since = have.missing
+	}
+	o.mu.Lock()
+	o.cache[ref] = &cachedObject{missing: since}
+	o.mu.Unlock()
+	if now.Sub(since) < grace {
+		return finding{recheck: true}
+	}
+	return finding{err: errMissing}
+}
+
+func (o *objects) read(ctx context.Context, ref objref.Ref, how recipe) (finding, error) {
+	objectReads.Inc()
+	gvr := ref.GroupResource().WithVersion(how.version)
+	live, err := o.client.Resource(gvr).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return finding{}, fmt.Errorf("cannot be read: %w", err)
+	}
+	wanted, err := options.Parse(live.GetAnnotations())
+	if err != nil {
+		return finding{autoscaler: autoscalerOf(ref, live.Object)}, &invalidError{err}
+	}
+	version := versionOf(live, how.version, o.watched.TracksContent(ref.GroupResource()))
+	pipeline := transform.Standard(how.removal.Apply)
+	if how.sourced {
+		pipeline = append(pipeline, transform.Source(corestatus.Source{UID: live.GetUID(), Generation: live.GetGeneration()}))
+	}
+	object, err := pipeline.Apply(ref, live.Object)
+	if err != nil {
+		return finding{autoscaler: autoscalerOf(ref, live.Object)}, &invalidError{err}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if have := o.cache[ref]; have != nil && have.object.Hash == object.Hash {
+		object = have.object // one copy of the bytes for all that hold it
+	}
+	o.cache[ref] = &cachedObject{object: object, options: wanted, version: version, removed: how.removal.Digest, sourced: how.sourced}
+	return finding{object: object, options: wanted, known: true}, nil
+}
+
+// forget drops the content of these objects.
+func (o *objects) forget(refs map[objref.Ref]bool) {
+	if len(refs) == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.cache, func(ref objref.Ref, _ *cachedObject) bool { return refs[ref] })
+}
+
+// errMissing says that a listed object does not exist.
+var errMissing = errors.New("is listed by the Binding, but does not exist in the WDS")
+
+// invalidError says that an object cannot be delivered as it is. Reading it again does not help.
+type invalidError struct{ err error }
+
+func (e *invalidError) Error() string { return "cannot be delivered: " + e.err.Error() }
+func (e *invalidError) Unwrap() error { return e.err }

@@ -1,0 +1,68 @@
+package placement
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+)
+
+// Placement is a Binding with the content of its objects: what its destinations should hold. It is
+// immutable once published.
+type Placement struct {
+	// Name, UID and Generation are those of the Binding.
+	Name       string
+	UID        types.UID
+	Generation int64
+	// Deleting says that the Binding is being deleted: all its works are removed. It has no objects
+	// and no destinations then.
+	Deleting bool
+	// Annotations are those of the Binding that the transport obeys.
+	Annotations Annotations
+	// Destinations are the names of the clusters.
+	Destinations map[string]struct{}
+	// Desired is what every destination should hold, before templates are expanded; nil while
+	// Deleting. Two Placements of one Binding with the same Desired ask for the same.
+	Desired *plan.Desired
+	// Objects are those that Desired was built from.
+	Objects map[objref.Ref]plan.Object
+	// Templates are the compiled templates of the objects that have some.
+	Templates map[objref.Ref]*customize.Template
+	// Source is where the content comes from; see SourceOf.
+	Source string
+	// Provisional says that neither the content of some package nor all that was delivered of it is
+	// known. Nothing may be written.
+	Provisional bool
+	// Problems are what is wrong with objects at every destination. Sorted.
+	Problems []string
+	// Decided is when Desired was computed.
+	Decided time.Time
+
+	// ofPolicy says that the Binding is that of a policy.
+	ofPolicy bool
+	// watched are the resources of the objects that the Binding lists itself.
+	watched map[schema.GroupResource]dynamicinformer.Resource
+	// resources are those of all objects, including the objects of packages.
+	resources map[schema.GroupResource]struct{}
+}
+
+// Lists reports whether a cluster is a destination.
+func (p *Placement) Lists(cluster string) bool {
+	_, ok := p.Destinations[cluster]
+	return ok
+}
+
+// sameContent reports whether the mailboxes should hold the same for both. p may be nil.
+func (p *Placement) sameContent(other *Placement) bool {
+	return p != nil && p.UID == other.UID && p.Desired != nil && p.Provisional == other.Provisional &&
+		p.Annotations.Hold.Equal(other.Annotations.Hold) && maps.Equal(p.Destinations, other.Destinations) &&
+		maps.EqualFunc(p.Objects, other.Objects, func(a, b plan.Object) bool {
+			return a.Known == b.Known && a.Hash == b.Hash && a.Options == b.Options
+		})
+}

@@ -1,0 +1,127 @@
+package placement
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/logging"
+	"github.com/starlinghq/starling/pkg/writer"
+)
+
+// Sync brings the Placement of one Binding up to date and notifies the Consumer. It must not be
+// called twice at the same time for one Binding.
+func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error) {
+	since, before := g.dequeue(name), g.index.Get(name)
+	binding, err := g.index.Binding(name)
+	if err != nil {
+		return worker.Result{}, err
+	}
+	switch {
+	case binding == nil || binding.DeletionTimestamp != nil && !hasFinalizer(binding):
+		// The Binding is gone, or is deleted without us. Works that are left are orphaned: nobody
+		// asked for their deletion.
+		g.publish(name, nil)
+		g.config.Consumer.OnPlacement(name, before, nil)
+		return worker.Result{}, nil
+	case binding.DeletionTimestamp != nil:
+		after := g.deleting(before, binding)
+		if after != before {
+			g.publish(name, after)
+		}
+		g.config.Consumer.OnPlacement(name, before, after)
+		return worker.Result{}, nil
+	case !hasFinalizer(binding):
+		// Before anything is delivered, or the Binding could be deleted and leave works behind.
+		if err := SetFinalizer(ctx, g.config.Writer, binding, true); err != nil {
+			return worker.Result{}, err
+		}
+	}
+
+	next, again := g.gather(ctx, binding, before)
+	if before.sameContent(next) {
+		// Only versions changed, or what is wrong with objects: the mailboxes should hold the same.
+		next.Desired, next.Objects, next.Decided = before.Desired, before.Objects, before.Decided
+	} else if !since.IsZero() {
+		packagingSeconds.Observe(next.Decided.Sub(since).Seconds())
+	}
+	g.publish(name, next)
+	g.config.Consumer.OnPlacement(name, before, next)
+	switch {
+	case again.retry:
+		return worker.Result{}, errors.New("some objects cannot be read")
+	case again.recheck:
+		return worker.Result{After: grace}, nil
+	}
+	return worker.Result{}, nil
+}
+
+// deleting returns the Placement of a Binding that is being deleted: before, if that is it already.
+func (g *Gatherer) deleting(before *Placement, binding *controlv1alpha1.Binding) *Placement {
+	if before != nil && before.Deleting && before.UID == binding.UID && before.Generation == binding.Generation &&
+		before.Annotations.AreOf(binding) {
+		return before
+	}
+	return &Placement{
+		Name: binding.Name, UID: binding.UID, Generation: binding.Generation, Deleting: true, Source: SourceOf(binding),
+		Annotations: AnnotationsOf(binding), Decided: g.config.Clock.Now(),
+	}
+}
+
+// publish makes p, which may be nil, the Placement of a Binding, and forgets what only its
+// predecessor needed.
+func (g *Gatherer) publish(name string, p *Placement) {
+	done := g.index.Publish(name, p)
+	bindingsCount.Add(Step(done.Before != nil, p != nil))
+	g.watches.drop(name, done.Before, p)
+	for other := range done.Affected {
+		g.enqueue(other)
+	}
+	g.objects.forget(done.Unlisted)
+	before, after := cmp.Or(done.Before, &Placement{}), cmp.Or(p, &Placement{})
+	if after.Source == "" {
+		g.packages.use(name, nil)
+	}
+	g.transforms.collection.SetBindingGroupResources(name, slices.Collect(maps.Keys(after.resources)))
+	whats, wheres := len(after.Objects), len(after.Destinations)
+	if whats != len(before.Objects) || wheres != len(before.Destinations) {
+		bindingWhats.Observe(float64(whats))
+		bindingWheres.Observe(float64(wheres))
+		bindingAreas.Observe(float64(whats * wheres))
+	}
+}
+
+func hasFinalizer(binding *controlv1alpha1.Binding) bool {
+	return slices.Contains(binding.Finalizers, controlv1alpha1.BindingFinalizer)
+}
+
+// SetFinalizer adds or removes the finalizer of the transport. The patch has the resourceVersion of
+// the Binding, because it replaces the whole list.
+func SetFinalizer(ctx context.Context, wds *writer.Writer, binding *controlv1alpha1.Binding, present bool) error {
+	finalizers := slices.DeleteFunc(slices.Clone(binding.Finalizers), func(f string) bool { return f == controlv1alpha1.BindingFinalizer })
+	reason := "finalized"
+	if present {
+		finalizers = append(finalizers, controlv1alpha1.BindingFinalizer)
+		reason = "finalizer"
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": binding.UID, "resourceVersion": binding.ResourceVersion, "finalizers": finalizers,
+	}})
+	if err != nil {
+		return err
+	}
+	target := writer.Target{Resource: controlv1alpha1.Bindings, Name: binding.Name}
+	if _, err = wds.Patch(ctx, target, types.MergePatchType, patch, reason); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).V(2).Info("Set the finalizer", logging.Binding, binding.Name, "present", present)
+	return nil
+}
