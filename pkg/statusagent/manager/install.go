@@ -3,15 +3,18 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
 
+	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/statusagent"
@@ -27,6 +30,7 @@ import (
 type installer struct {
 	strategy  InstallStrategy
 	inventory *inventory
+	metadata  metadata.Interface
 	writer    *writer.Writer
 	queue     *worker.Queue[string]
 }
@@ -35,8 +39,8 @@ type installer struct {
 // of clusters.
 const everywhere = ""
 
-func newInstaller(inventory *inventory, writer *writer.Writer, strategy InstallStrategy) (*installer, error) {
-	i := &installer{strategy: strategy, inventory: inventory, writer: writer}
+func newInstaller(inventory *inventory, metadata metadata.Interface, writer *writer.Writer, strategy InstallStrategy) (*installer, error) {
+	i := &installer{strategy: strategy, inventory: inventory, metadata: metadata, writer: writer}
 	// Not found is a mailbox, which follows the acceptance of its cluster within milliseconds, or
 	// the ClusterManagementAddOn.
 	i.queue = newQueue(inventory, "install", apierrors.IsNotFound, i.sync)
@@ -79,12 +83,29 @@ func (i *installer) install(ctx context.Context, cluster string) error {
 	case err != nil:
 		return err
 	}
+	if stays, err := i.stays(ctx, cluster); err != nil || !stays {
+		return err
+	}
 	obj := managedClusterAddOn(cluster, management)
 	if _, err := i.writer.Create(ctx, writer.Target{Resource: managedClusterAddOns, Namespace: cluster, Name: obj.Name}, obj, "install"); err != nil {
 		return err
 	}
 	klog.FromContext(ctx).V(2).Info("Installed add-on", logging.Cluster, cluster)
 	return nil
+}
+
+// stays reads from the hub whether the cluster exists and is not being deleted. When a cluster
+// leaves, the cache may show the deletion of its add-on first: without this read the installer
+// would create the add-on again, and nobody would delete it then.
+func (i *installer) stays(ctx context.Context, cluster string) (bool, error) {
+	have, err := i.metadata.Resource(clusters.ManagedClusters).Get(ctx, cluster, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read ManagedCluster %s: %w", cluster, err)
+	}
+	return have.DeletionTimestamp.IsZero(), nil
 }
 
 // own makes the ClusterManagementAddOn the owner of an add-on that a user created: the framework

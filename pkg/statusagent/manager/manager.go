@@ -95,7 +95,11 @@ func New(config Config) (*Manager, error) {
 	if m.inventory, err = newInventory(config.ITS, m.hub); err != nil {
 		return nil, err
 	}
-	if m.installer, err = newInstaller(m.inventory, m.writer, config.Install); err != nil {
+	objects, err := metadata.NewForConfig(config.ITS)
+	if err != nil {
+		return nil, fmt.Errorf("build client for metadata: %w", err)
+	}
+	if m.installer, err = newInstaller(m.inventory, objects, m.writer, config.Install); err != nil {
 		return nil, err
 	}
 	if m.approver, err = newApprover(m.inventory, m.writer); err != nil {
@@ -104,11 +108,7 @@ func New(config Config) (*Manager, error) {
 	if m.granter, err = newGranter(config.ITS, m.inventory, m.writer, config.ExcludeKinds); err != nil {
 		return nil, err
 	}
-	reports, err := metadata.NewForConfig(config.ITS)
-	if err != nil {
-		return nil, fmt.Errorf("build client for WorkStatuses: %w", err)
-	}
-	m.cleaner, err = newCleaner(m.installer, m.inventory, m.hub, reports, m.writer)
+	m.cleaner, err = newCleaner(m.installer, m.inventory, m.hub, objects, m.writer)
 	return m, err
 }
 

@@ -1,9 +1,15 @@
 package status
 
 import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 
 	"github.com/starlinghq/starling/pkg/statusagent/manager"
 	"github.com/starlinghq/starling/test/testenv"
@@ -63,6 +69,64 @@ func TestManagerCleansUpAfterAClusterThatLeaves(t *testing.T) {
 	if its.Get(t, workStatuses, "stays", "ours-1") == nil || its.Get(t, roleBindings, "stays", addonRole) == nil {
 		t.Error("another mailbox was cleaned")
 	}
+}
+
+// TestAddOnIsNotInstalledAgain: the manager sees that the add-on of a cluster that leaves was
+// deleted before it sees that the cluster was.
+func TestAddOnIsNotInstalledAgain(t *testing.T) {
+	_, its, _ := fleet(t)
+	join(t, "seen-late")
+	reported(t, its, "seen-late")
+	stopManager(t, its)
+	var late sync.RWMutex
+	m, err := manager.New(manager.Config{ITS: lateWatches(managerConfig(its), "/managedclusters", &late), Install: manager.InstallAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := testenv.Run(t, m.Run)
+	testenv.Eventually(t, patience, func() (bool, string) {
+		err := m.Ready()
+		return err == nil, fmt.Sprint(err)
+	})
+	late.Lock()
+	detach(t, its, "seen-late")
+	testenv.Never(t, testenv.Held, func() string {
+		if its.Get(t, addons, "seen-late", addonName) != nil {
+			return "the add-on is installed again"
+		}
+		return ""
+	})
+	late.Unlock()
+	clean(t, its, "seen-late")
+	stop()
+}
+
+// lateWatches returns the config of a user whose watches of a resource show nothing new while late
+// is locked.
+func lateWatches(config *rest.Config, resource string, late *sync.RWMutex) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return testenv.RoundTripper(func(r *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(r)
+			if err == nil && strings.HasSuffix(r.URL.Path, resource) && r.URL.Query().Get("watch") != "" {
+				response.Body = lateBody{response.Body, late}
+			}
+			return response, err
+		})
+	})
+	return config
+}
+
+type lateBody struct {
+	io.ReadCloser
+	late *sync.RWMutex
+}
+
+func (b lateBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.late.RLock()
+	defer b.late.RUnlock()
+	return n, err
 }
 
 func TestManagerCleansUpWhatItMissed(t *testing.T) {
