@@ -39,8 +39,12 @@ spec:
 
 	s.Log("a second one wants them too: nothing changes, and both report the conflict")
 	place("wds2", "second", "blue")
-	s.saysOn("wds2", `WDS "wds1" (Binding "`+s.name+`") delivers this object, with different content; this Binding does not deliver it`)
-	s.saysOn("wds1", `WDS "wds2" (Binding "`+s.name+`") wants to deliver this object too, with different content; this Binding delivers it`)
+	// Both, of each object: the claim to the ConfigMap follows that to its Namespace, and an object
+	// without a claim is deleted when the first WDS removes it.
+	for _, object := range []string{"namespaces " + s.name, "configmaps " + s.name + "/settings"} {
+		s.saysOn("wds2", object+`: WDS "wds1" (Binding "`+s.name+`") delivers this object, with different content; this Binding does not deliver it`)
+		s.saysOn("wds1", object+`: WDS "wds2" (Binding "`+s.name+`") wants to deliver this object too, with different content; this Binding delivers it`)
+	}
 	s.patch("wds1", configMaps, s.name, "settings", `{"data":{"key":"edited"}}`)
 	s.patch("wds2", configMaps, s.name, "settings", `{"data":{"key":"waiting"}}`)
 	if now := s.arrives("cluster1", "settings", "edited"); now.GetUID() != before.GetUID() {
