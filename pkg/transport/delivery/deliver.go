@@ -45,13 +45,11 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (worker.Result, error)
 	var futile []string
 	if !removing {
 		actions, futile = d.written.sift(actions)
-		for _, work := range won {
-			actions = append(actions, plan.NudgeOf(work, plan.ReasonRetry))
-		}
+		d.outdate(won)
 	}
 	texts, err := d.do(ctx, key, p, actions)
 	if err == nil {
-		err = d.nudgeOthers(ctx, built.Outdated)
+		d.outdate(built.Outdated)
 	}
 	var failures []string
 	outcome.Leaving, failures = leavingTexts(built.Leaving)

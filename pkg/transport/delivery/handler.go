@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -89,7 +88,7 @@ func (d *deliverer) OnWork(before, after *plan.Work) {
 		}
 	}
 	if before != nil && after == nil {
-		d.its.retries.note(before.UID, false, time.Time{})
+		d.its.retries.forget(before.UID)
 		d.written.forget(before.UID)
 		if p := d.controller.config.Index.Get(before.Binding); p != nil && p.Deleting {
 			d.controller.removals.Add(before.Binding)

@@ -15,19 +15,22 @@ import (
 	"github.com/starlinghq/starling/pkg/transport/placement"
 )
 
-// retry nudges the works that are due. A work that failed because of a Namespace is nudged together
-// with the works of the first wave that hold the Namespace: the agent must find out first that what
-// it once applied is gone.
+// retry nudges the works that are due: those that failed, after a while, and those that are
+// outdated, at once. A work that failed because of a Namespace is nudged together with the works of
+// the first wave that hold the Namespace: the agent must find out first that what it once applied
+// is gone.
 func (d *deliverer) retry(ctx context.Context, key Key, p *placement.Placement, works []*plan.Work) (worker.Result, error) {
 	now := d.controller.config.Clock.Now()
 	var wait time.Duration
-	var due []*plan.Work
+	var due, outdated []*plan.Work
 	for _, work := range works {
 		failing := !work.Deleting && slices.ContainsFunc(work.Items, func(item plan.Item) bool {
 			return item.State == plan.Failed && Transient(&item)
 		})
 		next := d.its.retries.note(work.UID, failing, now)
 		switch {
+		case !work.Deleting && d.its.retries.takeOutdated(work.UID):
+			outdated = append(outdated, work)
 		case !failing:
 		case next.After(now):
 			wait = Sooner(wait, next.Sub(now))
@@ -35,14 +38,22 @@ func (d *deliverer) retry(ctx context.Context, key Key, p *placement.Placement, 
 			due = append(due, work)
 		}
 	}
-	if len(due) == 0 {
+	if len(due)+len(outdated) == 0 {
 		return worker.Result{After: wait}, nil
 	}
 	var actions []plan.Action
 	for _, work := range append(providers(works, due), due...) {
 		actions = append(actions, plan.NudgeOf(work, plan.ReasonRetry))
 	}
+	for _, work := range outdated {
+		if !slices.ContainsFunc(actions, func(a plan.Action) bool { return a.UID == work.UID }) {
+			actions = append(actions, plan.NudgeOf(work, plan.ReasonMove))
+		}
+	}
 	_, err := d.do(ctx, key, p, actions)
+	if err != nil {
+		d.its.retries.outdate(outdated)
+	}
 	for _, work := range due {
 		d.its.retries.nudged(work.UID, now)
 	}
@@ -79,21 +90,14 @@ func providers(works, due []*plan.Work) []*plan.Work {
 	return found
 }
 
-// nudgeOthers makes the cluster apply works of other Bindings again, whose content it may have
-// overwritten with older content that left a work of ours. If that is lost, the agent's resync
-// heals it some minutes later.
-func (d *deliverer) nudgeOthers(ctx context.Context, works []*plan.Work) error {
+// outdate records that the cluster may hold older content than these works have, and that they must
+// be nudged. The delivery of each does that: only one delivery writes to a work. If that is lost,
+// the agent's resync heals it some minutes later.
+func (d *deliverer) outdate(works []*plan.Work) {
+	d.its.retries.outdate(works)
 	for _, work := range works {
-		action := plan.NudgeOf(work, plan.ReasonMove)
-		p := d.controller.config.Index.Get(work.Binding)
-		if p == nil || p.UID != work.BindingUID {
-			continue
-		}
-		if _, err := d.do(ctx, Key{Binding: p.Name, Mailbox: work.Mailbox}, p, []plan.Action{action}); err != nil {
-			return err
-		}
+		d.its.queue.Add(Key{Binding: work.Binding, Mailbox: work.Mailbox})
 	}
-	return nil
 }
 
 const (
@@ -109,12 +113,44 @@ const (
 type retries struct {
 	mu    sync.Mutex
 	works map[types.UID]attempts
+	// outdated are the works whose content another work may have overwritten in the cluster.
+	outdated map[types.UID]bool
 }
 
 type attempts struct {
 	since time.Time // of the first failure
 	count int
 	next  time.Time
+}
+
+// outdate records works that must be nudged.
+func (r *retries) outdate(works []*plan.Work) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, work := range works {
+		if r.outdated == nil {
+			r.outdated = map[types.UID]bool{}
+		}
+		r.outdated[work.UID] = true
+	}
+}
+
+// takeOutdated reports whether a work is outdated, and forgets that: the caller nudges it now. A
+// work that becomes outdated after that must be nudged again.
+func (r *retries) takeOutdated(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	outdated := r.outdated[uid]
+	delete(r.outdated, uid)
+	return outdated
+}
+
+// forget removes a work that is gone.
+func (r *retries) forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.works, uid)
+	delete(r.outdated, uid)
 }
 
 // note records whether a work fails. It returns when a work that fails is to be nudged.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
@@ -115,6 +116,29 @@ func TestRetries(t *testing.T) {
 	r.note("1", false, at)
 	if since := r.since("1", at); !since.Equal(at) || len(r.works) != 0 {
 		t.Error("a work that does not fail any more is remembered")
+	}
+}
+
+func TestOutdatedWorks(t *testing.T) {
+	var r retries
+	r.note("1", true, now)
+	r.outdate([]*plan.Work{{UID: "1"}, {UID: "2"}})
+	for _, step := range []struct {
+		uid  types.UID
+		want bool
+	}{{"1", true}, {"1", false}, {"3", false}} {
+		if got := r.takeOutdated(step.uid); got != step.want {
+			t.Errorf("%s is outdated: %t, want %t", step.uid, got, step.want)
+		}
+	}
+	r.outdate([]*plan.Work{{UID: "1"}})
+	if !r.takeOutdated("1") {
+		t.Error("a work that became outdated again is not nudged")
+	}
+	r.forget("1")
+	r.forget("2")
+	if len(r.works)+len(r.outdated) != 0 {
+		t.Errorf("works that are gone are kept: %v %v", r.works, r.outdated)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -24,7 +25,12 @@ type again struct {
 	retry bool
 	// recheck says that some objects are missing for less than the grace.
 	recheck bool
+	// guessed says that the WDS does not serve kinds of packages: it may serve them later.
+	guessed bool
 }
+
+// guessedFor is how long the guess of a kind is used before the discovery of the WDS is read again.
+const guessedFor = time.Minute
 
 // gather returns the Placement of a Binding, given the one before, which may be nil. It reads the
 // objects that changed.
@@ -54,9 +60,11 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 
 	findings := g.findAll(ctx, entries, g.recipes(p, entries, versions))
 	if clauses := binding.Spec.Workload.Packages; len(clauses) > 0 {
-		objects, found, retry := g.unpack(ctx, clauses, p, before, entries)
+		var objects []entry
+		var found []finding
+		objects, found, more = g.unpack(ctx, clauses, p, before, entries)
 		g.list(binding.Name, objects)
-		entries, findings, more.retry = slices.Concat(entries, objects), slices.Concat(findings, found), retry
+		entries, findings = slices.Concat(entries, objects), slices.Concat(findings, found)
 	} else {
 		g.packages.use(binding.Name, nil)
 	}
@@ -144,7 +152,7 @@ func (g *Gatherer) findAll(ctx context.Context, entries []entry, recipes []recip
 // known, what clusters hold of it stays.
 func (g *Gatherer) unpack(
 	ctx context.Context, clauses []controlv1alpha1.PackageClause, p, before *Placement, entries []entry,
-) (more []entry, findings []finding, retry bool) {
+) (objects []entry, findings []finding, more again) {
 	g.packages.use(p.Name, clauses)
 	listed := make(map[objref.Ref]string, len(entries))
 	for i := range entries {
@@ -152,19 +160,20 @@ func (g *Gatherer) unpack(
 	}
 	add := func(ref objref.Ref, in string, f finding) {
 		listed[ref] = in
-		more, findings = append(more, entry{ref: ref, namespaced: ref.Namespace != ""}), append(findings, f)
+		objects, findings = append(objects, entry{ref: ref, namespaced: ref.Namespace != ""}), append(findings, f)
 	}
 	instructions := g.transforms.instructionsFor(p.Name)
 	unknown := false
 	for i := range clauses {
 		clause := &clauses[i]
-		name := fmt.Sprintf("package %s/%s/%s v%d", clause.Namespace, clause.Repository, clause.Package, clause.Revision)
+		name := nameOf(clause)
 		found, err := g.packages.find(ctx, clause, instructions)
 		if err != nil {
 			p.Problems = append(p.Problems, name+": "+Clip(err.Error())+"; what was delivered of it stays")
-			unknown, retry = true, retry || !errors.Is(err, errNoPackages)
+			unknown, more.retry = true, more.retry || !errors.Is(err, errNoPackages)
 			continue
 		}
+		more.guessed = more.guessed || len(found.guessed) > 0
 		unknown = unknown || found.incomplete
 		for gr, digest := range found.removed {
 			p.resources[gr] = struct{}{}
@@ -200,7 +209,17 @@ func (g *Gatherer) unpack(
 			}
 		}
 	}
-	return more, findings, retry
+	return objects, findings, more
+}
+
+// nameOf names a revision for users: by its number, or by its PackageRevision if that was imported
+// from a tag or branch without a number.
+func nameOf(clause *controlv1alpha1.PackageClause) string {
+	version := fmt.Sprintf("v%d", clause.Revision)
+	if clause.Revision <= 0 {
+		version = fmt.Sprintf("(PackageRevision %s)", clause.Name)
+	}
+	return fmt.Sprintf("package %s/%s/%s %s", clause.Namespace, clause.Repository, clause.Package, version)
 }
 
 // delivered returns the objects that a Binding delivered before, as far as is known. If that is not

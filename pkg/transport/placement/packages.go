@@ -63,6 +63,9 @@ type parcel struct {
 	// removed are the digests of the instructions of CustomTransforms that the objects were made
 	// with.
 	removed map[schema.GroupResource]string
+	// guessed are the kinds of objects whose resource was guessed, because the WDS did not serve
+	// them.
+	guessed []schema.GroupVersionKind
 }
 
 // packageObject is an object of a package.
@@ -98,7 +101,13 @@ func (p *packages) find(ctx context.Context, clause *controlv1alpha1.PackageClau
 	content.reading.Lock()
 	defer content.reading.Unlock()
 	if content.parcel != nil && content.parcel.current(instructions) {
-		return content.parcel, nil
+		served, err := p.serves(ctx, content.parcel.guessed)
+		if err != nil {
+			return nil, err
+		}
+		if !served {
+			return content.parcel, nil
+		}
 	}
 	packageReads.Inc()
 	files, err := p.source.Get(ctx, clause.Digest)
@@ -109,11 +118,25 @@ func (p *packages) find(ctx context.Context, clause *controlv1alpha1.PackageClau
 		return p.source.Resource(ctx, kind)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("discovery of its kinds failed: %w", err)
+		return nil, undiscovered(err)
 	}
 	content.parcel = pack(read, instructions)
 	return content.parcel, nil
 }
+
+// serves reports whether the WDS now serves one of the kinds.
+func (p *packages) serves(ctx context.Context, kinds []schema.GroupVersionKind) (bool, error) {
+	for _, kind := range kinds {
+		if _, known, err := p.source.Resource(ctx, kind); err != nil {
+			return false, undiscovered(err)
+		} else if known {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func undiscovered(err error) error { return fmt.Errorf("discovery of its kinds failed: %w", err) }
 
 // verify returns an error if a revision is not what a Binding says, or not published: nothing else
 // is ever delivered, whatever wrote the Binding.
@@ -170,7 +193,7 @@ func digestOf(i *customtransform.Instructions) string {
 func pack(read *workload.Workload, instructions instructionsFunc) *parcel {
 	made := &parcel{
 		objects: make([]packageObject, len(read.Objects)), unsure: read.Unsure, incomplete: read.Incomplete, problems: read.Problems,
-		removed: map[schema.GroupResource]string{},
+		removed: map[schema.GroupResource]string{}, guessed: read.Guessed,
 	}
 	for i := range read.Objects {
 		o := &read.Objects[i]

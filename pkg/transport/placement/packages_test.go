@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -24,6 +25,7 @@ type shelf struct {
 	revisions map[string]*storev1alpha1.PackageRevision
 	reads     int
 	away      bool
+	unserved  bool
 }
 
 func (s *shelf) Revision(_ context.Context, _, name string) (*storev1alpha1.PackageRevision, error) {
@@ -46,6 +48,14 @@ func (s *shelf) Get(_ context.Context, digest string) (kpt.Files, error) {
 }
 
 func (s *shelf) Resource(context.Context, schema.GroupVersionKind) (workload.Resource, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.away:
+		return workload.Resource{}, false, errors.New("not now")
+	case s.unserved:
+		return workload.Resource{}, false, nil
+	}
 	return workload.Resource{Name: "configmaps", Namespaced: true}, true, nil
 }
 
@@ -116,6 +126,45 @@ func TestPackagesAreReadOnce(t *testing.T) {
 	// A gathering that is still under way leaves nothing behind.
 	if _, err := p.find(t.Context(), &one, none); err != nil || len(p.contents)+len(p.revisions) != 0 {
 		t.Errorf("kept %+v (%v)", p, err)
+	}
+}
+
+// TestGuessedKinds: the resource of a kind that the WDS does not serve is guessed, and corrected
+// when the WDS serves it. While discovery fails, nothing is known of it.
+func TestGuessedKinds(t *testing.T) {
+	store := &shelf{revisions: map[string]*storev1alpha1.PackageRevision{}, unserved: true}
+	p := newPackages(store)
+	none := func(schema.GroupResource) *customtransform.Instructions { return &customtransform.Instructions{} }
+	clause := store.clause("one", "sha256:1")
+	p.use("b", []controlv1alpha1.PackageClause{clause})
+	kind := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	for _, step := range []struct {
+		name           string
+		unserved, away bool
+		want           []schema.GroupVersionKind
+		wantReads      int
+		wantErr        string
+	}{
+		{"NotServed", true, false, []schema.GroupVersionKind{kind}, 1, ""},
+		{"StillNotServed", true, false, []schema.GroupVersionKind{kind}, 1, ""},
+		{"DiscoveryFails", true, true, nil, 1, "discovery of its kinds failed"},
+		{"Served", false, false, nil, 2, ""},
+		{"KnownForGood", true, false, nil, 2, ""},
+	} {
+		store.unserved, store.away = step.unserved, step.away
+		found, err := p.find(t.Context(), &clause, none)
+		if step.wantErr != "" {
+			if err == nil || !strings.Contains(err.Error(), step.wantErr) {
+				t.Errorf("%s: error %v, want %q", step.name, err, step.wantErr)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.want, found.guessed); diff != "" || store.reads != step.wantReads {
+			t.Errorf("%s: read %d times, want %d; guessed (-want +got):\n%s", step.name, store.reads, step.wantReads, diff)
+		}
 	}
 }
 

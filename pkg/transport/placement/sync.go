@@ -60,6 +60,8 @@ func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error)
 		return worker.Result{}, errors.New("some objects cannot be read")
 	case again.recheck:
 		return worker.Result{After: grace}, nil
+	case again.guessed:
+		return worker.Result{After: guessedFor}, nil
 	}
 	return worker.Result{}, nil
 }

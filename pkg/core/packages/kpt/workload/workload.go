@@ -67,6 +67,9 @@ type Workload struct {
 	// Incomplete is true if the package may have more objects. Then no object of the package may be
 	// deleted from clusters.
 	Incomplete bool
+	// Guessed are the kinds of Objects that are not known. Their Resource is a guess, and so is
+	// whether it is namespaced.
+	Guessed []schema.GroupVersionKind
 }
 
 // Read reads the objects in the files of a package. It returns an error if the resource of a kind
@@ -302,6 +305,9 @@ func (r *reader) resource(kind schema.GroupVersionKind, namespaced bool) (Resour
 	resource, known, err := r.kinds(kind)
 	if err != nil || known {
 		return resource, err
+	}
+	if !slices.Contains(r.workload.Guessed, kind) {
+		r.workload.Guessed = append(r.workload.Guessed, kind)
 	}
 	return Resource{guessPlural(kind), namespaced}, nil
 }
