@@ -9,7 +9,7 @@ interval=10 # seconds between two lines of progress
 
 message=$1
 shift
-packages=0 seen=-1 modules=0 code='' announced='' next=$interval
+packages=0 seen=-1 modules=0 code='' announced='' begun='' next=$interval
 
 progress() {
 	local state="compiled $packages packages"
@@ -30,6 +30,7 @@ announce() {
 exec 3< <(code=0; GOFLAGS="${GOFLAGS:-} -v" go build "$@" 2>&1 || code=$?; echo "exit $code")
 while [[ -z $code ]]; do
 	if read -r -t "$interval" line <&3; then
+		line=$begun$line begun=''
 		case $line in
 		"exit "*) code=${line#exit } ;;
 		"go: downloading "*) modules=$((modules + 1)); announce ;;
@@ -39,6 +40,8 @@ while [[ -z $code ]]; do
 		esac
 	elif (($? <= 128)); then # not the timeout: go build was killed
 		code=1
+	else
+		begun+=$line # the timeout may end in the middle of a line
 	fi
 	if [[ -z $code ]] && ((SECONDS >= next)); then progress; fi
 done

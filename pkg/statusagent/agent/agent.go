@@ -212,6 +212,7 @@ func observe(what string, informer cache.SharedIndexInformer, transform cache.Tr
 func (a *Agent) Run(ctx context.Context, workers int) error {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues(logging.Cluster, a.config.Cluster))
 	defer reportLag.Add(a.lags)()
+	defer abandonedWorks.Add(a.abandoned)()
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, w := range []watched{a.applied, a.works, a.mailbox} {

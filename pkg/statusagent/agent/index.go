@@ -63,6 +63,9 @@ type (
 		work string
 		// versions are the objects that it holds, with the version through which each was applied.
 		versions map[objref.Ref]string
+		// abandoned: OCM's agent did not find the ManifestWork on the hub, and is about to delete
+		// the objects.
+		abandoned bool
 	}
 	heldObject struct {
 		name string
@@ -104,7 +107,9 @@ func (x *index) deleteWork(name string) []string {
 
 // setApplied adds or updates an AppliedManifestWork.
 func (x *index) setApplied(obj *workv1.AppliedManifestWork) []string {
-	now := applied{work: obj.Spec.ManifestWorkName, versions: map[objref.Ref]string{}}
+	now := applied{
+		work: obj.Spec.ManifestWorkName, versions: map[objref.Ref]string{}, abandoned: obj.Status.EvictionStartTime != nil,
+	}
 	for _, r := range obj.Status.AppliedResources {
 		ref := objref.Ref{Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name}
 		if r.Resource != "" && r.Version != "" && r.Name != "" && !x.excluded.Resource(ref.GroupResource()) {
@@ -142,6 +147,19 @@ func (x *index) deleteApplied(name string) []string {
 	}
 	delete(x.applied, name)
 	return changed
+}
+
+// abandoned returns the number of works that the cluster still holds and the hub does not have.
+func (x *index) abandoned() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	n := 0
+	for _, a := range x.applied {
+		if a.abandoned {
+			n++
+		}
+	}
+	return n
 }
 
 // lookup returns the object whose WorkStatus has that name; false if no work holds such an object.

@@ -45,6 +45,30 @@ var (
 	settings = objref.Ref{Resource: "configmaps", Namespace: "web", Name: "settings"}
 )
 
+// TestIndexAbandoned counts works that OCM's agent did not find on the hub.
+func TestIndexAbandoned(t *testing.T) {
+	x := newIndex(corestatus.Excluded{})
+	evicted := newApplied("gone", map[objref.Ref]string{nginx: "v1"})
+	evicted.Status.EvictionStartTime = &metav1.Time{Time: time.Unix(1e9, 0)}
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"Delivered", func() { x.setApplied(newApplied("gone", map[objref.Ref]string{nginx: "v1"})) }, 0},
+		{"Another", func() { x.setApplied(newApplied("stays", map[objref.Ref]string{settings: "v1"})) }, 0},
+		{"NotOnTheHub", func() { x.setApplied(evicted) }, 1},
+		{"FoundAgain", func() { x.setApplied(newApplied("gone", map[objref.Ref]string{nginx: "v1"})) }, 0},
+		{"LostAgain", func() { x.setApplied(evicted) }, 1},
+		{"Deleted", func() { x.deleteApplied(evicted.Name) }, 0},
+	} {
+		step.do()
+		if got := x.abandoned(); got != step.want {
+			t.Errorf("%s: %d abandoned works, want %d", step.name, got, step.want)
+		}
+	}
+}
+
 func TestIndexOwnership(t *testing.T) {
 	holds := map[objref.Ref]string{nginx: "v1"}
 	type answer struct {

@@ -31,7 +31,14 @@ var (
 	}, []string{"cluster"})
 	reportLag = starlingmetrics.NewClusterGauge("starling_status_report_lag_seconds",
 		"How long a change in the cluster has been waiting to be reported; 0 if none has.")
+	abandonedWorks = starlingmetrics.NewClusterGauge("starling_status_abandoned_works",
+		"Works whose objects are in the cluster and that the hub does not have. OCM's agent deletes the objects after its grace period.")
 )
+
+// abandoned returns the number of works that the hub does not have.
+func (a *Agent) abandoned() map[string]float64 {
+	return map[string]float64{a.config.Cluster: float64(a.index.abandoned())}
+}
 
 // lags returns how long the oldest change that is not reported yet has been waiting.
 func (a *Agent) lags() map[string]float64 {
