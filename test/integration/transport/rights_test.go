@@ -1,9 +1,12 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,6 +98,68 @@ func TestOwnWorks(t *testing.T) {
 	} {
 		if tc.want != (tc.err == nil) || tc.err != nil && !apierrors.IsForbidden(tc.err) && !apierrors.IsInvalid(tc.err) {
 			t.Errorf("%s: allowed %t, want %t: %v", name, tc.err == nil, tc.want, tc.err)
+		}
+	}
+}
+
+// TestNoConnections: the controllers that may read all objects of a WDS cannot reach what runs
+// there through subresources.
+func TestNoConnections(t *testing.T) {
+	e := newEnvironment(t)
+	wds := e.fleet.Space(t, "wds1")
+	wds.InstallRights(t, "wds")
+	kube := kubernetes.NewForConfigOrDie(wds.Config)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: e.name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: e.name}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: e.name}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: e.name}}
+	_, err := kube.CoreV1().ServiceAccounts(e.name).Create(t.Context(), account, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	_, podErr := kube.CoreV1().Pods(e.name).Create(t.Context(), pod, metav1.CreateOptions{})
+	_, serviceErr := kube.CoreV1().Services(e.name).Create(t.Context(), service, metav1.CreateOptions{})
+	_, nodeErr := kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	if err := errors.Join(podErr, serviceErr, nodeErr); err != nil {
+		t.Fatal(err)
+	}
+	// By RBAC, or by the policy.
+	refused := func(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
+	for _, account := range []string{"binding-controller", "transport-controller"} {
+		controller := kubernetes.NewForConfigOrDie(wds.AsServiceAccount("starling-system", account)).CoreV1().RESTClient()
+		for _, path := range []string{
+			"/api/v1/namespaces/" + e.name + "/pods/web/exec?command=ls&stdout=true",
+			"/api/v1/namespaces/" + e.name + "/pods/web/proxy/",
+			"/api/v1/namespaces/" + e.name + "/pods/web/portforward?ports=80",
+			"/api/v1/namespaces/" + e.name + "/services/web/proxy/",
+			"/api/v1/nodes/" + e.name + "/proxy/pods",
+		} {
+			// The policy takes effect some time after it was created.
+			testenv.Eventually(t, patience, func() (bool, string) {
+				err := controller.Get().RequestURI(path).Do(t.Context()).Error()
+				return refused(err), fmt.Sprintf("%s: %s: %v", account, path, err)
+			})
+			if err := kube.CoreV1().RESTClient().Get().RequestURI(path).Do(t.Context()).Error(); refused(err) {
+				t.Errorf("%s: refused to an administrator: %v", path, err)
+			}
+		}
+		if _, err := controller.Get().Namespace(e.name).Resource("pods").Name("web").DoRaw(t.Context()); err != nil {
+			t.Errorf("%s cannot read a Pod: %v", account, err)
+		}
+	}
+}
+
+// TestOwnLease: the transport-controller takes no other program's lead.
+func TestOwnLease(t *testing.T) {
+	e := newEnvironment(t)
+	e.fleet.Space(t, "wds1").InstallRights(t, "wds")
+	for _, account := range []string{"transport-controller", "package-server"} {
+		for lease, want := range map[string]bool{account: true, "binding-controller": false, "": false} {
+			testenv.Allowed(t, e.fleet.Config(t, "wds1"), want, "system:serviceaccount:starling-system:"+account,
+				authorizationv1.ResourceAttributes{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: "starling-system", Name: lease})
 		}
 	}
 }
