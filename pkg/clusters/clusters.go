@@ -122,7 +122,8 @@ type Reader struct {
 	synced              []bool
 	// clusters are those of each ITS, by name.
 	clusters []map[string]*clusterv1.ManagedCluster
-	// chosen are the names that were seen to stand for a cluster of the ITS since the start.
+	// chosen are the names that were seen to stand for a cluster of the ITS since the start. They
+	// count only until all ITSes have synced, and are forgotten then.
 	chosen []map[string]bool
 }
 
@@ -201,6 +202,11 @@ func (r *Reader) setSynced(i int) {
 	for _, name := range r.names() {
 		r.noteChosen(name)
 	}
+	if r.all() {
+		for _, names := range r.chosen {
+			clear(names)
+		}
+	}
 	handlers := slices.Concat(r.onChange, r.onMembers)
 	r.mu.Unlock()
 	for _, handler := range handlers {
@@ -238,8 +244,11 @@ func (r *Reader) change(name string, do func()) {
 	}
 }
 
-// noteChosen remembers which cluster the name stands for.
+// noteChosen remembers which cluster the name stands for, until all ITSes have synced.
 func (r *Reader) noteChosen(name string) {
+	if r.all() {
+		return
+	}
 	if chosen, state := r.choose(name); state == coreinventory.Accepted {
 		r.chosen[chosen][name] = true
 	}

@@ -165,6 +165,18 @@ func TestSeenToLeave(t *testing.T) {
 	expect("gone", coreinventory.Absent)
 	r.set(1, cluster("2"))
 	expect("in the other ITS", coreinventory.Accepted)
+
+	// When all is known, nothing is kept of names that are gone.
+	r.remove(1, cluster("2"))
+	r.setSynced(1)
+	expect("all is known", coreinventory.Absent)
+	r.set(0, cluster("3"))
+	r.remove(0, cluster("3"))
+	for i, names := range r.chosen {
+		if len(names) > 0 {
+			t.Errorf("names of %s are kept: %v", r.itses[i].Name, names)
+		}
+	}
 }
 
 // TestMembers: the later of two clusters of a name is contested until it is marked, and is not
