@@ -43,6 +43,10 @@ func (f *Fleet) Supervise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A supervisor that responds has its file: with it, a command can end one that hangs later.
+	if err := info.save(f.layout); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	server := &http.Server{Handler: supervisorAPI(s, info, stop), ReadHeaderTimeout: 5 * time.Second}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -50,9 +54,6 @@ func (f *Fleet) Supervise(ctx context.Context) error {
 			stop()
 		}
 	}()
-	if err := info.save(f.layout); err != nil {
-		return err
-	}
 
 	klog.FromContext(ctx).Info("Started supervisor", "dir", f.layout.Dir, "pid", os.Getpid())
 	var background sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // supervise runs the supervisor of a fleet in this process until the test ends or stop is called.
@@ -33,18 +34,16 @@ func supervise(t *testing.T, f *Fleet) (stop func()) {
 	return stop
 }
 
+// until waits until do succeeds. testenv imports this package, so its Eventually cannot be used.
 func until(t *testing.T, do func() error) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := do()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(5 * time.Millisecond)
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		last = do()
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatal(errors.Join(err, last))
 	}
 }
 
