@@ -87,7 +87,7 @@ spec:
 // STARLING_WALK_SEED a number that repeats the choices of an earlier walk.
 func walkOf(t *testing.T) (duration time.Duration, seed uint64) {
 	t.Helper()
-	duration, seed = 75*time.Second, rand.Uint64()
+	duration, seed = 2*time.Minute, rand.Uint64()
 	var err error
 	if text := os.Getenv("STARLING_WALK"); text != "" {
 		if duration, err = time.ParseDuration(text); err != nil {
