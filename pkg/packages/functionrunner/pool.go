@@ -23,8 +23,9 @@ type Config struct {
 	Workers int
 	// Timeout bounds one function; 10 s by default.
 	Timeout time.Duration
-	// RenderTimeout bounds all functions of a package together, since other packages wait for the
-	// process; 30 s by default, which is less than a request may take.
+	// RenderTimeout bounds reading a package and all its functions together, since other packages
+	// wait for the process; 30 s by default, which is less than a request may take. It includes the
+	// start of the process, which takes seconds on a busy machine.
 	RenderTimeout time.Duration
 	// Memory bounds the resident memory of a process in bytes; 512 MiB by default.
 	Memory int64
@@ -145,8 +146,7 @@ func (p *Pool) call(ctx context.Context, w *process, files kpt.Files) (response,
 			}
 		}
 	}()
-	deadline := time.NewTimer(p.config.Timeout)
-	defer deadline.Stop()
+	var deadline <-chan time.Time // of the running function
 	whole := time.NewTimer(p.config.RenderTimeout)
 	defer whole.Stop()
 	ticker := time.NewTicker(memoryPollInterval)
@@ -159,7 +159,7 @@ func (p *Pool) call(ctx context.Context, w *process, files kpt.Files) (response,
 			switch {
 			case o.err == nil && o.answer.Running != "":
 				running = o.answer.Running
-				deadline.Reset(p.config.Timeout)
+				deadline = time.After(p.config.Timeout)
 				continue
 			case o.err == nil:
 				return o.answer, nil
@@ -168,10 +168,13 @@ func (p *Pool) call(ctx context.Context, w *process, files kpt.Files) (response,
 			}
 			w.end()
 			return response{}, &KilledError{running, "its process exited: " + w.exitReason()}
-		case <-deadline.C:
+		case <-deadline:
 			killed = fmt.Sprintf("it took longer than %s", p.config.Timeout)
 		case <-whole.C:
 			killed = fmt.Sprintf("all functions of the package together took longer than %s", p.config.RenderTimeout)
+			if running == "" {
+				killed = fmt.Sprintf("it took longer than %s", p.config.RenderTimeout)
+			}
 		case <-ctx.Done():
 			killed = "its request was canceled"
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {

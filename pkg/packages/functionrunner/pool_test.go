@@ -123,6 +123,20 @@ func TestRenderErrors(t *testing.T) {
 	}
 }
 
+// The time for a function does not include the start of a process and reading the package: on a
+// busy machine these take long.
+func TestTimeoutIsForFunctions(t *testing.T) {
+	p := pool(t, functionrunner.Config{Workers: 1, Timeout: time.Nanosecond, RenderTimeout: time.Minute})
+	files := kpt.Files{"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata: {name: p}\n"}
+	if _, err := p.Render(t.Context(), files); err != nil {
+		t.Errorf("a package without functions: %v", err)
+	}
+	p = pool(t, functionrunner.Config{Workers: 1, RenderTimeout: time.Nanosecond})
+	if _, err := p.Render(t.Context(), files); err == nil || !strings.Contains(err.Error(), "reading the package was killed: it took longer than 1ns") {
+		t.Errorf("reading without end: %v", err)
+	}
+}
+
 // Functions that exceed a limit are killed and reported by name, and the pool continues. An error
 // of a function kills nothing.
 func TestRunaways(t *testing.T) {
