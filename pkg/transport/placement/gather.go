@@ -147,6 +147,15 @@ func (g *Gatherer) findAll(ctx context.Context, entries []entry, recipes []recip
 	return findings
 }
 
+// packageName returns how problems name a package: with the number of its revision or, if that was
+// imported from a tag and has none, with the name of the PackageRevision.
+func packageName(clause *controlv1alpha1.PackageClause) string {
+	if clause.Revision > 0 {
+		return fmt.Sprintf("package %s/%s/%s v%d", clause.Namespace, clause.Repository, clause.Package, clause.Revision)
+	}
+	return fmt.Sprintf("package %s/%s/%s, revision %s", clause.Namespace, clause.Repository, clause.Package, clause.Name)
+}
+
 // unpack returns the objects of the packages that a Binding lists, except those that are entries of
 // the Binding itself, and adds to p what is wrong with them. Where the content of a package is not
 // known, what clusters hold of it stays.
@@ -166,7 +175,7 @@ func (g *Gatherer) unpack(
 	unknown := false
 	for i := range clauses {
 		clause := &clauses[i]
-		name := nameOf(clause)
+		name := packageName(clause)
 		found, err := g.packages.find(ctx, clause, instructions)
 		if err != nil {
 			p.Problems = append(p.Problems, name+": "+Clip(err.Error())+"; what was delivered of it stays")
@@ -210,16 +219,6 @@ func (g *Gatherer) unpack(
 		}
 	}
 	return objects, findings, more
-}
-
-// nameOf names a revision for users: by its number, or by its PackageRevision if that was imported
-// from a tag or branch without a number.
-func nameOf(clause *controlv1alpha1.PackageClause) string {
-	version := fmt.Sprintf("v%d", clause.Revision)
-	if clause.Revision <= 0 {
-		version = fmt.Sprintf("(PackageRevision %s)", clause.Name)
-	}
-	return fmt.Sprintf("package %s/%s/%s %s", clause.Namespace, clause.Repository, clause.Package, version)
 }
 
 // delivered returns the objects that a Binding delivered before, as far as is known. If that is not

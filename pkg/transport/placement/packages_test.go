@@ -214,3 +214,15 @@ func BenchmarkPackagesUse(b *testing.B) {
 		})
 	}
 }
+
+// TestPackageName: a revision that was imported from a tag has no number.
+func TestPackageName(t *testing.T) {
+	clause := controlv1alpha1.PackageClause{Namespace: "apps", Repository: "edge1", Package: "web", Revision: 2, Name: "edge1.web.w"}
+	if got, want := packageName(&clause), "package apps/edge1/web v2"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	clause.Revision, clause.Name = -1, "edge1.web.v1-2-3"
+	if got, want := packageName(&clause), "package apps/edge1/web, revision edge1.web.v1-2-3"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
