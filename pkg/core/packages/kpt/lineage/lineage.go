@@ -227,9 +227,8 @@ func (all Revisions) FromGit(from *porchv1alpha1.GitPackage) *porchv1alpha1.Pack
 		if lock == nil || !SameRepository(lock.Repo, from.Repo) || strings.Trim(lock.Directory, "/") != directory {
 			return false, false
 		}
-		// Only a tag begins with the directory. The content of a branch changes.
-		tagged := strings.HasPrefix(lock.Ref, directory+"/") && (lock.Ref == from.Ref || lock.Ref == directory+"/"+from.Ref)
-		return from.Ref == "" || lock.Ref == from.Ref || tagged || len(from.Ref) >= minCommit && strings.HasPrefix(lock.Commit, from.Ref), tagged
+		is = lock.Ref == from.Ref || lock.Ref == directory+"/"+from.Ref || len(from.Ref) >= minCommit && strings.HasPrefix(lock.Commit, from.Ref)
+		return is || from.Ref == "", from.Ref != ""
 	})
 }
 
@@ -244,7 +243,7 @@ func (all Revisions) FromOCI(image string) *porchv1alpha1.PackageRevision {
 		}
 		lockName, lockTag, _ := kpt.SplitImage(lock.OCI.Image)
 		is = lockName == name && (tag == "" || tag == lockTag) && (digest == "" || digest == lock.OCI.Digest)
-		return is, is && tag+digest != ""
+		return is, tag+digest != ""
 	})
 }
 
@@ -254,8 +253,8 @@ func ImageName(image string) string {
 	return name
 }
 
-// newest returns the newest of the published revisions that match. One without a number must match
-// exactly.
+// newest returns the highest of the published revisions that match. One that is no release must
+// match exactly: the user named it. A placeholder never counts, because its content changes.
 func (all Revisions) newest(match func(*porchv1alpha1.PackageRevision) (is, exactly bool)) *porchv1alpha1.PackageRevision {
 	var found *porchv1alpha1.PackageRevision
 	for i := range all {
@@ -264,7 +263,8 @@ func (all Revisions) newest(match func(*porchv1alpha1.PackageRevision) (is, exac
 			continue
 		}
 		is, exactly := match(r)
-		if is && (r.Spec.Revision > 0 || exactly) && (found == nil || found.Spec.Revision < r.Spec.Revision) {
+		v := version.OfServed(r)
+		if is && (v.IsRelease() || exactly && !v.IsZero()) && (found == nil || version.Compare(version.OfServed(found), v) < 0) {
 			found = r
 		}
 	}

@@ -204,6 +204,10 @@ func TestFromGit(t *testing.T) {
 		imported("up.web.main", -1, repo, "web", "main", "4444444444444444"),
 		imported("up.web.candidate", -1, repo, "web", "web/candidate", "6666666666666666"),
 		imported("up.db.v1", 1, repo, "db", "db/v1", "0123456789abcdef"),
+		imported("up.api.v1-2-3", -1, repo, "api", "api/v1.2.3", "7777777777777777"),
+		imported("up.api.v1-3-0", -1, repo, "api", "api/v1.3.0", "8888888888888888"),
+		imported("up.api.v1-10-0-rc-1", -1, repo, "api", "api/v1.10.0-rc.1", "9999999999999999"),
+		imported("up.api.main", -1, repo, "api", "main", "9999999999999999"),
 		imported("other.web.v1", 1, "https://example.com/other", "web", "web/v1", "5555555555555555"),
 		revision("edge.own.v1", 1),
 	}
@@ -217,6 +221,9 @@ func TestFromGit(t *testing.T) {
 		"a short commit":     {porchv1alpha1.GitPackage{Repo: repo, Directory: "db", Ref: "0123"}, ""},
 		"the newest":         {porchv1alpha1.GitPackage{Repo: "https://example.com/packages/", Directory: "web"}, "up.web.v3"},
 		"without a number":   {porchv1alpha1.GitPackage{Repo: repo, Directory: "web", Ref: "candidate"}, "up.web.candidate"},
+		"the newest tag":     {porchv1alpha1.GitPackage{Repo: repo, Directory: "api"}, "up.api.v1-3-0"},
+		"a semantic version": {porchv1alpha1.GitPackage{Repo: repo, Directory: "api", Ref: "v1.2.3"}, "up.api.v1-2-3"},
+		"the commit of it":   {porchv1alpha1.GitPackage{Repo: repo, Directory: "api", Ref: "99999999"}, "up.api.v1-10-0-rc-1"},
 		"a branch":           {porchv1alpha1.GitPackage{Repo: repo, Directory: "web", Ref: "main"}, ""},
 		"another address":    {porchv1alpha1.GitPackage{Repo: "https://example.com/other.git", Directory: "web", Ref: "v1"}, "other.web.v1"},
 		"an unknown address": {porchv1alpha1.GitPackage{Repo: "https://example.com/nobody", Directory: "web", Ref: "v1"}, ""},
@@ -240,10 +247,13 @@ func TestFromOCI(t *testing.T) {
 		imported("up.web.v1", 1, "localhost:5000/team/web:v1", "sha256:1"),
 		imported("up.web.v2", 2, "localhost:5000/team/web:v2", "sha256:2"),
 		imported("up.web.rc", -1, "localhost:5000/team/web:rc", "sha256:3"),
+		imported("up.api.v1-9-0", -1, "localhost:5000/team/api:v1.9.0", "sha256:4"),
+		imported("up.api.v1-10-0", -1, "localhost:5000/team/api:v1.10.0", "sha256:5"),
 		revision("edge.own.v1", 1),
 	}
 	for image, want := range map[string]string{
 		"localhost:5000/team/web:v1": "up.web.v1", "localhost:5000/team/web": "up.web.v2", "localhost:5000/team/web:rc": "up.web.rc",
+		"localhost:5000/team/api": "up.api.v1-10-0", "localhost:5000/team/api:v1.9.0": "up.api.v1-9-0",
 		"localhost:5000/team/web@sha256:1": "up.web.v1", "localhost:5000/team/web:v2@sha256:1": "", "localhost:5000/team/web:v9": "", "localhost:5000/web:v1": "",
 	} {
 		if got, _ := nameAndError(all.FromOCI(image), nil); got != want {
