@@ -529,6 +529,25 @@ func TestCreateChecksFirst(t *testing.T) {
 	wants(t, s, 1, []string{"clone", "oci://x", "web", "--repository", "edge", "--ref", "v1"}, []string{"is an image"})
 }
 
+// The workspace of an upgrade names the number or the tag of the new upstream.
+func TestUpgradeToTag(t *testing.T) {
+	s := newServer(t)
+	for workspace, tag := range map[string]string{"v1-2-3": "v1.2.3", "v1-3-0": "v1.3.0", "v1-10-0-rc-1": "v1.10.0-rc.1"} {
+		s.add("catalog.api."+workspace, porchv1alpha1.LifecyclePublished, nil, func(r *porchv1alpha1.PackageRevision) {
+			r.Spec.Revision = -1
+			r.Status.SelfLock = &porchv1alpha1.Locator{Git: &porchv1alpha1.GitLock{Directory: "api", Ref: "api/" + tag}}
+		})
+	}
+	s.add("edge.api.v1", porchv1alpha1.LifecyclePublished, nil, func(r *porchv1alpha1.PackageRevision) {
+		r.Spec.Revision = 1
+		r.Spec.Tasks = []porchv1alpha1.Task{{Type: porchv1alpha1.TaskTypeClone, Clone: &porchv1alpha1.PackageCloneTaskSpec{
+			Upstream: porchv1alpha1.UpstreamPackage{UpstreamRef: &porchv1alpha1.PackageRevisionRef{Name: "catalog.api.v1-2-3"}},
+		}}}
+	})
+	wants(t, s, 0, []string{"upgrade", "edge.api.v1"}, []string{"edge.api.upgrade-v1-3-0 created"})
+	wants(t, s, 0, []string{"upgrade", "edge.api.v1", "--revision", "v1.10.0-rc.1"}, []string{"edge.api.upgrade-v1-10-0-rc-1 created"})
+}
+
 // A package in git is cloned from the imported revision. If there is none, the server refuses.
 func TestCloneFromGit(t *testing.T) {
 	s := newServer(t)

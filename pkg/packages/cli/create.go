@@ -221,6 +221,15 @@ func nextWorkspace(ctx context.Context, client *Client, r *porchv1alpha1.Package
 	return all.Workspace(r.Spec.RepositoryName, r.Spec.PackageName, fmt.Sprintf("v%d", newest+1)), nil
 }
 
+// denoted returns how a name of a workspace denotes a published revision: by its number, or by the
+// tag from which it was imported.
+func denoted(r *porchv1alpha1.PackageRevision) string {
+	if r.Spec.Revision > 0 {
+		return fmt.Sprintf("v%d", r.Spec.Revision)
+	}
+	return r.Spec.WorkspaceName
+}
+
 func newUpgradeCommand(o *Options) *cobra.Command {
 	d := &newRevision{Options: o}
 	var to, strategy string
@@ -252,8 +261,8 @@ func newUpgradeCommand(o *Options) *cobra.Command {
 		}),
 	}
 	d.output = newOutput(cmd, "created")
-	cmd.Flags().StringVar(&d.spec.WorkspaceName, "workspace", "", "Workspace of the draft (default: upgrade-vN, where N is the revision of the upstream).")
-	cmd.Flags().StringVar(&to, "revision", lineage.Latest, "Revision of the upstream to upgrade to: vN, a workspace, or "+lineage.Latest+".")
+	cmd.Flags().StringVar(&d.spec.WorkspaceName, "workspace", "", "Workspace of the draft (default: upgrade-vN, where N is the revision of the upstream, or upgrade- and its tag).")
+	cmd.Flags().StringVar(&to, "revision", lineage.Latest, "Revision of the upstream to upgrade to: vN, a tag, a workspace, or "+lineage.Latest+".")
 	cmd.Flags().StringVar(&strategy, "strategy", string(porchv1alpha1.ResourceMerge), "Merge strategy. One of: ("+strings.Join(strategies, ", ")+").")
 	registerValues(cmd, "strategy", func() []string { return strategies })
 	return cmd
@@ -290,7 +299,7 @@ func (d *newRevision) upgrade(ctx context.Context, client *Client, name, to stri
 	}
 	d.spec.RepositoryName, d.spec.PackageName = local.Spec.RepositoryName, local.Spec.PackageName
 	if d.spec.WorkspaceName == "" {
-		d.spec.WorkspaceName = family.Workspace(local.Spec.RepositoryName, local.Spec.PackageName, fmt.Sprintf("upgrade-v%d", after.Spec.Revision))
+		d.spec.WorkspaceName = family.Workspace(local.Spec.RepositoryName, local.Spec.PackageName, "upgrade-"+denoted(after))
 	}
 	return &porchv1alpha1.PackageUpgradeTaskSpec{
 		OldUpstream: porchv1alpha1.PackageRevisionRef{Name: before.Name}, NewUpstream: porchv1alpha1.PackageRevisionRef{Name: after.Name},
