@@ -267,6 +267,7 @@ type Condition struct {
 // Owner: package-server.
 const ConditionPipelinePassed = "PackagePipelinePassed"
 
-// LatestRevisionLabel is on the latest published revision of each package. The server sets it;
-// users cannot.
+// LatestRevisionLabel is on the latest published revision of each package: the highest number or,
+// in a package without numbers, the highest semantic version that is not a pre-release. The server
+// sets it; users cannot.
 const LatestRevisionLabel = "kpt.dev/latest-revision"

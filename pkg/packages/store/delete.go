@@ -10,6 +10,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
+	kptversion "github.com/starlinghq/starling/pkg/core/packages/kpt/version"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
@@ -42,9 +43,9 @@ func (s *Store) Delete(ctx context.Context, cr *storev1alpha1.PackageRevision, d
 	return nil
 }
 
-// LabelLatest puts the label kpt.dev/latest-revision on the latest published revision of a package,
-// and removes it from all others. Approve and Delete call it. The Housekeeper repeats it if they
-// ended too early.
+// LabelLatest puts the label kpt.dev/latest-revision on the latest revision of a package (see
+// version.Latest), and removes it from all others. Approve and Delete call it. The Housekeeper
+// repeats it if they ended too early.
 func (s *Store) LabelLatest(ctx context.Context, namespace, repository, packageName string) error {
 	const attempts = 3
 	var err error
@@ -63,20 +64,18 @@ func (s *Store) labelLatest(ctx context.Context, namespace, repository, packageN
 	if err != nil {
 		return err
 	}
-	last := -1
+	staying := make([]*storev1alpha1.PackageRevision, 0, len(all))
 	for i := range all {
-		cr := &all[i]
-		if cr.Spec.Lifecycle.Published() && cr.Spec.Revision > 0 && cr.DeletionTimestamp == nil && cr.Name != leaving &&
-			(last < 0 || cr.Spec.Revision > all[last].Spec.Revision) {
-			last = i
+		if all[i].Name != leaving {
+			staying = append(staying, &all[i])
 		}
 	}
-	for i := range all {
-		cr := &all[i]
-		if _, has := cr.Labels[porchv1alpha1.LatestRevisionLabel]; has == (i == last) || cr.Name == leaving {
+	latest := kptversion.Latest(staying)
+	for _, cr := range staying {
+		if _, has := cr.Labels[porchv1alpha1.LatestRevisionLabel]; has == (cr == latest) {
 			continue
 		}
-		if i == last {
+		if cr == latest {
 			metav1.SetMetaDataLabel(&cr.ObjectMeta, porchv1alpha1.LatestRevisionLabel, "true")
 		} else {
 			delete(cr.Labels, porchv1alpha1.LatestRevisionLabel)

@@ -23,6 +23,7 @@ import (
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/core/packages/binding"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/version"
 	"github.com/starlinghq/starling/pkg/core/packages/variant"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/packages/informers"
@@ -104,7 +105,7 @@ func (c *Controller) onRevision(was, is *storev1alpha1.PackageRevision) {
 		return
 	}
 	for _, r := range []*storev1alpha1.PackageRevision{was, is} {
-		if r != nil && binding.Latest([]*storev1alpha1.PackageRevision{r}) != nil {
+		if r != nil && version.Latest([]*storev1alpha1.PackageRevision{r}) != nil {
 			c.enqueue(packageOf(r))
 		}
 	}

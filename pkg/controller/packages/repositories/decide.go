@@ -9,6 +9,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/version"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 )
 
@@ -177,13 +178,13 @@ func stale(here *revisions, onBranch map[string]bool) []*storev1alpha1.PackageRe
 // relabelled returns copies of the revisions whose label of the latest is wrong, corrected. Those
 // that get the label come first, so that each package has a latest revision at all times.
 func relabelled(here *revisions) []*storev1alpha1.PackageRevision {
-	last := map[string]*storev1alpha1.PackageRevision{}
+	byPackage := map[string][]*storev1alpha1.PackageRevision{}
 	for _, cr := range here.all {
-		if cr.Spec.Lifecycle.Published() && cr.Spec.Revision > 0 && cr.DeletionTimestamp == nil {
-			if known := last[cr.Spec.PackageName]; known == nil || cr.Spec.Revision > known.Spec.Revision {
-				last[cr.Spec.PackageName] = cr
-			}
-		}
+		byPackage[cr.Spec.PackageName] = append(byPackage[cr.Spec.PackageName], cr)
+	}
+	last := map[string]*storev1alpha1.PackageRevision{}
+	for pkg, all := range byPackage {
+		last[pkg] = version.Latest(all)
 	}
 	var add, remove []*storev1alpha1.PackageRevision
 	for _, cr := range here.all {
@@ -214,6 +215,26 @@ func newest(listing *remote.Listing, here *revisions) map[string]int {
 	for _, cr := range here.all {
 		if cr.Spec.Lifecycle.Published() && cr.DeletionTimestamp == nil {
 			highest[cr.Spec.PackageName] = max(highest[cr.Spec.PackageName], cr.Spec.Revision)
+		}
+	}
+	return highest
+}
+
+// latest returns the version of the latest revision of each package, in the WDS or in the
+// repository.
+func latest(listing *remote.Listing, here *revisions) map[string]version.Version {
+	highest := map[string]version.Version{}
+	note := func(pkg string, v version.Version) {
+		if v.IsRelease() && version.Compare(v, highest[pkg]) > 0 {
+			highest[pkg] = v
+		}
+	}
+	for _, tag := range listing.Tags {
+		note(tag.Package, version.OfTag(tag.Number, tag.Name))
+	}
+	for _, cr := range here.all {
+		if cr.Spec.Lifecycle.Published() && cr.DeletionTimestamp == nil {
+			note(cr.Spec.PackageName, version.Of(cr))
 		}
 	}
 	return highest

@@ -17,6 +17,7 @@ import (
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/version"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 )
 
@@ -115,7 +116,7 @@ func TestExportsAndRemovals(t *testing.T) {
 	}
 }
 
-// Each package ends with one labelled revision, the last, whatever was labelled before and in
+// Each package ends with one labelled revision, the latest, whatever was labelled before and in
 // whatever order they are seen; and then nothing is left to be done.
 func TestRelabelled(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -124,6 +125,9 @@ func TestRelabelled(t *testing.T) {
 		for pkg := range 3 {
 			for n := range 1 + rnd.IntN(4) {
 				cr := revision(fmt.Sprint("p", pkg), fmt.Sprint("v", n+1), n+1, "x", "1")
+				if pkg == 0 { // imported from tags
+					cr = revision("p0", fmt.Sprint("v0-", n), -1, fmt.Sprintf("p0/v0.%d.0", n), "1")
+				}
 				if rnd.IntN(2) == 0 {
 					cr.Labels = map[string]string{porchv1alpha1.LatestRevisionLabel: "true"}
 				}
@@ -149,12 +153,33 @@ func TestRelabelled(t *testing.T) {
 			}
 		}
 		var after []*storev1alpha1.PackageRevision
+		labelled := map[string]int{}
 		for _, cr := range byName {
 			after = append(after, cr)
+			if cr.Labels[porchv1alpha1.LatestRevisionLabel] == "true" {
+				labelled[cr.Spec.PackageName]++
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"p0": 1, "p1": 1, "p2": 1}, labelled); diff != "" {
+			t.Fatalf("labelled (-want +got):\n%s", diff)
 		}
 		if left := relabelled(newRevisions(after)); len(left) > 0 {
 			t.Fatalf("left to be done: %v", names(left))
 		}
+	}
+}
+
+// TestLatestOfListing: the latest revision is known before it is imported.
+func TestLatestOfListing(t *testing.T) {
+	listing := &remote.Listing{Tags: []remote.Ref{
+		tag("a/v1.2.3", "1"), tag("a/v1.3.0", "1"), tag("a/v1.10.0-rc.1", "1"), tag("b/v1.3.0", "1"), tag("b/v1", "1"), tag("c/v1.0.0", "1"), tag("d/next", "1"),
+	}}
+	here := newRevisions([]*storev1alpha1.PackageRevision{
+		revision("a", "main", -1, "main", "1"), revision("b", "w", 2, "", ""), revision("c", "v1-1-0", -1, "c/v1.1.0", "1"), deleting(revision("c", "w", 1, "", "")),
+	})
+	want := map[string]version.Version{"a": {Tag: "v1.3.0"}, "b": {Number: 2}, "c": {Tag: "v1.1.0"}}
+	if diff := cmp.Diff(want, latest(listing, here)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/version"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 	"github.com/starlinghq/starling/pkg/packages/store"
 )
@@ -27,7 +28,7 @@ func (p *pass) importTags(ctx context.Context, listing *remote.Listing) (failed,
 	if len(load) == 0 {
 		return nil, nil
 	}
-	p.newest = newest(listing, p.here)
+	p.newest, p.latest = newest(listing, p.here), latest(listing, p.here)
 	listed := map[string]remote.Ref{}
 	for _, tag := range load {
 		listed[tag.Name] = tag
@@ -118,7 +119,7 @@ func (p *pass) create(ctx context.Context, revision remote.Revision) (problem st
 	if err := p.mirror(cr, revision, digest); err != nil {
 		return err.Error(), nil //nolint:nilerr // it is a problem of the package
 	}
-	if revision.Number > 0 && revision.Number == p.newest[revision.Package] {
+	if v := version.Of(cr); v.IsRelease() && v == p.latest[revision.Package] {
 		// It is labelled as the latest; the one before loses its label when the informer shows this
 		// one.
 		if cr.Labels == nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/version"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 )
 
@@ -31,6 +32,9 @@ type pass struct {
 	remote Remote
 	// newest is the highest number of each package, in the WDS or in the repository.
 	newest map[string]int
+	// latest is the version of the latest revision of each package, in the WDS or in the
+	// repository.
+	latest map[string]version.Version
 
 	mutex sync.Mutex
 	// reserved are the packages whose numbers are reserved.

@@ -15,6 +15,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/binding"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/version"
 	"github.com/starlinghq/starling/pkg/core/packages/variant"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
@@ -58,7 +59,7 @@ func (c *Controller) addDelivery(pv *configv1alpha1.PackageVariant, status *conf
 	if c.Bindings == nil || down == nil || status.State == "" {
 		return false
 	}
-	latest := binding.Latest(c.Watch.RevisionsOf(pv.Namespace, variant.Package{Repository: down.Repo, Name: down.Package}))
+	latest := version.Latest(c.Watch.RevisionsOf(pv.Namespace, variant.Package{Repository: down.Repo, Name: down.Package}))
 	packageBinding := c.Bindings.Of(binding.Package{Namespace: pv.Namespace, Repository: down.Repo, Name: down.Package})
 	conditions := binding.Conditions(packageBinding, latest, pv.Generation)
 	status.Conditions = append(status.Conditions, conditions...)

@@ -1,7 +1,6 @@
 package binding
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -55,30 +54,6 @@ func PackageOf(b *controlv1alpha1.Binding) (p Package, ok bool) {
 	return p, p.Name != "" && b.Name == Name(p)
 }
 
-// Latest returns the revision of a package that is delivered: the published revision with the
-// highest number or, in a package without numbers, the highest semantic version; nil if there is
-// none. A revision that is proposed for deletion counts. A
-// revision that is being deleted does not: it cannot be restored, and its tag in git may delay the
-// deletion for long.
-func Latest(revisions []*storev1alpha1.PackageRevision) *storev1alpha1.PackageRevision {
-	var latest *storev1alpha1.PackageRevision
-	for _, r := range revisions {
-		if !r.Spec.Lifecycle.Published() || !version.Of(r).IsRelease() || r.DeletionTimestamp != nil {
-			continue
-		}
-		if latest == nil || precedes(latest, r) {
-			latest = r
-		}
-	}
-	return latest
-}
-
-// precedes reports whether a precedes b. A restored backup may hold two revisions with the same
-// number. The order must be deterministic.
-func precedes(a, b *storev1alpha1.PackageRevision) bool {
-	return cmp.Or(version.Compare(version.Of(a), version.Of(b)), cmp.Compare(a.Name, b.Name)) < 0
-}
-
 // Input holds all inputs of the Binding of a package. All of them are synced.
 type Input struct {
 	Package Package
@@ -116,7 +91,7 @@ func takesBack(in *Input, latest *storev1alpha1.PackageRevision) bool {
 		return false
 	}
 	i := slices.IndexFunc(in.Revisions, func(r *storev1alpha1.PackageRevision) bool { return r.Name == delivered.Name })
-	return i < 0 || !precedes(in.Revisions[i], latest)
+	return i < 0 || !version.Precedes(in.Revisions[i], latest)
 }
 
 // PlanBinding returns the writes for the Binding of a package.
@@ -133,7 +108,7 @@ func PlanBinding(in *Input) Plan {
 	case stored.DeletionTimestamp != nil:
 		return Plan{} // it is re-created afterwards
 	}
-	latest := Latest(in.Revisions)
+	latest := version.Latest(in.Revisions)
 	switch {
 	case latest == nil, in.Repository != nil && !in.Repository.Spec.Deployment:
 		return Plan{Delete: stored != nil, TakesBack: stored != nil && len(stored.Spec.Workload.Packages) > 0}

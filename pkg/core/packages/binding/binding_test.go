@@ -152,18 +152,6 @@ func TestPlanBinding(t *testing.T) {
 	}
 }
 
-// TestTwoRevisionsOfOneNumber: two revisions of one number, as a backup may bring them, are not
-// delivered in turns.
-func TestTwoRevisionsOfOneNumber(t *testing.T) {
-	a, b := revision(2, porchv1alpha1.LifecyclePublished), revision(2, porchv1alpha1.LifecyclePublished)
-	b.Name = "edge1.apps.web.again"
-	for _, all := range [][]*storev1alpha1.PackageRevision{{a, b}, {b, a}} {
-		if got := binding.Latest(all); got != a {
-			t.Errorf("the latest is %s", got.Name)
-		}
-	}
-}
-
 func TestBindingName(t *testing.T) {
 	seen := map[string]binding.Package{}
 	for _, p := range []binding.Package{

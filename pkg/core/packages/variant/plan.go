@@ -268,7 +268,7 @@ func (p *variantPlanner) classify() {
 				p.otherPackages = append(p.otherPackages, r)
 			}
 		case r.Spec.Lifecycle.Published():
-			if p.base == nil || before(p.base, r) {
+			if p.base == nil || version.Precedes(p.base, r) {
 				p.base = r
 			}
 		case p.owns(r):

@@ -1,7 +1,6 @@
 package variant
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -96,7 +95,10 @@ func FindUpstream(u *configv1alpha1.Upstream, revisions []*storev1alpha1.Package
 		switch {
 		case !r.Spec.Lifecycle.Published():
 			unpublished = r
-		case found == nil, before(found, r):
+		// A revision that is proposed for deletion counts like any other, as for the delivery: a
+		// proposal is not a deletion, and can be withdrawn. Otherwise a proposal would move
+		// packages to a lower revision.
+		case found == nil, version.Precedes(found, r):
 			found = r
 		}
 	}
@@ -107,13 +109,6 @@ func FindUpstream(u *configv1alpha1.Upstream, revisions []*storev1alpha1.Package
 		return nil, &NotFoundError{configv1alpha1.ReasonUpstreamNotPublished, fmt.Sprintf("upstream package revision %s is %s; only a published one can be cloned: approve it", unpublished.Name, lifecycleOf(unpublished))}
 	}
 	return nil, &NotFoundError{configv1alpha1.ReasonUpstreamNotFound, fmt.Sprintf("could not find upstream package revision '%s/%s' in repo '%s'", u.Package, denoted(u), u.Repo)}
-}
-
-// before reports whether a precedes b, where both are published and match. A revision that is
-// proposed for deletion counts like any other, as for the delivery: a proposal is not a deletion,
-// and can be withdrawn. Otherwise a proposal would move packages to a lower revision.
-func before(a, b *storev1alpha1.PackageRevision) bool {
-	return cmp.Or(version.Compare(version.Of(a), version.Of(b)), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // denoted returns how an Upstream names its revision.

@@ -23,11 +23,20 @@ type Version struct {
 
 // Of returns the version of a stored revision.
 func Of(r *storev1alpha1.PackageRevision) Version {
+	if r.External.Branch {
+		return Version{}
+	}
+	return OfTag(r.Spec.Revision, r.External.Ref)
+}
+
+// OfTag returns the version of a revision that is imported from a tag: its number or, if that is
+// negative, the tag.
+func OfTag(number int, ref string) Version {
 	switch {
-	case r.Spec.Revision > 0:
-		return Version{Number: r.Spec.Revision}
-	case r.Spec.Revision < 0 && !r.External.Branch:
-		return Version{Tag: tagName(r.External.Ref)}
+	case number > 0:
+		return Version{Number: number}
+	case number < 0:
+		return Version{Tag: tagName(ref)}
 	}
 	return Version{}
 }
@@ -100,4 +109,27 @@ func Compare(a, b Version) int {
 		return 1
 	}
 	return cmp.Compare(a.Tag, b.Tag) // they differ in build metadata or in the v
+}
+
+// Latest returns the latest of the published revisions of a package: the highest release. It is the
+// one that is labelled, delivered, and selected by "latest". A revision that is proposed for
+// deletion counts. A revision that is being deleted does not: it cannot be restored, and its tag in
+// git may delay the deletion for long. It returns nil if there is none.
+func Latest(revisions []*storev1alpha1.PackageRevision) *storev1alpha1.PackageRevision {
+	var latest *storev1alpha1.PackageRevision
+	for _, r := range revisions {
+		if !r.Spec.Lifecycle.Published() || !Of(r).IsRelease() || r.DeletionTimestamp != nil {
+			continue
+		}
+		if latest == nil || Precedes(latest, r) {
+			latest = r
+		}
+	}
+	return latest
+}
+
+// Precedes reports whether a precedes b. A restored backup may hold two revisions with the same
+// version. The order must be deterministic.
+func Precedes(a, b *storev1alpha1.PackageRevision) bool {
+	return cmp.Or(Compare(Of(a), Of(b)), cmp.Compare(a.Name, b.Name)) < 0
 }

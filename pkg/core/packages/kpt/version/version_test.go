@@ -1,11 +1,14 @@
 package version_test
 
 import (
+	"iter"
 	"math/rand"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
@@ -64,6 +67,54 @@ func TestOf(t *testing.T) {
 		stored.Spec.Revision, served.Spec.Revision, served.Status.SelfLock = tc.number, tc.number, tc.self
 		if of, ofServed := version.Of(stored), version.OfServed(served); of != tc.want || ofServed != tc.want {
 			t.Errorf("%s: stored %+v, served %+v, want %+v", name, of, ofServed, tc.want)
+		}
+	}
+}
+
+// TestLatest: one rule for numbers and tags, whatever the order of the revisions.
+func TestLatest(t *testing.T) {
+	revision := func(name string, number int, ref string) *storev1alpha1.PackageRevision {
+		r := &storev1alpha1.PackageRevision{ObjectMeta: metav1.ObjectMeta{Name: name}, External: storev1alpha1.External{Ref: ref, Branch: ref == "main"}}
+		r.Spec.Revision, r.Spec.Lifecycle = number, porchv1alpha1.LifecyclePublished
+		return r
+	}
+	proposed, deleted, draft := revision("proposed", 9, ""), revision("deleted", 10, ""), revision("draft", 0, "")
+	proposed.Spec.Lifecycle = porchv1alpha1.LifecycleDeletionProposed
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	draft.Spec.Lifecycle = porchv1alpha1.LifecycleDraft
+	var (
+		branch = revision("branch", -1, "main")
+		low    = revision("low", -1, "web/v1.2.3")
+		high   = revision("high", -1, "web/v1.3.0")
+		early  = revision("early", -1, "web/v1.10.0-rc.1")
+		word   = revision("word", -1, "web/stable")
+		first  = revision("first", 1, "web/v1")
+	)
+	for name, tc := range map[string]struct {
+		revisions []*storev1alpha1.PackageRevision
+		want      *storev1alpha1.PackageRevision
+	}{
+		"None":      {nil, nil},
+		"NoRelease": {[]*storev1alpha1.PackageRevision{branch, early, word, draft}, nil},
+		"Tags":      {[]*storev1alpha1.PackageRevision{branch, low, high, early, word, draft}, high},
+		"Number":    {[]*storev1alpha1.PackageRevision{branch, low, high, early, word, first}, first},
+		"Proposed":  {[]*storev1alpha1.PackageRevision{proposed, deleted, first, high}, proposed},
+		"TwoNames":  {[]*storev1alpha1.PackageRevision{revision("a", 2, ""), revision("b", 2, "")}, revision("b", 2, "")},
+	} {
+		for _, all := range [][]*storev1alpha1.PackageRevision{tc.revisions, slices.Collect(reversed(tc.revisions))} {
+			if diff := cmp.Diff(tc.want, version.Latest(all)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+	}
+}
+
+func reversed(all []*storev1alpha1.PackageRevision) iter.Seq[*storev1alpha1.PackageRevision] {
+	return func(yield func(*storev1alpha1.PackageRevision) bool) {
+		for _, r := range slices.Backward(all) {
+			if !yield(r) {
+				return
+			}
 		}
 	}
 }
