@@ -1,6 +1,7 @@
 package kpt
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -182,9 +183,34 @@ func (f Files) Packages() []string {
 		}
 	}
 	// The last segment follows all others, so that a child precedes its parent.
-	segments := func(dir string) []string {
-		return append(strings.FieldsFunc(dir, func(r rune) bool { return r == '/' }), string(utf8.MaxRune))
-	}
-	slices.SortFunc(dirs, func(a, b string) int { return slices.Compare(segments(a), segments(b)) })
+	slices.SortFunc(dirs, func(a, b string) int {
+		return slices.Compare(append(segments(a), string(utf8.MaxRune)), append(segments(b), string(utf8.MaxRune)))
+	})
 	return dirs
+}
+
+// PackagesByLevel returns the same directories as Packages, level by level: the root, its
+// subpackages, theirs, and so on. Those of one level are sorted.
+func (f Files) PackagesByLevel() []string {
+	dirs := f.Packages()
+	level := make(map[string]int, len(dirs))
+	for _, dir := range slices.Backward(dirs) { // parents before their children
+		level[dir] = 0
+		for parent := dir; parent != ""; {
+			parent = path.Dir("/" + parent)[1:]
+			if above, is := level[parent]; is {
+				level[dir] = above + 1
+				break
+			}
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int {
+		return cmp.Or(cmp.Compare(level[a], level[b]), slices.Compare(segments(a), segments(b)))
+	})
+	return dirs
+}
+
+// segments returns the names in a path.
+func segments(dir string) []string {
+	return strings.FieldsFunc(dir, func(r rune) bool { return r == '/' })
 }

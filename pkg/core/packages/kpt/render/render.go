@@ -78,7 +78,10 @@ type object struct {
 }
 
 func (r *renderer) run() error {
-	dirs := r.files.Packages()
+	dirs, err := r.orderedPackages()
+	if err != nil {
+		return &PackageError{err}
+	}
 	pipelines := make([]kpt.Pipeline, len(dirs))
 	none := true
 	for i, dir := range dirs {
@@ -118,6 +121,27 @@ func (r *renderer) run() error {
 		}
 	}
 	return r.duplicates()
+}
+
+// byLevelAnnotation on the Kptfile of the root is kpt's way to render packages before their
+// subpackages.
+const byLevelAnnotation = "kpt.dev/bfs-rendering"
+
+// orderedPackages returns the directories of the packages in the order in which they are rendered:
+// subpackages first or, with kpt's annotation, level by level.
+func (r *renderer) orderedPackages() ([]string, error) {
+	text, is := r.files[kpt.KptfileName]
+	if !is {
+		return r.files.Packages(), nil
+	}
+	root, err := kpt.ParseKptfile(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", kpt.KptfileName, err)
+	}
+	if root.Annotations()[byLevelAnnotation] == "true" {
+		return r.files.PackagesByLevel(), nil
+	}
+	return r.files.Packages(), nil
 }
 
 // function runs one function of a package's pipeline.

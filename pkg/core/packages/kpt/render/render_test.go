@@ -404,3 +404,46 @@ func FuzzUnchangedBytes(f *testing.F) {
 		}
 	})
 }
+
+// TestOrderOfPackages: subpackages are rendered first or, with kpt's annotation on the root, level
+// by level. Each function receives the objects below its package in both orders.
+func TestOrderOfPackages(t *testing.T) {
+	files := func(annotation string) kpt.Files {
+		label := func(by string) string {
+			return kptfile("mutators:\n- image: set-annotations:v0.1\n  configMap:\n    last: " + by)
+		}
+		all := kpt.Files{"Kptfile": label("root"), "a.yaml": configMap("a")}
+		for _, dir := range []string{"b", "b-c", "b/d", "b/no/e", "z/x"} {
+			all[dir+"/Kptfile"] = label(strings.ReplaceAll(dir, "/", "."))
+			all[dir+"/a.yaml"] = configMap(strings.ReplaceAll(dir, "/", "."))
+		}
+		all["Kptfile"] = strings.Replace(all["Kptfile"], "metadata:\n", "metadata:\n  annotations: {kpt.dev/bfs-rendering: "+annotation+"}\n", 1)
+		all["b/Kptfile"] = strings.Replace(all["b/Kptfile"], "metadata:\n", "metadata:\n  annotations: {kpt.dev/bfs-rendering: 'true'}\n", 1)
+		return all
+	}
+	for annotation, want := range map[string]struct{ order, last []string }{
+		"'false'": {[]string{"b.d", "b.no.e", "b", "b-c", "z.x", "root"}, []string{"root", "root", "root", "root", "root", "root"}},
+		"'True'":  {[]string{"b.d", "b.no.e", "b", "b-c", "z.x", "root"}, []string{"root", "root", "root", "root", "root", "root"}},
+		"'true'":  {[]string{"root", "b", "b-c", "z.x", "b.d", "b.no.e"}, []string{"root", "b", "b-c", "b.d", "b.no.e", "z.x"}},
+	} {
+		var order []string
+		got, err := render.Render(files(annotation), func(image string, in functions.Input) (functions.Output, error) {
+			order = append(order, in.Config.GetDataMap()["last"])
+			return functions.Run(image, in)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.order, order); diff != "" {
+			t.Errorf("%s: order (-want +got):\n%s", annotation, diff)
+		}
+		var last []string
+		for _, dir := range []string{"", "b/", "b-c/", "b/d/", "b/no/e/", "z/x/"} {
+			_, by, _ := strings.Cut(got.Files[dir+"a.yaml"], "last: ")
+			last = append(last, strings.Trim(by, "'\"\n"))
+		}
+		if diff := cmp.Diff(want.last, last); diff != "" {
+			t.Errorf("%s: last (-want +got):\n%s", annotation, diff)
+		}
+	}
+}
