@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -145,6 +146,31 @@ func TestPackageContext(t *testing.T) {
 		if diff := cmp.Diff(tc.want, got[contextFile]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+	kptfile := func(name string) string {
+		return "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: " + name + "\n"
+	}
+	nested := kpt.Files{
+		"Kptfile": kptfile("blueprint"), "db/Kptfile": kptfile("store"), "db/backup/Kptfile": kptfile("backup"), "plain/a.yaml": "a: b\n",
+		"db/backup/" + contextFile: strings.Replace(ours, "name: web\n  package-path: site/web", "name: example\n  kept: x", 1),
+	}
+	got, err := addPackageContext(nested, deploymentRepository(), "site/web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := maps.Clone(nested)
+	want[contextFile] = ours
+	want["db/"+contextFile] = strings.Replace(ours, "name: web", "name: store", 1)
+	want["db/backup/"+contextFile] = strings.Replace(ours, "name: web\n", "name: backup\n  kept: x\n", 1)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("subpackages (-want +got):\n%s", diff)
+	}
+	again, err := addPackageContext(got, deploymentRepository(), "site/web")
+	if diff := cmp.Diff(got, again); diff != "" || err != nil {
+		t.Errorf("again: %v (-want +got):\n%s", err, diff)
+	}
+	if got, err := addPackageContext(nested, &configv1alpha1.Repository{}, "site/web"); err != nil || len(got) != len(nested) {
+		t.Errorf("not a deployment repository: %v, %v", got, err)
 	}
 	if _, err := addPackageContext(kpt.Files{contextFile: "a: [b"}, deploymentRepository(), "web"); err == nil {
 		t.Error("a file that cannot be read is no error")

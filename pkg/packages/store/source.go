@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 
@@ -200,17 +202,45 @@ const (
 	contextName = "kptfile.kpt.dev"
 )
 
-// addPackageContext writes the name of the package into the context file if the repository is a
-// deployment repository. Other content of the file stays.
+// addPackageContext writes, as kpt does, the name of the package into its context file if the
+// repository is a deployment repository, and the name of each subpackage into a context file of its
+// own. The path is that of the package, in all of them. Other content of the files stays.
 func addPackageContext(files kpt.Files, repository *configv1alpha1.Repository, packageName string) (kpt.Files, error) {
 	if repository == nil || !repository.Spec.Deployment {
 		return files, nil
 	}
+	out := maps.Clone(files)
+	set := func(dir, name string) error {
+		file := path.Join(dir, contextFile)
+		text, err := setContext(files[file], map[string]string{"name": name, "package-path": packageName})
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		out[file] = text
+		return nil
+	}
+	for _, dir := range files.Packages() {
+		if dir == "" {
+			continue
+		}
+		kptfile, err := kpt.ParseKptfile(files[path.Join(dir, kpt.KptfileName)])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path.Join(dir, kpt.KptfileName), err)
+		}
+		if err := set(dir, cmp.Or(kptfile.Name(), path.Base(dir))); err != nil {
+			return nil, err
+		}
+	}
+	return out, set("", path.Base(packageName))
+}
+
+// setContext sets data in the ConfigMap of a context file, which is empty if there is none.
+func setContext(text string, data map[string]string) (string, error) {
 	var documents []*yaml.RNode
-	if text, there := files[contextFile]; there {
+	if text != "" {
 		var err error
 		if documents, err = kpt.Documents(text); err != nil {
-			return nil, fmt.Errorf("%s: %w", contextFile, err)
+			return "", err
 		}
 	}
 	i := slices.IndexFunc(documents, func(d *yaml.RNode) bool { return d.GetKind() == "ConfigMap" && d.GetName() == contextName })
@@ -220,18 +250,13 @@ func addPackageContext(files kpt.Files, repository *configv1alpha1.Repository, p
 			"\n  annotations:\n    config.kubernetes.io/local-config: \"true\"\n"))
 	}
 	document := documents[i]
-	for _, entry := range []struct{ key, value string }{{"name", path.Base(packageName)}, {"package-path", packageName}} {
-		if document.GetDataMap()[entry.key] == entry.value {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if document.GetDataMap()[key] == data[key] {
 			continue
 		}
-		err := document.PipeE(yaml.LookupCreate(yaml.MappingNode, "data"), yaml.SetField(entry.key, yaml.NewStringRNode(entry.value)))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", contextFile, err)
+		if err := document.PipeE(yaml.LookupCreate(yaml.MappingNode, "data"), yaml.SetField(key, yaml.NewStringRNode(data[key]))); err != nil {
+			return "", err
 		}
 	}
-	text, err := kpt.Text(documents)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", contextFile, err)
-	}
-	return withFile(files, contextFile, text), nil
+	return kpt.Text(documents)
 }

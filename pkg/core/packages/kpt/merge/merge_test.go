@@ -718,17 +718,26 @@ func TestFastForwardInADeploymentRepository(t *testing.T) {
 		"NoConfigMap":  {context: "a: b\n", want: ": package-context.yaml (added)"},
 		"UpstreamsOwn": {original: context + "data:\n  mine: y\n", want: ": package-context.yaml (deleted)"},
 	} {
-		original, local := files{"Kptfile": kptfile("base")}, files{"Kptfile": kptfile("mine")}
-		if tc.original != "" {
-			original["package-context.yaml"] = tc.original
+		for _, dir := range []string{"", "sub/"} {
+			original, local := files{"Kptfile": kptfile("base"), "sub/Kptfile": kptfile("sub")}, files{"Kptfile": kptfile("mine"), "sub/Kptfile": kptfile("sub")}
+			if tc.original != "" {
+				original[dir+"package-context.yaml"] = tc.original
+			}
+			if tc.context != "" {
+				local[dir+"package-context.yaml"] = tc.context
+			}
+			want := strings.Replace(tc.want, ": ", ": "+dir, 1)
+			_, err := merge.Merge(merge.FastForward, original, updated, local)
+			if (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%s in %q: %v, want %q", name, dir, err, want)
+			}
 		}
-		if tc.context != "" {
-			local["package-context.yaml"] = tc.context
-		}
-		_, err := merge.Merge(merge.FastForward, original, updated, local)
-		if (err == nil) != (tc.want == "") || err != nil && !strings.HasSuffix(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %q", name, err, tc.want)
-		}
+	}
+	// A subpackage that the upstream deletes is deleted.
+	got, err := merge.Merge(merge.ResourceMerge, files{"Kptfile": kptfile("base"), "sub/Kptfile": kptfile("sub")}, updated,
+		files{"Kptfile": kptfile("mine"), "sub/Kptfile": kptfile("sub"), "sub/package-context.yaml": context + "data:\n  name: sub\n  package-path: a/web\n"})
+	if err != nil || len(got.Files) != 1 {
+		t.Errorf("a subpackage that the upstream deleted: %v, %v", got.Files, err)
 	}
 }
 

@@ -105,7 +105,7 @@ func unchanged(original, local kpt.Files, root bool) error {
 		o, inO := original[name]
 		l, inL := local[name]
 		switch {
-		case root && name == contextFile && inL && sameContext(o, l):
+		case path.Base(name) == contextFile && inL && sameContext(o, l):
 		case !inO:
 			changed = append(changed, name+" (added)")
 		case !inL:
@@ -124,8 +124,8 @@ func unchanged(original, local kpt.Files, root bool) error {
 	return fmt.Errorf("%w: %s", ErrLocalChanges, text.List(changed, limit))
 }
 
-// contextFile holds the name of a package in a deployment repository. The server adds it, and sets
-// the fields contextFields of the data in it.
+// contextFile holds the name of a package or subpackage in a deployment repository. The server adds
+// it, and sets the fields contextFields of the data in it.
 const contextFile = "package-context.yaml"
 
 var contextFields = []string{"name", "package-path"}
