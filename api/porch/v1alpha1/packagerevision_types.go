@@ -267,6 +267,10 @@ type Condition struct {
 // Owner: package-server.
 const ConditionPipelinePassed = "PackagePipelinePassed"
 
+// ReasonContentChanged is the reason of conditions that were True for earlier content of the
+// revision. They are Unknown until their owners set them again. package-server sets it.
+const ReasonContentChanged = "ContentChanged"
+
 // LatestRevisionLabel is on the latest published revision of each package: the highest number or,
 // in a package without numbers, the highest semantic version that is not a pre-release. The server
 // sets it; users cannot.

@@ -207,6 +207,31 @@ func (s *renderedDraft) readKptfile(name string) error {
 	return nil
 }
 
+// expireConditions makes conditions Unknown that were set for other content, which a revision has,
+// and not by this write. They are in the Kptfile, and not part of the content.
+func (s *renderedDraft) expireConditions(before *storev1alpha1.PackageRevision) error {
+	if s.files.ContentDigest() == before.Status.ContentDigest {
+		return nil
+	}
+	current := lifecycle.CurrentConditions(before.Status.Conditions, s.conditions)
+	if slices.Equal(current, s.conditions) {
+		return nil
+	}
+	kptfile, err := kpt.ParseKptfile(s.files[kpt.KptfileName])
+	if err != nil {
+		return invalidText(before.Name, fmt.Sprintf("%s: %v", kpt.KptfileName, err))
+	}
+	all := make([]kpt.Condition, len(current))
+	for i, c := range current {
+		all[i] = kpt.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+	}
+	if err := kptfile.SetConditions(all); err != nil {
+		return invalidText(before.Name, fmt.Sprintf("%s: status.conditions: %v", kpt.KptfileName, err))
+	}
+	s.files = withFile(s.files, kpt.KptfileName, kptfile.String())
+	return s.readKptfile(before.Name)
+}
+
 // applyTo writes the result into a revision. Its content was stored under digest.
 func (s *renderedDraft) applyTo(cr *storev1alpha1.PackageRevision, digest string) {
 	cr.Content.Digest = digest

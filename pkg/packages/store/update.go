@@ -122,8 +122,11 @@ func (s *Store) renderUnlessProposed(ctx context.Context, cr *storev1alpha1.Pack
 }
 
 // replaceContent stores files and sets them, and the upstream that they were made from, in a
-// revision.
+// revision, which has its earlier content.
 func (s *Store) replaceContent(ctx context.Context, after *storev1alpha1.PackageRevision, content *renderedDraft, dryRun bool) error {
+	if err := content.expireConditions(after); err != nil {
+		return err
+	}
 	if err := s.updateUpstream(ctx, after, content.lock, dryRun); err != nil {
 		return err
 	}

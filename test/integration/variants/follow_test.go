@@ -1,10 +1,17 @@
 package variants
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 )
 
 // TestUpstreamIsFollowed: the upstream gets new revisions while the clone is a draft, while it is
@@ -66,5 +73,58 @@ func TestUpstreamIsFollowed(t *testing.T) {
 	e.quiet(t)
 	if all := e.traffic.Written(""); len(all) != 0 {
 		t.Errorf("a restart writes %q", all)
+	}
+}
+
+// TestGatesOfEarlierContent: when the controller changes the content of a draft, a gate that a user
+// met must be met again. The gates of the upstream are not those of the package. The condition of
+// the user is written once, by package-server: the controller does not write it again.
+func TestGatesOfEarlierContent(t *testing.T) {
+	e := newEnvironment(t)
+	e.run(t)
+	v1 := e.publish(t, "catalog", "web", "v1", "", map[string]string{"a.yaml": configMap("a", "upstream", "one")})
+	e.create(t, variantText("web", "package: web, revision: latest", "web", "packageContext: {data: {site: north}}"))
+	e.ready(t, "web", v1, configv1alpha1.VariantDraft)
+	name := e.only(t, "edge", "web", draft).Name
+	e.addGate(t, name, "Reviewed")
+	e.quiet(t)
+
+	v2 := e.draft(t, "catalog", "web", "v2", v1, map[string]string{"a.yaml": configMap("a", "upstream", "two")})
+	e.addGate(t, v2, "SignedUpstream")
+	e.move(t, v2, published)
+	e.ready(t, "web", v2, configv1alpha1.VariantDraft)
+	e.quiet(t)
+	e.traffic.Reset()
+	pr := e.only(t, "edge", "web", draft)
+	conditions := map[string]porchv1alpha1.Condition{}
+	for _, c := range pr.Status.Conditions {
+		conditions[c.Type] = c
+	}
+	if c := conditions["Reviewed"]; c.Status != porchv1alpha1.ConditionUnknown || c.Reason != porchv1alpha1.ReasonContentChanged {
+		t.Errorf("Reviewed is %+v", c)
+	}
+	if c := conditions[configv1alpha1.ConditionPVOperationsComplete]; c.Status != porchv1alpha1.ConditionTrue {
+		t.Errorf("PVOperationsComplete is %+v", c)
+	}
+	var gates []string
+	for _, gate := range pr.Spec.ReadinessGates {
+		gates = append(gates, gate.ConditionType)
+	}
+	slices.Sort(gates)
+	if diff := cmp.Diff([]string{configv1alpha1.ConditionPVOperationsComplete, porchv1alpha1.ConditionPipelinePassed, "Reviewed"}, gates); diff != "" {
+		t.Errorf("gates (-want +got):\n%s", diff)
+	}
+	e.quiet(t)
+	if all := e.traffic.Written(""); len(all) != 0 {
+		t.Errorf("written again: %q", all)
+	}
+}
+
+// addGate adds a gate to a draft, and meets it.
+func (e *environment) addGate(t *testing.T, name, gate string) {
+	t.Helper()
+	patch := fmt.Sprintf(`[{"op":"add","path":"/spec/readinessGates/-","value":{"conditionType":%q}},{"op":"add","path":"/status/conditions/-","value":{"type":%q,"status":"True","reason":"Done"}}]`, gate, gate)
+	if _, err := e.revisions().Patch(t.Context(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }

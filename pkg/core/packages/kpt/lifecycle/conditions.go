@@ -9,22 +9,29 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
 )
 
-// FollowsContent reports whether a condition is of the server or of the controller of
+// followsContent reports whether a condition is of the server or of the controller of
 // PackageVariants, which set it again for each content. All other conditions are about the content
 // for which a user or a program set them.
-func FollowsContent(condition string) bool {
+func followsContent(condition string) bool {
 	return condition == porchv1alpha1.ConditionPipelinePassed || condition == configv1alpha1.ConditionPVOperationsComplete ||
 		condition == upgrade.ConditionMergeConflicts || strings.HasPrefix(condition, configv1alpha1.ConditionInjectionPrefix)
 }
 
-// CurrentConditions returns the conditions of a revision after a write. If the write changed the
-// content, those that it only carried over are dropped: they are about earlier content, and their
-// gates must be met again. Before and after are the conditions before the write and in it.
-func CurrentConditions(contentChanged bool, before, after []porchv1alpha1.Condition) []porchv1alpha1.Condition {
-	if !contentChanged {
-		return after
+// contentChanged is the message of conditions that are about earlier content.
+const contentChanged = "the content has changed since this condition was True: check the new content, and set the condition again"
+
+// CurrentConditions returns the conditions of a revision after a write that changed its content:
+// before and after are the conditions before the write and in it. What was True for the earlier
+// content, and is only carried over, is Unknown: its gate must be met again. The arguments are not
+// changed.
+func CurrentConditions(before, after []porchv1alpha1.Condition) []porchv1alpha1.Condition {
+	out := slices.Clone(after)
+	for i, c := range out {
+		if c.Status == porchv1alpha1.ConditionTrue && !followsContent(c.Type) && slices.Contains(before, c) {
+			out[i] = porchv1alpha1.Condition{
+				Type: c.Type, Status: porchv1alpha1.ConditionUnknown, Reason: porchv1alpha1.ReasonContentChanged, Message: contentChanged,
+			}
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(after), func(c porchv1alpha1.Condition) bool {
-		return !FollowsContent(c.Type) && slices.Contains(before, c)
-	})
+	return out
 }

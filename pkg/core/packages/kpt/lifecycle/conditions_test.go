@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,22 +11,28 @@ import (
 )
 
 func TestCurrentConditions(t *testing.T) {
-	condition := func(kind, message string) porchv1alpha1.Condition {
-		return porchv1alpha1.Condition{Type: kind, Status: porchv1alpha1.ConditionTrue, Message: message}
+	condition := func(kind string, status porchv1alpha1.ConditionStatus, message string) porchv1alpha1.Condition {
+		return porchv1alpha1.Condition{Type: kind, Status: status, Message: message}
 	}
+	const is, isNot = porchv1alpha1.ConditionTrue, porchv1alpha1.ConditionFalse
 	before := []porchv1alpha1.Condition{
-		condition("Reviewed", "by me"), condition("Scanned", "clean"), condition("PackagePipelinePassed", ""), condition("PVOperationsComplete", ""),
-		condition("config.injection.ConfigMap.c", ""), condition("MergeConflicts", "a.yaml"),
+		condition("Reviewed", is, "by me"), condition("Scanned", is, "clean"), condition("Tested", isNot, "fails"), condition("Removed", is, ""),
+		condition("PackagePipelinePassed", is, ""), condition("PVOperationsComplete", is, ""),
+		condition("config.injection.ConfigMap.c", is, ""), condition("MergeConflicts", is, "a.yaml"),
 	}
-	after := append([]porchv1alpha1.Condition{condition("Reviewed", "by me again"), condition("Signed", "new")}, before[1:]...)
-	if diff := cmp.Diff(after, lifecycle.CurrentConditions(false, before, after)); diff != "" {
-		t.Errorf("the same content (-want +got):\n%s", diff)
+	after := slices.Concat([]porchv1alpha1.Condition{
+		condition("Reviewed", is, "by me again"), condition("Signed", is, "new"), condition("Scanned", is, "clean"), condition("Tested", isNot, "fails"),
+	}, before[4:])
+	want := slices.Clone(after)
+	want[2] = porchv1alpha1.Condition{
+		Type: "Scanned", Status: porchv1alpha1.ConditionUnknown, Reason: "ContentChanged",
+		Message: "the content has changed since this condition was True: check the new content, and set the condition again",
 	}
-	want := append([]porchv1alpha1.Condition{after[0], after[1]}, before[2:]...)
-	if diff := cmp.Diff(want, lifecycle.CurrentConditions(true, before, after)); diff != "" {
-		t.Errorf("other content (-want +got):\n%s", diff)
+	got := lifecycle.CurrentConditions(before, after)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if len(after) != 7 {
+	if after[2].Status != is {
 		t.Error("the input was changed")
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
-	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
 )
 
 // Input holds all inputs of mutations. It is not changed.
@@ -73,7 +72,7 @@ func Apply(in *Input) (*Result, error) {
 			r.Content = true
 		}
 	}
-	if err := report(kptfile, points, r.Content); err != nil {
+	if err := report(kptfile, points); err != nil {
 		return nil, fmt.Errorf("%s: %w", kpt.KptfileName, err)
 	}
 	if after := kptfile.String(); after != unchanged {
@@ -85,8 +84,8 @@ func Apply(in *Input) (*Result, error) {
 }
 
 // report sets the conditions and gates of injection points, and removes those of injection points
-// that no longer exist. If the content changed, it removes conditions about the earlier content.
-func report(kptfile *kpt.Kptfile, points []*point, changed bool) error {
+// that no longer exist.
+func report(kptfile *kpt.Kptfile, points []*point) error {
 	wanted := map[string]kpt.Condition{
 		configv1alpha1.ConditionPVOperationsComplete: {
 			Type: configv1alpha1.ConditionPVOperationsComplete, Status: "True", Reason: configv1alpha1.ReasonOperationsComplete,
@@ -106,7 +105,7 @@ func report(kptfile *kpt.Kptfile, points []*point, changed bool) error {
 		if w, ours := wanted[c.Type]; ours {
 			conditions = append(conditions, w)
 			delete(wanted, c.Type)
-		} else if !isOfPoint(c.Type) && (!changed || lifecycle.FollowsContent(c.Type)) {
+		} else if !isOfPoint(c.Type) {
 			conditions = append(conditions, c)
 		}
 	}
