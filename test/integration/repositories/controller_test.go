@@ -750,3 +750,30 @@ func TestHubRepository(t *testing.T) {
 		t.Errorf("status %s", text)
 	}
 }
+
+// TestRootKptfile: a Kptfile in the root of a repository hides no package, and the Repository says
+// that the root is not imported.
+func TestRootKptfile(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	r := testgit.New(t)
+	r.Files["Kptfile"] = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: all\n"
+	r.Package("web", "one")
+	r.Package("infra/db", "db")
+	r.Tag("web/v1", r.Commit("main", "one"))
+	e.run(t)
+	e.create(t, "up", gitSpec(r.URL(), ""))
+	e.waitForRevisions(t, "up.infra.db.main -1 db", "up.web.main -1 one", "up.web.v1 1 one latest")
+	e.waitForCondition(t, "up", "Ready", "Ready")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		errors := e.repository(t, "up").Status.Errors
+		return len(errors) == 1 && errors[0].Package == "" && errors[0].Ref == "main" && strings.Contains(errors[0].Message, "packages below it are imported"), fmt.Sprintf("errors %+v", errors)
+	})
+	delete(r.Files, "Kptfile")
+	r.Commit("main", "no package in the root")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		errors := e.repository(t, "up").Status.Errors
+		return len(errors) == 0, fmt.Sprintf("errors %+v", errors)
+	})
+	e.waitForRevisions(t, "up.infra.db.main -1 db", "up.web.main -1 one", "up.web.v1 1 one latest")
+}

@@ -227,6 +227,38 @@ func TestDirectory(t *testing.T) {
 	})
 }
 
+// TestPackagesBelowARootKptfile: the root is no package, because it has no name. It is reported,
+// and hides no package.
+func TestPackagesBelowARootKptfile(t *testing.T) {
+	eachAccess(t, func(t *testing.T, r *testgit.Repository, a access) {
+		kptfile := "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: all\n"
+		r.Files["Kptfile"], r.Files["packages/Kptfile"] = kptfile, kptfile
+		r.Package("packages/web", "one")
+		r.Package("packages/web/part", "of web")
+		r.Package("other", "two")
+		commit := r.Commit("main", "x")
+		r.Tag("packages/web/v1", commit)
+		for directory, want := range map[string][]string{
+			// packages is a package with a name, and web is a part of it.
+			"":         {"main  main -1: " + rootProblemStart, `main other main -1: "two"`, "main packages main -1: ", `packages/web/v1 packages/web v1 1: "one"`},
+			"packages": {"main  main -1: " + rootProblemStart, `main web main -1: "one"`, `packages/web/v1 web v1 1: "one"`},
+		} {
+			o := options(a)
+			o.Directory = directory
+			repo, listing := open(t, o)
+			got := load(t, repo, listing)
+			for i := range got {
+				got[i], _, _ = strings.Cut(got[i], ";")
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("directory %q: (-want +got):\n%s", directory, diff)
+			}
+		}
+	})
+}
+
+const rootProblemStart = "the root of the repository, or spec.git.directory, is not imported as a package, because it would have no name"
+
 func TestInvalidPackagesDoNotBlockOthers(t *testing.T) {
 	eachAccess(t, func(t *testing.T, r *testgit.Repository, a access) {
 		r.Package("good", "good")

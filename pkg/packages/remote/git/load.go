@@ -152,6 +152,11 @@ type problemError string
 
 func (e problemError) Error() string { return string(e) }
 
+// rootProblem is the problem of a Kptfile in the root, or in spec.git.directory. What is below it
+// cannot be parts of a package that is not imported, so the search goes on there.
+const rootProblem = "the root of the repository, or spec.git.directory, is not imported as a package, because it would have no name; packages below it are imported. " +
+	"To import it as well, move its files to a subdirectory; otherwise delete its Kptfile"
+
 // find searches for packages. A package within another one is a part of that.
 func (w *packageReader) find(ctx context.Context, tree *object.Tree, pkg string, depth int, found func(remote.Revision) error) error {
 	if err := ctx.Err(); err != nil {
@@ -167,15 +172,17 @@ func (w *packageReader) find(ctx context.Context, tree *object.Tree, pkg string,
 		}
 		revision := w.revision(w.repository.path(pkg))
 		revision.Package = pkg
-		if pkg == "" {
-			revision.Problem = "the root of the repository, or spec.git.directory, must not be a package, because it would have no name: move it to a subdirectory"
+		if pkg != "" {
+			revision, err := w.read(ctx, tree, revision)
+			if err != nil {
+				return err
+			}
 			return found(revision)
 		}
-		revision, err := w.read(ctx, tree, revision)
-		if err != nil {
+		revision.Problem = rootProblem
+		if err := found(revision); err != nil {
 			return err
 		}
-		return found(revision)
 	}
 	for _, entry := range tree.Entries {
 		w.visits++
