@@ -72,9 +72,7 @@ var (
 			nameColumn, packageColumn, workspaceColumn, revisionColumn, repositoryColumn, column("Files", "integer", "", "Number of files."),
 		},
 		cells: func(prr *porchv1alpha1.PackageRevisionResources) []any {
-			return []any{
-				prr.Name, prr.Spec.PackageName, prr.Spec.WorkspaceName, int64(prr.Spec.Revision), prr.Spec.RepositoryName, int64(len(prr.Spec.Resources)),
-			}
+			return append(fileColumns(prr), int64(len(prr.Spec.Resources)))
 		},
 	}
 	packageKind = kind[*porchv1alpha1.PorchPackage]{
@@ -89,21 +87,30 @@ var (
 	}
 )
 
+// fileColumns returns the cells of a row of PackageRevisionResources, except the number of files.
+func fileColumns(prr *porchv1alpha1.PackageRevisionResources) []any {
+	return []any{prr.Name, prr.Spec.PackageName, prr.Spec.WorkspaceName, int64(prr.Spec.Revision), prr.Spec.RepositoryName}
+}
+
 // maxTableRows is the maximum number of rows in a table that ignores the limit of the request.
 // kubectl requests pages of 500, at most five per second: 10,000 revisions would take two seconds,
 // however fast the server is. Servers may ignore limits (see metav1.ListOptions): then the response
 // is complete and has no continue token.
 const maxTableRows = 20000
 
-// tableKey is the context key of requests for a table.
+// tableKey is the context key of requests for a table. The value is true if its rows have no
+// objects.
 type tableKey struct{}
 
 // markTableRequests marks the context of requests for a table, as kubectl get sends.
 func markTableRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		first, _, _ := strings.Cut(q.Header.Get("Accept"), ",")
-		if _, params, err := mime.ParseMediaType(first); err == nil && params["as"] == "Table" {
-			q = q.WithContext(context.WithValue(q.Context(), tableKey{}, true))
+		if kind, params, err := mime.ParseMediaType(first); err == nil && params["as"] == "Table" {
+			// Anything else than kubectl sends may be answered without a table.
+			known := kind == runtime.ContentTypeJSON && params["g"] == metav1.GroupName && params["v"] == "v1"
+			bare := known && q.URL.Query().Get("includeObject") != string(metav1.IncludeObject)
+			q = q.WithContext(context.WithValue(q.Context(), tableKey{}, bare))
 		}
 		next.ServeHTTP(w, q)
 	})
@@ -115,6 +122,12 @@ func maxRows(ctx context.Context) int {
 		return maxTableRows
 	}
 	return 0
+}
+
+// countsOnly reports whether the response is a table whose rows have no objects.
+func countsOnly(ctx context.Context) bool {
+	bare, _ := ctx.Value(tableKey{}).(bool)
+	return bare
 }
 
 // ConvertToTable implements rest.TableConvertor.

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -66,47 +67,117 @@ func (r *resources) Get(ctx context.Context, name string, o *metav1.GetOptions) 
 	return r.load(ctx, obj)
 }
 
-// List implements rest.Lister. If the files exceed what a response may hold, it returns an error
-// that suggests smaller pages.
+// List implements rest.Lister. A page ends before its files exceed what a response may hold: it has
+// fewer items than the limit then. A request without a limit expects everything in one response, so
+// that is an error which suggests what to do. A table has no files, so none is read for it.
 func (r *resources) List(ctx context.Context, o *internalversion.ListOptions) (runtime.Object, error) {
+	if countsOnly(ctx) {
+		stored, err := listStored(ctx, r.store, o, maxRows(ctx))
+		if err != nil {
+			return nil, err
+		}
+		return &fileCounts{listing: stored}, nil
+	}
 	stored, err := listStored(ctx, r.store, o, 0)
 	if err != nil {
 		return nil, err
 	}
-	list := &porchv1alpha1.PackageRevisionResourcesList{ListMeta: stored.ListMeta, Items: make([]porchv1alpha1.PackageRevisionResources, len(stored.Items))}
-	const together, batch = 8, 32
+	items, err := r.loadAll(ctx, stored.Items)
+	if err != nil {
+		return nil, err
+	}
+	if len(items) < len(stored.Items) {
+		if o.Limit == 0 {
+			return nil, r.errTooLarge()
+		}
+		if stored, err = r.shorten(ctx, o, stored, len(items)); err != nil {
+			return nil, err
+		}
+	}
+	return &porchv1alpha1.PackageRevisionResourcesList{ListMeta: stored.ListMeta, Items: items}, nil
+}
+
+// loadAll reads the files of the first revisions: as many as a response may hold, and at least one.
+// It holds at most the files of some more in memory.
+func (r *resources) loadAll(ctx context.Context, revisions []*store.Revision) ([]porchv1alpha1.PackageRevisionResources, error) {
+	const together = 8
+	items := make([]porchv1alpha1.PackageRevisionResources, 0, len(revisions))
 	size := 0
-	for from := 0; from < len(stored.Items); from += batch {
+	for batch := range slices.Chunk(revisions, together) {
+		var loaded [together]kpt.Files
 		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(together)
-		to := min(from+batch, len(stored.Items))
-		for i := from; i < to; i++ {
-			group.Go(func() error {
-				item := stored.Items[i]
-				files, err := r.store.Files(ctx, item.Name, item.Digest)
-				if err == nil {
-					list.Items[i] = *serveFiles(item.ObjectMeta, &item.Spec, files)
-				}
+		for i, revision := range batch {
+			group.Go(func() (err error) {
+				loaded[i], err = r.store.Files(ctx, revision.Name, revision.Digest)
 				return err
 			})
 		}
 		if err := group.Wait(); err != nil {
 			return nil, err
 		}
-		for i := from; i < to; i++ {
-			size += kpt.Files(list.Items[i].Spec.Resources).Size()
-		}
-		if size > r.maxBytes {
-			return nil, r.errTooLarge(to)
+		for i, revision := range batch {
+			if size += loaded[i].Size(); size > r.maxBytes && len(items) > 0 {
+				return items, nil
+			}
+			items = append(items, *serveFiles(revision.ObjectMeta, &revision.Spec, loaded[i]))
 		}
 	}
-	return list, nil
+	return items, nil
 }
 
-// errTooLarge returns the error of a list whose first files exceed what a response may hold.
-func (r *resources) errTooLarge(first int) error {
+// shorten returns the first revisions of a page, with the token for those that follow.
+func (r *resources) shorten(ctx context.Context, o *internalversion.ListOptions, page *store.Listing, n int) (*store.Listing, error) {
+	shorter := *o
+	shorter.Limit = int64(n)
+	if o.Continue == "" { // a token has its version in it
+		shorter.ResourceVersion, shorter.ResourceVersionMatch = page.ResourceVersion, metav1.ResourceVersionMatchExact
+	}
+	out, err := listStored(ctx, r.store, &shorter, 0)
+	if err != nil {
+		return nil, err
+	}
+	same := func(a, b *store.Revision) bool { return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion }
+	if !slices.EqualFunc(out.Items, page.Items[:n], same) {
+		return nil, apierrors.NewResourceExpired("the list has changed; start again without a continue token")
+	}
+	return out, nil
+}
+
+// errTooLarge returns the error of a list without a limit whose files exceed what a response may
+// hold.
+func (r *resources) errTooLarge() error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-		"the files of these revisions exceed %d MiB: select fewer revisions, or set a limit below %d", r.maxBytes>>20, first))
+		"the files of these revisions exceed %d MiB: set a limit, to receive them in pages, or select fewer of them, such as with the field selector spec.repository=NAME,spec.packageName=NAME", r.maxBytes>>20))
+}
+
+// fileCounts is a list for a table, without files. It is not of a type that clients know, so it can
+// never be sent in the place of the files.
+type fileCounts struct {
+	metav1.TypeMeta
+	listing *store.Listing
+}
+
+// DeepCopyObject implements runtime.Object. Revisions are shared and never changed.
+func (f *fileCounts) DeepCopyObject() runtime.Object { return &fileCounts{f.TypeMeta, f.listing} }
+
+// ConvertToTable implements rest.TableConvertor.
+func (r *resources) ConvertToTable(ctx context.Context, obj, options runtime.Object) (*metav1.Table, error) {
+	counts, ok := obj.(*fileCounts)
+	if !ok {
+		return r.kind.ConvertToTable(ctx, obj, options)
+	}
+	table := &metav1.Table{ListMeta: counts.listing.ListMeta, Rows: make([]metav1.TableRow, len(counts.listing.Items))}
+	if o, ok := options.(*metav1.TableOptions); !ok || !o.NoHeaders {
+		table.ColumnDefinitions = r.columns
+	}
+	for i, item := range counts.listing.Items {
+		row := serveFiles(item.ObjectMeta, &item.Spec, nil)
+		table.Rows[i] = metav1.TableRow{
+			Cells:  append(fileColumns(row), int64(item.Files)),
+			Object: runtime.RawExtension{Object: withoutManagedFields(row)},
+		}
+	}
+	return table, nil
 }
 
 // Update implements rest.Updater. It never creates an object: the files exist as long as their

@@ -117,6 +117,34 @@ func TestMaxRows(t *testing.T) {
 	}
 }
 
+// TestCountsOnly checks that only tables without objects are answered without files: whatever else
+// a client accepts, it must not receive packages that look empty.
+func TestCountsOnly(t *testing.T) {
+	const kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+	for _, tc := range []struct {
+		accept, query string
+		want          bool
+	}{
+		{kubectl, "", true},
+		{kubectl, "?includeObject=Metadata&limit=500", true},
+		{kubectl, "?includeObject=None", true},
+		{kubectl, "?includeObject=Object", false},
+		{"application/json", "", false},
+		{"application/json;as=Table;v=v9;g=meta.k8s.io,application/json", "", false},
+		{"application/json;as=Table;v=v1;g=example.com,application/json", "", false},
+		{"text/html;as=Table;v=v1;g=meta.k8s.io,application/json", "", false},
+		{"application/json,application/json;as=Table;v=v1;g=meta.k8s.io", "", false},
+	} {
+		q := httptest.NewRequest(http.MethodGet, "/"+tc.query, http.NoBody)
+		q.Header.Set("Accept", tc.accept)
+		got := false
+		markTableRequests(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { got = countsOnly(q.Context()) })).ServeHTTP(httptest.NewRecorder(), q)
+		if got != tc.want {
+			t.Errorf("%s %s: %t, want %t", tc.accept, tc.query, got, tc.want)
+		}
+	}
+}
+
 func TestTables(t *testing.T) {
 	list := &porchv1alpha1.PackageRevisionList{ListMeta: metav1.ListMeta{ResourceVersion: "5", Continue: "c"}, Items: []porchv1alpha1.PackageRevision{
 		{ObjectMeta: metav1.ObjectMeta{Name: "r.a.w", Labels: map[string]string{porchv1alpha1.LatestRevisionLabel: "true"}}},

@@ -41,7 +41,7 @@ func TestTexts(t *testing.T) {
 	} {
 		add(wrong.heading, checkIdentity(old.Name, object(wrong.change), old))
 	}
-	add("a list of large revisions", (&resources{maxBytes: 64 << 20}).errTooLarge(96))
+	add("a list of large revisions", (&resources{maxBytes: 64 << 20}).errTooLarge())
 	_, err = (&porchPackages{kind: packageKind}).Get(t.Context(), "web", nil)
 	add("a name that is not one of a package", err)
 	add("the server is not ready", errNoClientCA)

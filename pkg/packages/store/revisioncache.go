@@ -40,7 +40,7 @@ func (s *revisionCache) get(stored types.UID, version string) *Revision {
 // add caches a revision that was read or written, and returns it. The cache owns it from then on.
 func (s *revisionCache) add(cr *storev1alpha1.PackageRevision) *Revision {
 	stored, size := cr.UID, estimateSize(cr)
-	r := &Revision{Serve(cr), cr.Content.Digest}
+	r := &Revision{Serve(cr), cr.Content.Digest, int(cr.Content.Files)}
 	s.shareManagedFields(r.ManagedFields)
 	s.known.Add(stored, r, size)
 	return r
@@ -88,9 +88,10 @@ func estimateSize(cr *storev1alpha1.PackageRevision) int {
 	return size + entry*(len(cr.Spec.Tasks)+len(cr.Spec.ReadinessGates)+len(cr.Served.OwnerReferences)+len(cr.Finalizers))
 }
 
-// Revision is a served revision with the digest of its files. It is shared: callers must not change
-// it.
+// Revision is a served revision with the digest and the number of its files. It is shared: callers
+// must not change it.
 type Revision struct {
 	*porchv1alpha1.PackageRevision
 	Digest string
+	Files  int
 }

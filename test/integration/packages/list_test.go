@@ -21,9 +21,14 @@ import (
 // createMany creates n stored revisions.
 func (e *environment) createMany(t *testing.T, n int) {
 	t.Helper()
-	first := e.make(t, e.revision("upstream", "first", "v1"))
+	e.copyMany(t, e.make(t, e.revision("upstream", "first", "v1")).Name, n-1)
+}
+
+// copyMany stores n copies of a revision, each of another package.
+func (e *environment) copyMany(t *testing.T, name string, n int) {
+	t.Helper()
 	stored := e.dynamic.Resource(storev1alpha1.PackageRevisions).Namespace(e.namespace)
-	template, err := stored.Get(t.Context(), first.Name, metav1.GetOptions{})
+	template, err := stored.Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +37,7 @@ func (e *environment) createMany(t *testing.T, n int) {
 	template.SetManagedFields(nil)
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(8)
-	for i := range n - 1 {
+	for i := range n {
 		group.Go(func() error {
 			obj := template.DeepCopy()
 			obj.SetName(fmt.Sprintf("upstream.p%04d.v1", i))
@@ -200,6 +205,75 @@ func TestPages(t *testing.T) {
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").Do(t.Context()).Error()
 	if left := e.storedRevisions(t, e.namespace); err != nil || len(left) != all-some {
 		t.Errorf("%d are left of %d after %d were to be deleted: %v", len(left), all, some, err)
+	}
+}
+
+// TestPagesOfFiles: lists of files that are larger than a response may be. A table needs no files.
+// A list with a limit has pages of bounded size. Without a limit, the error says what to do.
+func TestPagesOfFiles(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	const all, maxBytes, file = 501, 1 << 20, 100 << 10
+	first := e.make(t, e.revision("upstream", "first", "v1"))
+	e.write(t, first.Name, map[string]string{"large.txt": strings.Repeat("a line of a large file\n", file/23)})
+	e.copyMany(t, first.Name, all-1)
+	replica := newUser(t, e.start(t, "--leader-elect=false", "--max-list-bytes="+strconv.Itoa(maxBytes)).config)
+	size := func(prr *porchv1alpha1.PackageRevisionResources) int {
+		n := 0
+		for path, text := range prr.Spec.Resources {
+			n += len(path) + len(text)
+		}
+		return n
+	}
+	one := must[*porchv1alpha1.PackageRevisionResources](t)(replica.resources(e.namespace).Get(t.Context(), first.Name, metav1.GetOptions{}))
+	fit := maxBytes / size(one)
+
+	for limit, table := range map[string]*metav1.Table{"500": {}, "": {}} {
+		request := replica.rest.Get().Namespace(e.namespace).Resource("packagerevisionresources").
+			SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+		if limit != "" {
+			request = request.Param("limit", limit)
+		}
+		if err := request.Do(t.Context()).Into(table); err != nil || len(table.Rows) != all || table.Continue != "" {
+			t.Fatalf("a table with limit %q: %v, %d rows", limit, err, len(table.Rows))
+		}
+		for _, row := range table.Rows {
+			if n, ok := row.Cells[len(row.Cells)-1].(int64); !ok || int(n) != len(one.Spec.Resources) || len(row.Cells) != len(table.ColumnDefinitions) {
+				t.Fatalf("a row %v", row.Cells)
+			}
+		}
+	}
+	for _, limit := range []int64{500, 100, 3} {
+		seen, version := map[string]bool{}, ""
+		for o := (metav1.ListOptions{Limit: limit}); ; {
+			page := must[*porchv1alpha1.PackageRevisionResourcesList](t)(replica.resources(e.namespace).List(t.Context(), o))
+			bytes := 0
+			for i := range page.Items {
+				bytes += size(&page.Items[i])
+				seen[page.Items[i].Name] = true
+			}
+			if version == "" {
+				version = page.ResourceVersion
+			}
+			o.Continue = page.Continue
+			if want := min(fit, int(limit)); bytes > maxBytes || page.ResourceVersion != version || o.Continue != "" && len(page.Items) != want {
+				t.Fatalf("limit %d: a page of %d revisions and %d bytes at %s, want %d at %s", limit, len(page.Items), bytes, page.ResourceVersion, want, version)
+			}
+			if o.Continue == "" {
+				break
+			}
+		}
+		if len(seen) != all {
+			t.Errorf("limit %d: %d of %d", limit, len(seen), all)
+		}
+	}
+	_, err := replica.resources(e.namespace).List(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsRequestEntityTooLargeError(err) || !strings.Contains(err.Error(), "exceed 1 MiB: set a limit") || !strings.Contains(err.Error(), "spec.repository=NAME,spec.packageName=NAME") {
+		t.Errorf("without a limit: %v", err)
+	}
+	some := must[*porchv1alpha1.PackageRevisionResourcesList](t)(replica.resources(e.namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.repository=upstream,spec.packageName=p0007"}))
+	if len(some.Items) != 1 || size(&some.Items[0]) != size(one) {
+		t.Errorf("selected: %d", len(some.Items))
 	}
 }
 
