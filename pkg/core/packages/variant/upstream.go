@@ -51,7 +51,7 @@ func parseRevision(r *intstr.IntOrString) (revisionSelector, error) {
 	case n == -1:
 		return revisionSelector{}, fmt.Errorf("spec.upstream.revision: Invalid value: %s: the content of a branch changes and cannot be cloned; use the number of a published revision, or latest", shown(r))
 	case n <= 0:
-		return revisionSelector{}, fmt.Errorf("spec.upstream.revision: Invalid value: %s: must be the number of a revision, such as 3 or \"v3\", a semantic version, or latest", shown(r))
+		return revisionSelector{}, fmt.Errorf("spec.upstream.revision: Invalid value: %s: must be the number of a revision, such as 3 or \"v3\", a semantic version, or latest; a branch cannot be cloned, because its content changes", shown(r))
 	}
 	return revisionSelector{number: n}, nil
 }
@@ -79,13 +79,16 @@ func FindUpstream(u *configv1alpha1.Upstream, revisions []*storev1alpha1.Package
 	if err != nil {
 		return nil, err
 	}
-	var found, unpublished *storev1alpha1.PackageRevision
+	var found, unpublished, branch *storev1alpha1.PackageRevision
 	for _, r := range revisions {
 		if r.Spec.RepositoryName != u.Repo || r.Spec.PackageName != u.Package {
 			continue
 		}
 		v := version.Of(r)
 		if r.Spec.Lifecycle.Published() && v.IsZero() { // the content of a branch, which changes
+			if u.WorkspaceName == r.Spec.WorkspaceName {
+				branch = r
+			}
 			continue
 		}
 		_, tagged := r.Labels[configv1alpha1.LabelTagPrefix+u.Tag]
@@ -108,7 +111,11 @@ func FindUpstream(u *configv1alpha1.Upstream, revisions []*storev1alpha1.Package
 	case unpublished != nil && (u.WorkspaceName != "" || u.Tag != ""):
 		return nil, &NotFoundError{configv1alpha1.ReasonUpstreamNotPublished, fmt.Sprintf("upstream package revision %s is %s; only a published one can be cloned: approve it", unpublished.Name, lifecycleOf(unpublished))}
 	}
-	return nil, &NotFoundError{configv1alpha1.ReasonUpstreamNotFound, fmt.Sprintf("could not find upstream package revision '%s/%s' in repo '%s'", u.Package, denoted(u), u.Repo)}
+	message := fmt.Sprintf("could not find upstream package revision '%s/%s' in repo '%s'", u.Package, denoted(u), u.Repo)
+	if branch != nil {
+		message += fmt.Sprintf(": %s is the content of a branch, which changes and cannot be cloned: publish a revision, or tag a commit as %s/vN, and use its number or latest", branch.Name, u.Package)
+	}
+	return nil, &NotFoundError{configv1alpha1.ReasonUpstreamNotFound, message}
 }
 
 // denoted returns how an Upstream names its revision.

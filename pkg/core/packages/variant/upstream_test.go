@@ -53,7 +53,10 @@ func TestFindUpstream(t *testing.T) {
 		"{revision: 2, workspaceName: b}":  "up.web.b",
 		"{revision: 2, workspaceName: c}":  absent + "'web/2, c' in repo 'up'",
 		"revision: 9":                      absent + "'web/9' in repo 'up'",
-		"workspaceName: main":              absent + "'web/main' in repo 'up'",
+		"workspaceName: main":              absent + "'web/main' in repo 'up': up.web.main is the content of a branch, which changes and cannot be cloned: publish a revision, or tag a commit as web/vN, and use its number or latest",
+		"workspaceName: dev":               absent + "'web/dev' in repo 'up'",
+		"revision: main":                   `spec.upstream.revision: Invalid value: "main": must be the number of a revision, such as 3 or "v3", a semantic version, or latest; a branch cannot be cloned, because its content changes`,
+		"revision: -1":                     "spec.upstream.revision: Invalid value: -1: the content of a branch changes and cannot be cloned; use the number of a published revision, or latest",
 		"workspaceName: e":                 "upstream package revision up.web.e is Draft; only a published one can be cloned: approve it",
 		"workspaceName: f":                 "upstream package revision up.web.f is Proposed; only a published one can be cloned: approve it",
 		"tag: stable":                      "up.web.b", // while it is moved, the higher one

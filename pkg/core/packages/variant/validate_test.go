@@ -33,7 +33,7 @@ func TestValidateSet(t *testing.T) {
 		}},
 		"Word": {"upstream: {repo: r, package: p, revision: vx, tag: 'a b'}\ntargets:\n- repositories: [{name: a}]", []string{
 			"spec.upstream.tag: Forbidden: may not be specified with spec.upstream.revision or spec.upstream.workspaceName",
-			`spec.upstream.revision: Invalid value: "vx": must be the number of a revision, such as 3 or "v3", a semantic version, or latest`,
+			`spec.upstream.revision: Invalid value: "vx": must be the number of a revision, such as 3 or "v3", a semantic version, or latest; a branch cannot be cloned, because its content changes`,
 			`spec.upstream.tag: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 		}},
 		"Targets": {good + "targets:\n- repositories: [{name: ''}]\n- {repositories: [{name: bar}], repositorySelector: {}}\n- repositories: [{name: bar, packageNames: ['', foo]}]\n- repositories: []\n- {}\n- objectSelector: {packageNames: ['']}", []string{
