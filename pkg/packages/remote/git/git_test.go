@@ -240,8 +240,8 @@ func TestPackagesBelowARootKptfile(t *testing.T) {
 		r.Tag("packages/web/v1", commit)
 		for directory, want := range map[string][]string{
 			// packages is a package with a name, and web is a part of it.
-			"":         {"main  main -1: " + rootProblemStart, `main other main -1: "two"`, "main packages main -1: ", `packages/web/v1 packages/web v1 1: "one"`},
-			"packages": {"main  main -1: " + rootProblemStart, `main web main -1: "one"`, `packages/web/v1 web v1 1: "one"`},
+			"":         {rootLine, `main other main -1: "two"`, "main packages main -1: ", `packages/web/v1 packages/web v1 1: "one"`},
+			"packages": {rootLine, `main web main -1: "one"`, `packages/web/v1 web v1 1: "one"`},
 		} {
 			o := options(a)
 			o.Directory = directory
@@ -257,7 +257,8 @@ func TestPackagesBelowARootKptfile(t *testing.T) {
 	})
 }
 
-const rootProblemStart = "the root of the repository, or spec.git.directory, is not imported as a package, because it would have no name"
+// rootLine is the line of a root: its ref, no package, its workspace, and the start of its problem.
+const rootLine = "main " + " main -1: " + "the root of the repository, or spec.git.directory, is not imported as a package, because it would have no name"
 
 func TestInvalidPackagesDoNotBlockOthers(t *testing.T) {
 	eachAccess(t, func(t *testing.T, r *testgit.Repository, a access) {
