@@ -29,6 +29,7 @@ type options struct {
 	wds         spaces.Options
 	wdsName     string
 	its         spaces.NamedList
+	onlyITS     spaces.Single
 	itsLimits   spaces.Options
 	controllers []string
 	apiGroups   []string
@@ -61,7 +62,7 @@ func newOptions() *options {
 
 func newCommand() *cobra.Command {
 	o := newOptions()
-	command := runner.NewCommand("binding-controller", "Turn BindingPolicies of a WDS into Bindings, and return status", o.runner, o.validate,
+	command := runner.NewCommand("binding-controller", "Turn BindingPolicies of a WDS into Bindings, and return status", o.runner, o.complete,
 		func(ctx context.Context) error { return run(ctx, o) })
 	o.addFlags(command.Flags())
 	return command
@@ -72,8 +73,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	o.wds.AddFlags(flags, "wds", "the WDS")
 	flags.StringVar(&o.wdsName, "wds-name", o.wdsName, "Name of the WDS in logs and metrics.")
 	flags.Var(&o.its, "its", "An ITS. May be repeated. If several ITSes accept a cluster of the same name, the one that was accepted first is used.")
+	o.onlyITS.AddFlags(flags, "its")
 	o.itsLimits.AddLimitFlags(flags, "its", "each ITS")
-	flags.StringSliceVar(&o.controllers, "controllers", o.controllers, "Controllers to run.")
+	flags.StringSliceVar(&o.controllers, "controllers", o.controllers, "Controllers to run. None: all.")
 	flags.StringSliceVar(&o.fileRoots, "file-repositories", o.fileRoots,
 		"Directories of this machine that file:// URLs of Repositories may name, with all below them. None: such URLs are refused, because a user "+
 			"who creates a Repository reads with the rights of this program.")
@@ -99,6 +101,17 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"Maximum size of a Binding in bytes. A policy that selects more continues in further Bindings, named <policy>--2 and so on. "+
 			"Each change of what a policy selects writes a whole Binding.")
 	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "Number of policies, and of objects with status, that are synced in parallel.")
+}
+
+// complete sets what follows from the flags, and validates them.
+func (o *options) complete() error {
+	if err := o.onlyITS.AppendTo(&o.its, "its"); err != nil {
+		return err
+	}
+	if len(o.controllers) == 0 {
+		o.controllers = allControllers
+	}
+	return o.validate()
 }
 
 func (o *options) validate() error {
@@ -127,9 +140,6 @@ func (o *options) validate() error {
 		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
 			return fmt.Errorf("--cluster-repository-namespaces: %q: %s", namespace, problems[0])
 		}
-	}
-	if len(o.controllers) == 0 {
-		return fmt.Errorf("--controllers must name at least one of %s", strings.Join(allControllers, ", "))
 	}
 	if err := errors.Join(validateKinds("target-kinds", o.targetKinds), validateKinds("injected-kinds", o.injectedKinds)); err != nil {
 		return err

@@ -16,22 +16,25 @@ func TestOptions(t *testing.T) {
 		wantLease string
 		wantAPIs  []string
 	}{
-		"Least":           {args: []string{its}},
-		"NoITS":           {args: nil, wantErr: "--its is required"},
-		"SameITS":         {args: []string{its, its}, wantErr: "duplicate name"},
-		"One":             {args: []string{its, "--controllers=status"}, wantLease: "status"},
-		"Both":            {args: []string{its, "--controllers=status,binding"}, wantLease: "binding-status"},
-		"All":             {args: []string{its, "--controllers=packages,status,binding"}},
-		"PackagesAlone":   {args: []string{"--controllers=packages"}, wantLease: "packages"},
-		"Unknown":         {args: []string{its, "--controllers=binding,x"}, wantErr: `"x" is unknown; use binding, status, packages`},
-		"None":            {args: []string{its, "--controllers="}, wantErr: "at least one of binding, status, packages"},
-		"CoreGroup":       {args: []string{its, "--api-groups=apps,,batch"}, wantAPIs: []string{"apps", "", "batch"}},
-		"NoNamespace":     {args: []string{its, "--cluster-repository-namespaces="}, wantErr: "--cluster-repository-namespaces"},
-		"BadNamespace":    {args: []string{its, "--cluster-repository-namespaces=a,B"}, wantErr: "--cluster-repository-namespaces: \"B\""},
-		"NoWorkers":       {args: []string{its, "--concurrency=0"}, wantErr: "--concurrency"},
-		"NoName":          {args: []string{its, "--wds-name="}, wantErr: "--wds-name"},
-		"NoRequests":      {args: []string{its, "--wds-qps=0"}, wantErr: "--wds-qps"},
-		"NoRequestsToITS": {args: []string{its, "--its-burst=0"}, wantErr: "--its-burst"},
+		"Least":            {args: []string{its}},
+		"NoITS":            {args: nil, wantErr: "--its is required"},
+		"SameITS":          {args: []string{its, its}, wantErr: "duplicate name"},
+		"One":              {args: []string{its, "--controllers=status"}, wantLease: "status"},
+		"Both":             {args: []string{its, "--controllers=status,binding"}, wantLease: "binding-status"},
+		"All":              {args: []string{its, "--controllers=packages,status,binding"}},
+		"PackagesAlone":    {args: []string{"--controllers=packages"}, wantLease: "packages"},
+		"Unknown":          {args: []string{its, "--controllers=binding,x"}, wantErr: `"x" is unknown; use binding, status, packages`},
+		"None":             {args: []string{its, "--controllers="}}, // as in KubeStellar: all
+		"ITSOfKubeStellar": {args: []string{"--its-name=its1", "--its-kubeconfig=/k", "--its-qps=5"}},
+		"ITSByNameOnly":    {args: []string{"--its-name=its1"}, wantErr: "--its-kubeconfig is required"},
+		"OtherAddresses":   {args: []string{its, "--metrics-bind-address=:1", "--health-probe-bind-address=:2", "--pprof-bind-address=:3", "--leader-elect", "-v=2"}},
+		"CoreGroup":        {args: []string{its, "--api-groups=apps,,batch"}, wantAPIs: []string{"apps", "", "batch"}},
+		"NoNamespace":      {args: []string{its, "--cluster-repository-namespaces="}, wantErr: "--cluster-repository-namespaces"},
+		"BadNamespace":     {args: []string{its, "--cluster-repository-namespaces=a,B"}, wantErr: "--cluster-repository-namespaces: \"B\""},
+		"NoWorkers":        {args: []string{its, "--concurrency=0"}, wantErr: "--concurrency"},
+		"NoName":           {args: []string{its, "--wds-name="}, wantErr: "--wds-name"},
+		"NoRequests":       {args: []string{its, "--wds-qps=0"}, wantErr: "--wds-qps"},
+		"NoRequestsToITS":  {args: []string{its, "--its-burst=0"}, wantErr: "--its-burst"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +42,7 @@ func TestOptions(t *testing.T) {
 			o.addFlags(flags)
 			err := flags.Parse(tc.args)
 			if err == nil {
-				err = o.validate()
+				err = o.complete()
 			}
 			switch {
 			case tc.wantErr == "" && err != nil:

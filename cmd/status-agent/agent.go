@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
@@ -38,9 +39,20 @@ func newAgentCommand() *cobra.Command {
 	flags.StringVar(&o.cluster, "cluster-name", o.cluster, "Name of the cluster on the hub. Required.")
 	o.hub.AddFlags(flags, "hub", "the hub")
 	o.wec.AddFlags(flags, "wec", "the cluster that is reported on")
+	addAliases(flags, "wec-kubeconfig")
+	runner.Alias(flags, "local-qps", "wec-qps")
+	runner.Alias(flags, "local-burst", "wec-burst")
 	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude, "Kinds that are not reported, each as Kind or Kind.group.")
 	flags.IntVar(&o.workers, "workers", o.workers, "Number of objects that are reported at the same time.")
 	return command
+}
+
+// addAliases adds the names that flags have in KubeStellar's status add-on. Its --kubeconfig is that
+// of the space in which the command runs.
+func addAliases(flags *pflag.FlagSet, kubeconfig string) {
+	runner.Alias(flags, "kubeconfig", kubeconfig)
+	runner.Alias(flags, "metrics-bind-addr", "metrics-bind-address")
+	runner.Alias(flags, "pprof-bind-addr", "pprof-bind-address")
 }
 
 func (o *agentOptions) validate() error {

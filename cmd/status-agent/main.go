@@ -11,12 +11,14 @@ import (
 	"github.com/starlinghq/starling/pkg/runner"
 )
 
-func main() {
+func main() { os.Exit(runner.Main(newCommand())) }
+
+func newCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status-agent",
 		Short: "Report the state of delivered objects to the hub",
 		Args:  cobra.NoArgs,
 	}
 	command.AddCommand(newManagerCommand(), newAgentCommand())
-	os.Exit(runner.Main(command))
+	return command
 }

@@ -29,9 +29,11 @@ func newManagerCommand() *cobra.Command {
 	}
 	command := runner.NewCommand("manager", "Install the agent in the clusters of an ITS and give it its rights", o.runner,
 		func() error { return o.its.Validate("its") }, o.run)
+	command.Aliases = []string{"controller"} // its name in KubeStellar's status add-on
 	flags := command.Flags()
 	o.runner.AddFlags(flags)
 	o.its.AddFlags(flags, "its", "the ITS")
+	addAliases(flags, "its-kubeconfig")
 	flags.StringVar(&o.install, "install-strategy", o.install,
 		fmt.Sprintf("%s: in every cluster that the hub has accepted; %s: where a ManagedClusterAddOn is created.",
 			manager.InstallAll, manager.InstallManual))

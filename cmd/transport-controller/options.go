@@ -22,6 +22,7 @@ type options struct {
 	wds         spaces.Options
 	wdsName     string
 	its         spaces.NamedList
+	onlyITS     spaces.Single
 	itsLimits   spaces.Options
 	dirs        map[string]string
 	limits      packing.Limits
@@ -47,7 +48,7 @@ func newOptions() *options {
 
 func newCommand() *cobra.Command {
 	o := newOptions()
-	command := runner.NewCommand("transport-controller", "Deliver the objects of Bindings to the mailboxes of clusters", o.runner, o.validate,
+	command := runner.NewCommand("transport-controller", "Deliver the objects of Bindings to the mailboxes of clusters", o.runner, o.complete,
 		func(ctx context.Context) error { return run(ctx, o) })
 	o.addFlags(command.Flags())
 	return command
@@ -59,7 +60,10 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.wdsName, "wds-name", o.wdsName, "Name of the WDS, in logs, metrics and a label of each ManifestWork.")
 	flags.Var(&o.its, "its", "An ITS. The context NAME of the kubeconfig file is used if it exists. May be repeated. Of several clusters of one name, the one that was "+
 		"accepted first is used.")
+	o.onlyITS.AddFlags(flags, "its", "transport")
 	o.itsLimits.AddLimitFlags(flags, "its", "each ITS")
+	runner.Alias(flags, "transport-qps", "its-qps")
+	runner.Alias(flags, "transport-burst", "its-burst")
 	flags.StringToStringVar(&o.dirs, "dir", nil, "A directory that contains a file .starling, as NAME=DIRECTORY. Each directory in it is the mailbox of the "+
 		"cluster of that name; a person carries its files to the cluster. May be repeated. A directory takes precedence over an ITS with a cluster of the same name.")
 	flags.IntVar(&o.limits.Count, "max-num-wrapped", o.limits.Count, "Maximum number of objects in a ManifestWork.")
@@ -70,6 +74,14 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.management, "ocm-namespaces", o.management, "Namespaces of Open Cluster Management (open-cluster-management and open-cluster-management-*) "+
 		"to which objects and packages may be delivered. None: nothing is delivered there, because who writes there acts as the agents of the cluster.")
 	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "Number of concurrent writes in each ITS.")
+}
+
+// complete sets what follows from the flags, and validates them.
+func (o *options) complete() error {
+	if err := o.onlyITS.AppendTo(&o.its, "transport"); err != nil {
+		return err
+	}
+	return o.validate()
 }
 
 func (o *options) validate() error {

@@ -7,9 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/http/pprof"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -25,7 +23,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // requests, their latency and work queues as metrics
 	"k8s.io/klog/v2"
 
@@ -46,6 +43,11 @@ type Options struct {
 	// LeaderElect makes only one of several replicas act.
 	LeaderElect bool
 
+	// metricsAddress, probeAddress and profileAddress serve /metrics, /healthz with /readyz, and
+	// /debug/pprof at further addresses, if they are not empty. KubeStellar's programs have flags
+	// for each.
+	metricsAddress, probeAddress, profileAddress string
+
 	logging *logsapi.LoggingConfiguration
 }
 
@@ -61,7 +63,20 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.Pprof, "pprof", o.Pprof, "Serve /debug/pprof at --health-address too.")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
 		"Elect a leader among the replicas. Only the leader acts. The Lease is in namespace "+Namespace+".")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "Serve /metrics at this host:port.")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", o.probeAddress, "Serve /healthz and /readyz at this host:port.")
+	flags.StringVar(&o.profileAddress, "pprof-bind-address", o.profileAddress, "Serve /debug/pprof at this host:port.")
+	for _, name := range []string{"metrics-bind-address", "health-probe-bind-address", "pprof-bind-address"} {
+		flags.Lookup(name).Hidden = true
+	}
 	logsapi.AddFlags(o.logging, flags)
+}
+
+// Alias adds a second name for a flag, which help does not list. Whichever is given last counts.
+func Alias(flags *pflag.FlagSet, alias, name string) {
+	flag := *flags.Lookup(name)
+	flag.Name, flag.Shorthand, flag.Hidden = alias, "", true
+	flags.AddFlag(&flag)
 }
 
 // Program is a program that Run runs.
@@ -94,19 +109,20 @@ func Run(ctx context.Context, o *Options, p Program) error {
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	var leading atomic.Bool
-	if o.HealthAddress != "" {
-		server, listener, err := healthServer(ctx, o, func() error {
+	listeners, err := o.listen(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range listeners {
+		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: l.handler(func() error {
 			if !leading.Load() && o.LeaderElect {
 				return nil
 			}
 			return p.Ready()
-		})
-		if err != nil {
-			return err
-		}
+		})}
 		group.Go(func() error {
-			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-				return fmt.Errorf("serve health: %w", err)
+			if err := server.Serve(l.listener); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("serve at %s %q: %w", l.flag, l.address, err)
 			}
 			return nil
 		})
@@ -211,33 +227,6 @@ func lead(ctx context.Context, p Program, leading *atomic.Bool) error {
 		return fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name)
 	}
 	return err
-}
-
-// healthServer listens before it returns, so that the program fails before it does anything if the
-// address is in use.
-func healthServer(ctx context.Context, o *Options, ready func() error) (*http.Server, net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.HealthAddress)
-	if err != nil {
-		return nil, nil, fmt.Errorf("serve health at --health-address %q: %w", o.HealthAddress, err)
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := ready(); err != nil {
-			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = w.Write([]byte("ok\n"))
-	})
-	mux.Handle("/metrics", legacyregistry.Handler())
-	if o.Pprof {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	}
-	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, listener, nil
 }
 
 // Main runs the command of a program until it returns or the process receives SIGINT or SIGTERM,

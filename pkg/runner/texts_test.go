@@ -14,7 +14,7 @@ func TestTexts(t *testing.T) {
 	for _, name := range []string{"health-address", "pprof", "leader-elect"} { // the others are component-base's
 		ours.AddFlag(all.Lookup(name))
 	}
-	_, _, err := healthServer(t.Context(), &Options{HealthAddress: "nowhere"}, nil)
+	_, err := (&Options{HealthAddress: "nowhere"}).listen(t.Context())
 	golden.Texts(t,
 		golden.Text{Heading: "Flags", Text: ours.FlagUsages()},
 		golden.Text{Heading: "--health-address=nowhere", Text: err.Error()},

@@ -8,11 +8,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -81,6 +83,71 @@ func TestNamedList(t *testing.T) {
 			}
 			if got := list.String(); got != tc.want {
 				t.Errorf("String() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestSingle: the flags of KubeStellar for its only ITS do the same as --its.
+func TestSingle(t *testing.T) {
+	file := writeKubeconfig(t, "http://127.0.0.1:2")
+	cases := map[string]struct {
+		args     []string
+		wantErr  string
+		want     []spaces.Options
+		wantHost string
+	}{
+		"Nothing":   {},
+		"ByName":    {args: []string{"--its-name=its1", "--its-kubeconfig=" + file}, want: []spaces.Options{{Kubeconfig: file, Context: "its1"}}, wantHost: "http://127.0.0.1:2"},
+		"NoName":    {args: []string{"--transport-kubeconfig=" + file}, want: []spaces.Options{{Kubeconfig: file}}, wantHost: "http://127.0.0.1:1"},
+		"Context":   {args: []string{"--its-kubeconfig=" + file, "--its-context=its1"}, want: []spaces.Options{{Kubeconfig: file, Context: "its1"}}, wantHost: "http://127.0.0.1:2"},
+		"OtherName": {args: []string{"--transport-kubeconfig=" + file, "--its-name=its1", "--transport-context=other"}, want: []spaces.Options{{Kubeconfig: file, Context: "other"}}, wantHost: "http://127.0.0.1:1"},
+		"Overrides": {
+			args:     []string{"--transport-kubeconfig=" + file, "--transport-user=u", "--transport-cluster=its1"},
+			want:     []spaces.Options{{Kubeconfig: file, User: "u", Cluster: "its1"}},
+			wantHost: "http://127.0.0.1:2",
+		},
+		"NoFile":    {args: []string{"--its-name=its1"}, wantErr: "--transport-kubeconfig is required"},
+		"NoFile2":   {args: []string{"--transport-user=u"}, wantErr: "--transport-kubeconfig is required"},
+		"NameTaken": {args: []string{"--its=its1=/a", "--its-name=its1", "--its-kubeconfig=" + file}, wantErr: `--its-name: duplicate name "its1"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+			var list spaces.NamedList
+			var single spaces.Single
+			flags.Var(&list, "its", "")
+			single.AddFlags(flags, "its", "transport")
+			if err := flags.Parse(tc.args); err != nil {
+				t.Fatal(err)
+			}
+			err := single.AppendTo(&list, "transport")
+			if tc.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("AppendTo() = %v, want %q", err, tc.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []spaces.Options
+			for _, its := range list {
+				options, err := its.Options(spaces.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, options)
+				config, err := options.Load()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if config.Host != tc.wantHost {
+					t.Errorf("host %q, want %q", config.Host, tc.wantHost)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("options (-want +got):\n%s", diff)
 			}
 		})
 	}
