@@ -166,16 +166,14 @@ func validateKinds(flag string, kinds []string) error {
 
 func (o *options) runs(controller string) bool { return slices.Contains(o.controllers, controller) }
 
-// leaseSuffix lets programs that run different controllers lead at the same time.
-func (o *options) leaseSuffix() string {
-	var chosen []string
-	for _, name := range allControllers {
+// leases returns the Leases of those of the controllers that run: one for each, so that no
+// controller runs twice, whatever choices of --controllers two processes have.
+func (o *options) leases(controllers ...string) []string {
+	var names []string
+	for _, name := range controllers {
 		if o.runs(name) {
-			chosen = append(chosen, name)
+			names = append(names, "binding-controller-"+name)
 		}
 	}
-	if len(chosen) == len(allControllers) {
-		return ""
-	}
-	return strings.Join(chosen, "-")
+	return names
 }

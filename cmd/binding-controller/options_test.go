@@ -6,23 +6,26 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/starlinghq/starling/pkg/controller/binding"
+	"github.com/starlinghq/starling/pkg/controller/packages/repositories"
+	"github.com/starlinghq/starling/pkg/controller/status"
 )
 
 func TestOptions(t *testing.T) {
 	const its = "--its=its1=/k"
 	cases := map[string]struct {
-		args      []string
-		wantErr   string
-		wantLease string
-		wantAPIs  []string
+		args     []string
+		wantErr  string
+		wantAPIs []string
 	}{
 		"Least":            {args: []string{its}},
 		"NoITS":            {args: nil, wantErr: "--its is required"},
 		"SameITS":          {args: []string{its, its}, wantErr: "duplicate name"},
-		"One":              {args: []string{its, "--controllers=status"}, wantLease: "status"},
-		"Both":             {args: []string{its, "--controllers=status,binding"}, wantLease: "binding-status"},
+		"One":              {args: []string{its, "--controllers=status"}},
+		"Both":             {args: []string{its, "--controllers=status,binding"}},
 		"All":              {args: []string{its, "--controllers=packages,status,binding"}},
-		"PackagesAlone":    {args: []string{"--controllers=packages"}, wantLease: "packages"},
+		"PackagesAlone":    {args: []string{"--controllers=packages"}},
 		"Unknown":          {args: []string{its, "--controllers=binding,x"}, wantErr: `"x" is unknown; use binding, status, packages`},
 		"None":             {args: []string{its, "--controllers="}}, // as in KubeStellar: all
 		"ITSOfKubeStellar": {args: []string{"--its-name=its1", "--its-kubeconfig=/k", "--its-qps=5"}},
@@ -49,9 +52,38 @@ func TestOptions(t *testing.T) {
 				t.Errorf("error %v", err)
 			case tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)):
 				t.Errorf("error %v, want one that says %q", err, tc.wantErr)
-			case tc.wantErr == "" && (o.leaseSuffix() != tc.wantLease || !slices.Equal(o.apiGroups, tc.wantAPIs)):
-				t.Errorf("lease %q, API groups %q; want %q, %q", o.leaseSuffix(), o.apiGroups, tc.wantLease, tc.wantAPIs)
+			case tc.wantErr == "" && !slices.Equal(o.apiGroups, tc.wantAPIs):
+				t.Errorf("API groups %q; want %q", o.apiGroups, tc.wantAPIs)
 			}
 		})
+	}
+}
+
+// TestLeases: each controller has one Lease, whichever others run with it.
+func TestLeases(t *testing.T) {
+	const ofBinding, ofStatus, ofPackages = "binding-controller-binding", "binding-controller-status", "binding-controller-packages"
+	cases := map[string]struct{ policies, packages []string }{
+		"":                {policies: []string{ofBinding, ofStatus}, packages: []string{ofPackages}},
+		"binding":         {policies: []string{ofBinding}},
+		"status":          {policies: []string{ofStatus}},
+		"packages":        {packages: []string{ofPackages}},
+		"status,binding":  {policies: []string{ofBinding, ofStatus}}, // in one order, so that no two processes wait for each other
+		"status,packages": {policies: []string{ofStatus}, packages: []string{ofPackages}},
+	}
+	for controllers, want := range cases {
+		o, flags := newOptions(), pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.addFlags(flags)
+		if err := flags.Parse([]string{"--its=its1=/k", "--controllers=" + controllers}); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.complete(); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.leases(binding.Name, status.Name); !slices.Equal(got, want.policies) {
+			t.Errorf("%q: Leases of policies %q, want %q", controllers, got, want.policies)
+		}
+		if got := o.leases(repositories.Name); !slices.Equal(got, want.packages) {
+			t.Errorf("%q: Leases of packages %q, want %q", controllers, got, want.packages)
+		}
 	}
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/starlinghq/starling/pkg/clusters"
@@ -19,56 +21,94 @@ import (
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
-// run runs the chosen controllers until the context ends.
+// run runs the chosen controllers until the context ends. Policies and packages are two programs
+// with Leases of their own, so that each of them runs although another process runs the other.
 func run(ctx context.Context, o *options) error {
 	lease, err := o.wds.Load()
 	if err != nil {
 		return err
 	}
-	var ready atomic.Pointer[func() error]
-	wait := func(what string) {
-		notYet := func() error { return errors.New("waiting for the WDS " + what) }
-		ready.Store(&notYet)
+	found, err := newClusters(o)
+	if err != nil {
+		return err
 	}
-	wait("to be led")
-	return runner.Run(ctx, o.runner, runner.Program{
-		Name:        "binding-controller",
-		LeaseSuffix: o.leaseSuffix(),
-		LeaseSpace:  lease,
-		Ready:       func() error { return (*ready.Load())() },
+	ctx, cancel := context.WithCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	leads := make(chan struct{})
+	watchClusters := sync.OnceFunc(func() { close(leads) })
+	group.Go(func() error { // a replica that waits does not watch them
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-leads:
+		}
+		if found == nil {
+			return nil
+		}
+		return found.Run(ctx)
+	})
+	var programs []runner.Program
+	if leases := o.leases(binding.Name, status.Name); len(leases) > 0 {
+		programs = append(programs, newProgram(o, lease, leases, func(ctx context.Context, group *errgroup.Group, wds *spaces.Space, ready *readiness) error {
+			watchClusters()
+			ready.wait("to serve BindingPolicies and Bindings")
+			check, err := startControllers(ctx, group, o, wds, found)
+			if err != nil {
+				return err
+			}
+			ready.set(check)
+			return nil
+		}))
+	}
+	if leases := o.leases(repositories.Name); len(leases) > 0 {
+		programs = append(programs, newProgram(o, lease, leases, func(ctx context.Context, group *errgroup.Group, wds *spaces.Space, ready *readiness) error {
+			watchClusters()
+			ready.set(startPackages(ctx, group, o, wds, found))
+			return nil
+		}))
+	}
+	group.Go(func() error {
+		defer cancel()
+		return runner.Run(ctx, o.runner, programs[0], programs[1:]...)
+	})
+	return group.Wait()
+}
+
+// readiness is why a program is not ready yet.
+type readiness struct{ check atomic.Pointer[func() error] }
+
+func (r *readiness) set(check func() error) { r.check.Store(&check) }
+
+func (r *readiness) wait(what string) {
+	r.set(func() error { return errors.New("waiting for the WDS " + what) })
+}
+
+func (r *readiness) get() error { return (*r.check.Load())() }
+
+// newProgram returns a program that connects to the WDS and starts controllers.
+func newProgram(
+	o *options, lease *rest.Config, leases []string, start func(ctx context.Context, group *errgroup.Group, wds *spaces.Space, ready *readiness) error,
+) runner.Program {
+	ready := &readiness{}
+	ready.wait("to be led")
+	return runner.Program{
+		Name:       "binding-controller",
+		Leases:     leases,
+		LeaseSpace: lease,
+		Ready:      ready.get,
 		Run: func(ctx context.Context) error {
-			wait("to answer")
+			ready.wait("to answer")
 			wds, err := spaces.WaitConnected(ctx, o.wdsName, o.wds)
 			if err != nil {
 				return err
 			}
-			found, err := newClusters(o)
-			if err != nil {
-				return err
-			}
 			group, ctx := errgroup.WithContext(ctx)
-			if found != nil {
-				group.Go(func() error { return found.Run(ctx) })
+			if err := start(ctx, group, wds, ready); err != nil {
+				group.Go(func() error { return err }) // ends the others
 			}
-			isReady := func() error { return nil }
-			if o.runs(repositories.Name) {
-				// Policies do not wait for packages, nor packages for policies.
-				isReady = startPackages(ctx, group, o, wds, found)
-			}
-			if o.runs(binding.Name) || o.runs(status.Name) {
-				wait("to serve BindingPolicies and Bindings")
-				bindingsReady, err := startControllers(ctx, group, o, wds, found)
-				if err != nil {
-					group.Go(func() error { return err }) // ends the others
-					return group.Wait()
-				}
-				packagesReady := isReady
-				isReady = func() error { return errors.Join(bindingsReady(), packagesReady()) }
-			}
-			ready.Store(&isReady)
 			return group.Wait()
 		},
-	})
+	}
 }
 
 // newClusters returns the reader of the clusters of all ITSes, for all controllers; nil if there

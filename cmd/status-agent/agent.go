@@ -47,8 +47,8 @@ func newAgentCommand() *cobra.Command {
 	return command
 }
 
-// addAliases adds the names that flags have in KubeStellar's status add-on. Its --kubeconfig is that
-// of the space in which the command runs.
+// addAliases adds the names that flags have in KubeStellar's status add-on. Its --kubeconfig is for
+// the space in which the command runs.
 func addAliases(flags *pflag.FlagSet, kubeconfig string) {
 	runner.Alias(flags, "kubeconfig", kubeconfig)
 	runner.Alias(flags, "metrics-bind-addr", "metrics-bind-address")

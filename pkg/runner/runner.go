@@ -10,18 +10,13 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // requests, their latency and work queues as metrics
 	"k8s.io/klog/v2"
@@ -81,15 +76,18 @@ func Alias(flags *pflag.FlagSet, alias, name string) {
 
 // Program is a program that Run runs.
 type Program struct {
-	// Name is the name of the program, and of its Lease.
+	// Name is the name of the program.
 	Name string
-	// LeaseSuffix is appended to the name of the Lease, after "-", if several programs of this Name
-	// use one space.
-	LeaseSuffix string
-	// LeaseSpace connects to the space that has the Lease. It is required with Options.LeaderElect.
+	// Leases are the names of the Leases that the program must hold to act. None: one Lease with the
+	// Name. Programs that have a Lease in common never act at the same time. All programs must name
+	// Leases in the same order, so that no two of them wait for each other.
+	Leases []string
+	// LeaseSpace connects to the space that has the Leases. It is required with
+	// Options.LeaderElect.
 	LeaseSpace *rest.Config
 	// Ready returns nil if the program is ready, and otherwise the reason. It must not block. It is
-	// not called while another replica leads: then the program counts as ready.
+	// not called while another replica leads: then the program counts as ready. A program that holds
+	// some of its Leases and waits for others is not ready.
 	Ready func() error
 	// Run does the work until the context ends. It is called once, when this replica becomes the
 	// leader.
@@ -98,8 +96,9 @@ type Program struct {
 
 // Run serves health, waits until this replica is the leader, and runs the program until the context
 // ends or something fails. A lost Lease is an error: the process must end, because another replica
-// may act from then on.
-func Run(ctx context.Context, o *Options, p Program) error {
+// may act from then on. Further programs run in the same process, and each of them has Leases of its
+// own: one may act while another waits.
+func Run(ctx context.Context, o *Options, p Program, further ...Program) error {
 	logger := klog.FromContext(ctx).WithName(p.Name)
 	ctx = klog.NewContext(ctx, logger)
 	logger.Info("Starting", "version", version.Get())
@@ -108,17 +107,21 @@ func Run(ctx context.Context, o *Options, p Program) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	var leading atomic.Bool
+	candidates := make([]*candidate, 0, 1+len(further))
+	for _, p := range append([]Program{p}, further...) {
+		candidates = append(candidates, newCandidate(p))
+	}
 	listeners, err := o.listen(ctx)
 	if err != nil {
 		return err
 	}
 	for _, l := range listeners {
 		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: l.handler(func() error {
-			if !leading.Load() && o.LeaderElect {
-				return nil
+			var notYet []error
+			for _, c := range candidates {
+				notYet = append(notYet, c.ready(o.LeaderElect))
 			}
-			return p.Ready()
+			return errors.Join(notYet...)
 		})}
 		group.Go(func() error {
 			if err := server.Serve(l.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -131,14 +134,15 @@ func Run(ctx context.Context, o *Options, p Program) error {
 			return server.Close()
 		})
 	}
-	group.Go(func() error {
-		defer cancel() // the health server must not outlive the work
-		if !o.LeaderElect {
-			leading.Store(true)
-			return p.Run(ctx)
-		}
-		return lead(ctx, p, &leading)
-	})
+	for _, c := range candidates {
+		group.Go(func() error {
+			defer cancel() // the health server and the other programs must not outlive the work
+			if !o.LeaderElect {
+				return c.program.Run(ctx)
+			}
+			return c.lead(ctx)
+		})
+	}
 	return group.Wait()
 }
 
@@ -147,86 +151,12 @@ func Run(ctx context.Context, o *Options, p Program) error {
 // replica does for all, while every replica serves requests.
 func Lead(ctx context.Context, p Program) error {
 	for {
-		var leading atomic.Bool
-		err := lead(ctx, p, &leading)
+		err := newCandidate(p).lead(ctx)
 		if ctx.Err() != nil || !errors.Is(err, errLeaseLost) {
 			return err
 		}
 		klog.FromContext(ctx).Info("Lost the Lease; will wait for it", "lease", p.Name, logging.Reason, err.Error())
 	}
-}
-
-var errLeaseLost = errors.New("lost the Lease")
-
-func lead(ctx context.Context, p Program, leading *atomic.Bool) error {
-	client, err := kubernetes.NewForConfig(p.LeaseSpace)
-	if err != nil {
-		return fmt.Errorf("build client for Leases: %w", err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("get the name of this host: %w", err)
-	}
-	name := p.Name
-	if p.LeaseSuffix != "" {
-		name += "-" + p.LeaseSuffix
-	}
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, Namespace, name, client.CoreV1(), client.CoordinationV1(),
-		// It must be unique: a process with the identity of the holder may continue to use its
-		// Lease.
-		resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())})
-	if err != nil {
-		return fmt.Errorf("build Lease: %w", err)
-	}
-	elected := make(chan struct{})
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		Name:            name,
-		LeaseDuration:   15 * time.Second,
-		RenewDeadline:   10 * time.Second,
-		RetryPeriod:     2 * time.Second,
-		ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { close(elected) },
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("build leader election: %w", err)
-	}
-
-	// The Lease is held until p.Run has returned, not only until ctx ends: no other replica may
-	// start while this one still writes.
-	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
-	lost := make(chan struct{})
-	go func() {
-		defer close(lost)
-		elector.Run(leaseCtx)
-	}()
-	defer func() {
-		release()
-		<-lost
-	}()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-elected:
-	}
-	leading.Store(true)
-	workCtx, stopWork := context.WithCancel(ctx)
-	defer stopWork()
-	go func() {
-		select {
-		case <-lost:
-			stopWork()
-		case <-workCtx.Done():
-		}
-	}()
-	err = p.Run(workCtx)
-	if err == nil && workCtx.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name)
-	}
-	return err
 }
 
 // Main runs the command of a program until it returns or the process receives SIGINT or SIGTERM,

@@ -18,5 +18,6 @@ func TestTexts(t *testing.T) {
 	golden.Texts(t,
 		golden.Text{Heading: "Flags", Text: ours.FlagUsages()},
 		golden.Text{Heading: "--health-address=nowhere", Text: err.Error()},
+		golden.Text{Heading: "Some Leases only", Text: waitsError([]string{"binding-controller-binding"}, "binding-controller-status").Error()},
 	)
 }

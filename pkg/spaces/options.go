@@ -19,8 +19,8 @@ type Options struct {
 	Kubeconfig string
 	// Context is a context in the file. If empty, its current context is used.
 	Context string
-	// User and Cluster are a user and a cluster in the file. If not empty, they replace those of the
-	// context.
+	// User and Cluster are a user and a cluster in the file. If not empty, they replace what the
+	// context names.
 	User, Cluster string
 	// QPS and Burst limit the requests of each client. API servers protect themselves with priority
 	// and fairness. These limits prevent that one controller makes it necessary.
