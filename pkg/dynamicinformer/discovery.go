@@ -76,6 +76,7 @@ type Discovery struct {
 	crds       map[string]Resource                // by name of the CRD
 	wasCRD     map[schema.GroupResource]bool      // what ever had a CRD: discovery is ignored for it
 	unserved   map[schema.GroupResource]bool      // what has a CRD and is not served
+	paused     map[schema.GroupResource]bool      // of these, what is established: its CRD serves no version
 	discovered map[schema.GroupResource]Resource  // the result of discovery, including CRDs
 	absent     map[schema.GroupResource]time.Time // what responses have lacked since then, and is kept for now
 	failed     map[schema.GroupVersion]error      // groups whose last discovery failed
@@ -83,6 +84,8 @@ type Discovery struct {
 	// first and last are when discovery succeeded first and last.
 	first, last time.Time
 	resources   map[schema.GroupResource]Resource // the result
+	notified    map[any]bool                      // what was not served when onNotServed was called last
+	onNotServed func()
 	served      map[schema.GroupResource]struct{} // everything the space serves, watchable or not
 }
 
@@ -103,8 +106,15 @@ func NewDiscovery(client discovery.AggregatedDiscoveryInterface, dynamicClient d
 		crds:       map[string]Resource{},
 		wasCRD:     map[schema.GroupResource]bool{},
 		unserved:   map[schema.GroupResource]bool{},
+		paused:     map[schema.GroupResource]bool{},
+
+		onNotServed: func() {},
 	}
 }
+
+// OnNotServed sets what is called when the results of NotServed may have changed. It must be set
+// before Run. It must not block, and not call the Discovery.
+func (d *Discovery) OnNotServed(call func()) { d.onNotServed = call }
 
 // Resources implements Source.
 func (d *Discovery) Resources() map[schema.GroupResource]Resource {
@@ -352,11 +362,15 @@ func (d *Discovery) setCRD(obj any) {
 	defer d.mu.Unlock()
 	d.wasCRD[gr] = true
 	resource, ok := watchable(&crd, d.crds[crd.Name])
+	delete(d.paused, gr)
 	if ok {
 		delete(d.unserved, gr)
 		d.crds[crd.Name] = resource
 	} else { // its objects exist nevertheless: what is known of them stays
 		d.unserved[gr] = true
+		if isEstablished(&crd) {
+			d.paused[gr] = true
+		}
 	}
 	d.publish()
 }
@@ -366,7 +380,9 @@ func (d *Discovery) forgetCRD(obj any) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.crds, name)
-		delete(d.unserved, schema.ParseGroupResource(name)) // a CRD is named <plural>.<group>
+		gr := schema.ParseGroupResource(name) // a CRD is named <plural>.<group>
+		delete(d.unserved, gr)
+		delete(d.paused, gr)
 		d.publish()
 	}
 }
@@ -375,10 +391,7 @@ func (d *Discovery) forgetCRD(obj any) {
 // that is still served, else in the storage version if that is served, else in the first served
 // version.
 func watchable(crd *apiextensionsv1.CustomResourceDefinition, known Resource) (Resource, bool) {
-	established := slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
-	})
-	if !established {
+	if !isEstablished(crd) {
 		return Resource{}, false
 	}
 	var found string
@@ -397,6 +410,12 @@ func watchable(crd *apiextensionsv1.CustomResourceDefinition, known Resource) (R
 		Namespaced:           crd.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		TracksContent:        true,
 	}, found != ""
+}
+
+func isEstablished(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+	})
 }
 
 // publish combines the results of discovery and of the CRDs. The caller holds the mutex.
@@ -419,6 +438,46 @@ func (d *Discovery) publish() {
 		d.resources = resources
 		notify(d.changed)
 	}
+	notServed := map[any]bool{}
+	for gr := range d.paused {
+		notServed[gr] = true
+	}
+	for gv := range d.failed {
+		notServed[gv] = true
+	}
+	if !maps.Equal(d.notified, notServed) {
+		d.notified = notServed
+		d.onNotServed()
+	}
+}
+
+// NotServed is why a space does not serve a resource for now, whose objects may exist.
+type NotServed int
+
+const (
+	// Served says that the space serves the resource, or that it is not known why it does not.
+	Served NotServed = iota
+	// NoServedVersion says that the CustomResourceDefinition of the resource serves no version.
+	NoServedVersion
+	// NoResponse says that the API server of the resource's API group does not respond.
+	NoResponse
+)
+
+// NotServed returns why the space does not serve a resource for now. It returns Served for a
+// resource that is gone.
+func (d *Discovery) NotServed(gr schema.GroupResource) NotServed {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.paused[gr] {
+		return NoServedVersion
+	}
+	resource, known := d.resources[gr]
+	for gv := range d.failed {
+		if gv.Group == gr.Group && (!known || gv.Version == resource.Version) && d.crds[gr.String()] == (Resource{}) {
+			return NoResponse
+		}
+	}
+	return Served
 }
 
 // Serves reports whether the space serves a resource of that name, in that group or with a nil

@@ -189,14 +189,22 @@ func TestUnservedCRDKeepsItsResource(t *testing.T) {
 	c.after(0)
 	c.after(dropAfter)
 	c.expect(t, "served", widgets, true, false)
+	notifications := 0
+	c.OnNotServed(func() { notifications++ })
 	c.setCRD(crd(false))
 	c.after(dropAfter)
 	c.expect(t, "not served", widgets, true, false)
+	if got := c.NotServed(widgets); got != NoServedVersion || notifications != 1 {
+		t.Errorf("not served: %v, %d notifications, want NoServedVersion and one", got, notifications)
+	}
 	if serves, known := c.Serves(&widgets.Group, widgets.Resource); serves || known {
 		t.Error("it is known to be served, or not to be")
 	}
 	c.setCRD(crd(true))
 	c.expect(t, "served again", widgets, true, false)
+	if got := c.NotServed(widgets); got != Served || notifications != 2 {
+		t.Errorf("served again: %v, %d notifications, want Served and two", got, notifications)
+	}
 	c.forgetCRD(crd(true))
 	c.expect(t, "deleted", widgets, false, true)
 
@@ -206,6 +214,45 @@ func TestUnservedCRDKeepsItsResource(t *testing.T) {
 	c.after(0)
 	c.after(dropAfter)
 	c.expect(t, "not served at the start", widgets, false, false)
+	if got := c.NotServed(widgets); got != NoServedVersion {
+		t.Errorf("not served at the start: %v", got)
+	}
 	c.forgetCRD(crd(false))
 	c.expect(t, "deleted then", widgets, false, true)
+	if got := c.NotServed(widgets); got != Served {
+		t.Errorf("deleted then: %v", got)
+	}
+}
+
+// TestServerThatDoesNotRespond: the resources of its API group are not served for now. Those of
+// other groups are.
+func TestServerThatDoesNotRespond(t *testing.T) {
+	aggregated := schema.GroupVersion{Group: things.Group, Version: "v1"}
+	c := newClockedDiscovery()
+	notifications := 0
+	c.OnNotServed(func() { notifications++ })
+	c.server.serve(true)
+	c.after(0)
+	if got := c.NotServed(things); got != Served || notifications != 0 {
+		t.Errorf("it responds: %v, %d notifications", got, notifications)
+	}
+	c.server.serve(false)
+	c.server.failed = map[schema.GroupVersion]error{aggregated: errors.New("no answer")}
+	c.after(0)
+	c.after(dropAfter)
+	if got := c.NotServed(things); got != NoResponse || notifications != 1 {
+		t.Errorf("it does not respond: %v, %d notifications, want NoResponse and one", got, notifications)
+	}
+	if got := c.NotServed(schema.GroupResource{Group: things.Group, Resource: "unknown"}); got != NoResponse {
+		t.Errorf("a resource of which nothing is known: %v, want NoResponse", got)
+	}
+	if got := c.NotServed(schema.GroupResource{Group: "apps", Resource: "deployments"}); got != Served {
+		t.Errorf("another group: %v", got)
+	}
+	c.server.serve(true)
+	c.server.failed = map[schema.GroupVersion]error{{Group: things.Group, Version: "v2"}: errors.New("no answer")}
+	c.after(0)
+	if got := c.NotServed(things); got != Served {
+		t.Errorf("another version does not respond: %v", got)
+	}
 }

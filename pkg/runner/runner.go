@@ -78,16 +78,16 @@ func Alias(flags *pflag.FlagSet, alias, name string) {
 type Program struct {
 	// Name is the name of the program.
 	Name string
-	// Leases are the names of the Leases that the program must hold to act. None: one Lease with the
-	// Name. Programs that have a Lease in common never act at the same time. All programs must name
-	// Leases in the same order, so that no two of them wait for each other.
+	// Leases are the names of the Leases that the program must hold to act. None: one Lease with
+	// the Name. Programs that have a Lease in common never act at the same time. All programs must
+	// name Leases in the same order, so that no two of them wait for each other.
 	Leases []string
 	// LeaseSpace connects to the space that has the Leases. It is required with
 	// Options.LeaderElect.
 	LeaseSpace *rest.Config
 	// Ready returns nil if the program is ready, and otherwise the reason. It must not block. It is
-	// not called while another replica leads: then the program counts as ready. A program that holds
-	// some of its Leases and waits for others is not ready.
+	// not called while another replica leads: then the program counts as ready. A program that
+	// holds some of its Leases and waits for others is not ready.
 	Ready func() error
 	// Run does the work until the context ends. It is called once, when this replica becomes the
 	// leader.
@@ -96,8 +96,8 @@ type Program struct {
 
 // Run serves health, waits until this replica is the leader, and runs the program until the context
 // ends or something fails. A lost Lease is an error: the process must end, because another replica
-// may act from then on. Further programs run in the same process, and each of them has Leases of its
-// own: one may act while another waits.
+// may act from then on. Further programs run in the same process. Each of them has its own Leases:
+// one may act while another waits.
 func Run(ctx context.Context, o *Options, p Program, further ...Program) error {
 	logger := klog.FromContext(ctx).WithName(p.Name)
 	ctx = klog.NewContext(ctx, logger)

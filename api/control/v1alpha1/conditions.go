@@ -26,9 +26,10 @@ const (
 	//
 	// Reasons when Unknown:
 	//   - NotObserved: some kinds of objects, or the clusters of an ITS, are not synced since the
-	//     controller started; the message lists them. Their entries stay unchanged, all others are
-	//     up to date. Check that the API servers and the extension API servers in the message
-	//     respond.
+	//     controller started, or the WDS does not serve a kind for now of which the Bindings list
+	//     objects; the message lists them. Their entries stay unchanged, all others are up to date.
+	//     Check that the API servers and the extension API servers in the message respond, and that
+	//     the CustomResourceDefinitions in the message serve a version.
 	BindingPolicyConditionSynced = "Synced"
 
 	// BindingPolicyConditionRemovalBlocked reports a change that is not carried out because it

@@ -33,6 +33,8 @@ type API interface {
 	Gone(gr schema.GroupResource) bool
 	// Unknown returns the API groups of which nothing could be read so far.
 	Unknown() []string
+	// NotServed returns why the WDS does not serve a resource for now.
+	NotServed(gr schema.GroupResource) dynamicinformer.NotServed
 }
 
 // Collectors knows which StatusCollectors exist. It does not block.

@@ -154,6 +154,10 @@ func (s *wds) live(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv
 // fixedAPI serves ConfigMaps and Namespaces.
 type fixedAPI struct{}
 
+func (fixedAPI) NotServed(schema.GroupResource) dynamicinformer.NotServed {
+	return dynamicinformer.Served
+}
+
 var configMapResource = dynamicinformer.Resource{
 	GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Kind: "ConfigMap", Namespaced: true,
 }

@@ -16,6 +16,7 @@ import (
 	coreinventory "github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
 )
 
 // gathered is what gather found.
@@ -70,6 +71,7 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	// Before the snapshot: what is read in between is not in it completely.
 	s.Unread = c.unread(listed)
 	s.Missing = c.missing(spec.compiled, policy, s.Unread, listed)
+	s.NotServed = c.notServed(listed)
 	if len(s.Missing) == 0 {
 		s.Miscounts = c.config.Index.Miscounts(name, corebinding.MaxMiscounts)
 		if revision, known := c.config.Index.Revision(name); known && first != nil && remembered.upToDate == stateOf(revision, s.Bindings()) {
@@ -165,6 +167,28 @@ func (c *Controller) missing(compiled *match.Policy, policy *controlv1alpha1.Bin
 	}
 	slices.Sort(missing)
 	return append(missing, itses...)
+}
+
+// notServed returns what the Bindings list and the WDS does not serve for now.
+func (c *Controller) notServed(listed match.Listed) corebinding.NotServed {
+	var of corebinding.NotServed
+	seen := map[schema.GroupResource]bool{}
+	for _, ref := range listed.Objects {
+		gr := ref.GroupResource()
+		if seen[gr] {
+			continue
+		}
+		seen[gr] = true
+		switch c.config.API.NotServed(gr) {
+		case dynamicinformer.NoServedVersion:
+			of.NoVersion = append(of.NoVersion, gr.String())
+		case dynamicinformer.NoResponse:
+			of.NoResponse = append(of.NoResponse, gr.String())
+		}
+	}
+	slices.Sort(of.NoVersion)
+	slices.Sort(of.NoResponse)
+	return of
 }
 
 // unsyncedITSes returns the ITSes that have not synced, as "ITS its1".

@@ -46,7 +46,7 @@ type Decision struct {
 	// Retained stays in the Bindings until other policies list it, RetainedSince since when.
 	Retained      Retained
 	RetainedSince map[objref.Ref]time.Time
-	// MissingSince is since when something has not synced, zero if nothing is missing.
+	// MissingSince is since when something has not synced or is not served, zero if all is.
 	MissingSince time.Time
 	// Blocked is what the removal block holds back, Allowed what it would hold back if a user had
 	// not allowed it.
@@ -74,7 +74,7 @@ func Decide(s *State) Decision {
 		return d
 	}
 	d.AddFinalizer = !slices.Contains(s.Policy.Finalizers, controlv1alpha1.BindingPolicyFinalizer)
-	if len(s.Missing) > 0 {
+	if !s.isObserved() {
 		if d.MissingSince = s.MissingSince; d.MissingSince.IsZero() {
 			d.MissingSince = s.Now
 		}

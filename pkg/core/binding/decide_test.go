@@ -405,6 +405,16 @@ func TestStatus(t *testing.T) {
 			func(_ *State, d *Result) { d.Err = fmt.Errorf("too large") },
 			[]string{"False Failed: cannot write the Binding, will retry: too large", "False NotSynced: see condition Synced"},
 		},
+		"NotServedForAMoment": {func(in *State, _ *Result) {
+			in.NotServed.NoResponse, in.MissingSince = []string{"x"}, noon.Add(-time.Second)
+		}, nil},
+		"NotServed": {func(in *State, _ *Result) {
+			in.NotServed.NoVersion, in.MissingSince = []string{"x"}, noon.Add(-RecheckUnread)
+		}, []string{
+			"Unknown NotObserved: not served for now, existing entries are kept: x. Set served: true in a version of its CustomResourceDefinition, " +
+				"or delete the CustomResourceDefinition to remove the objects from the clusters",
+			"Unknown NotSynced: see condition Synced",
+		}},
 		"UnreadForAMoment": {func(in *State, _ *Result) { in.Missing, in.MissingSince = []string{"x"}, noon.Add(-time.Second) }, nil},
 		"Unread": {func(in *State, _ *Result) {
 			in.Missing, in.MissingSince = []string{"a", "b", "c", "d", "e", "f", "g", "h"}, noon.Add(-RecheckUnread)

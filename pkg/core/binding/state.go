@@ -40,9 +40,11 @@ type State struct {
 	HandOver      HandOver
 	RetainedSince map[objref.Ref]time.Time
 	Unread        Unread
-	// Missing lists what could matter to the policy and has not synced. MissingSince is since when
-	// that is so, zero if it is new.
+	// Missing lists what could matter to the policy and has not synced. NotServed is what the
+	// Bindings list and the WDS does not serve for now. MissingSince is since when there is one of
+	// either, zero if it is new.
 	Missing      []string
+	NotServed    NotServed
 	MissingSince time.Time
 	// Pending has the names of the clusters that match and are not accepted, sorted.
 	Pending []string
@@ -63,6 +65,20 @@ type State struct {
 	// versions changed.
 	WaitSet, WaitVersions time.Duration
 }
+
+// NotServed are the resources of objects that a policy's Bindings list and that the WDS does not
+// serve for now, sorted. The objects exist nevertheless, so their entries are kept.
+type NotServed struct {
+	// NoVersion are those whose CustomResourceDefinition serves no version.
+	NoVersion []string
+	// NoResponse are those whose API server does not respond.
+	NoResponse []string
+}
+
+func (n NotServed) isEmpty() bool { return len(n.NoVersion) == 0 && len(n.NoResponse) == 0 }
+
+// isObserved reports whether all that the policy depends on was read, and is served.
+func (s *State) isObserved() bool { return len(s.Missing) == 0 && s.NotServed.isEmpty() }
 
 // Bindings returns all Bindings of the policy, that of its name first.
 func (s *State) Bindings() []*controlv1alpha1.Binding {

@@ -46,7 +46,7 @@ func Status(s *State, d *Decision, r Result) (*controlv1alpha1.BindingPolicyStat
 	after := d.After
 	after.At(r.Settling)
 	after.At(s.StatusErrorsIn)
-	if missingFor := s.Now.Sub(d.MissingSince); len(s.Missing) > 0 && missingFor < RecheckUnread && r.Err == nil {
+	if missingFor := s.Now.Sub(d.MissingSince); !s.isObserved() && missingFor < RecheckUnread && r.Err == nil {
 		after.At(RecheckUnread - missingFor)
 		return nil, after
 	}
@@ -112,10 +112,10 @@ func syncedCondition(s *State, d *Decision, r Result, merged *controlv1alpha1.Bi
 	case d.Blocked != nil:
 		c.Reason = controlv1alpha1.ReasonRemovalBlocked
 		c.Message = "see condition RemovalBlocked"
-	case len(s.Missing) > 0:
+	case !s.isObserved():
 		c.Status = metav1.ConditionUnknown
 		c.Reason = controlv1alpha1.ReasonNotObserved
-		c.Message = "not synced since startup, existing entries are kept: " + text.List(s.Missing, maxListed)
+		c.Message = notObservedMessage(s)
 	case retained != "":
 		c.Reason = controlv1alpha1.ReasonHandOver
 		c.Message = retained
@@ -125,6 +125,30 @@ func syncedCondition(s *State, d *Decision, r Result, merged *controlv1alpha1.Bi
 		c.Message = emptyMessage(s, merged)
 	}
 	return c
+}
+
+// notObservedMessage names what has not synced, and what is not served for now and what to do about
+// it. What is not served has not synced either, if that was so at startup: it is named once.
+func notObservedMessage(s *State) string {
+	var parts []string
+	missing := slices.DeleteFunc(slices.Clone(s.Missing), func(name string) bool {
+		return slices.Contains(s.NotServed.NoVersion, name) || slices.Contains(s.NotServed.NoResponse, name)
+	})
+	if len(missing) > 0 {
+		parts = append(parts, "not synced since startup, existing entries are kept: "+text.List(missing, maxListed))
+	}
+	if n := len(s.NotServed.NoVersion); n > 0 {
+		parts = append(parts, fmt.Sprintf("not served for now, existing entries are kept: %s. Set served: true in %s, or delete %s to remove the objects from the clusters",
+			text.List(s.NotServed.NoVersion, maxListed),
+			text.Plural(n, "a version of its CustomResourceDefinition", "versions of their CustomResourceDefinitions"),
+			text.Plural(n, "the CustomResourceDefinition", "these")))
+	}
+	if n := len(s.NotServed.NoResponse); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s not respond, existing entries are kept: %s. Repair %s, or delete %s to remove the objects from the clusters",
+			text.Plural(n, "the API server of this resource does", "the API servers of these resources do"), text.List(s.NotServed.NoResponse, maxListed),
+			text.Plural(n, "it", "them"), text.Plural(n, "its APIService", "their APIServices")))
+	}
+	return strings.Join(parts, "; ")
 }
 
 func deletingMessage(r Result, merged *controlv1alpha1.Binding, retained string) string {

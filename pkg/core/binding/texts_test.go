@@ -80,6 +80,16 @@ func TestTexts(t *testing.T) {
 		{synced, "not synced", func(s *State, d *Decision, _ *Result) {
 			s.Missing, d.MissingSince = []string{"API group example.com", "widgets.example.com", "ITS its2"}, noon.Add(-RecheckUnread)
 		}},
+		{synced, "a definition serves no version", func(s *State, d *Decision, _ *Result) {
+			s.NotServed.NoVersion, d.MissingSince = []string{"widgets.example.com"}, noon.Add(-RecheckUnread)
+		}},
+		{synced, "an API server does not respond", func(s *State, d *Decision, _ *Result) {
+			s.NotServed.NoResponse, d.MissingSince = []string{"widgets.example.com"}, noon.Add(-RecheckUnread)
+		}},
+		{synced, "not synced and not served", func(s *State, d *Decision, _ *Result) {
+			s.Missing, d.MissingSince = []string{"a.example.com", "widgets.example.com", "ITS its2"}, noon.Add(-RecheckUnread)
+			s.NotServed = NotServed{NoVersion: []string{"a.example.com", "b.example.com"}, NoResponse: []string{"c.example.org", "d.example.org"}}
+		}},
 		{synced, "one object waits for another policy", waiting("b")},
 		{synced, "objects wait for other policies", waiting("b", "c", "b")},
 		{synced, "deleting", func(s *State, _ *Decision, _ *Result) { deleting(s) }},

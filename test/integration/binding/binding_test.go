@@ -513,10 +513,23 @@ func TestKindComesAndGoes(t *testing.T) {
 	})
 	e.create(configMaps, object(e.name, "two", nil))
 	e.eventuallyBound(policy, "configmaps one", "configmaps two", "widgets w")
+	const notServed = "not served for now, existing entries are kept: widgets.binding.example.com. Set served: true in a version of its " +
+		"CustomResourceDefinition, or delete the CustomResourceDefinition to remove the objects from the clusters"
+	if got := e.eventuallyCondition(policy, synced, "Unknown NotObserved"); got != notServed {
+		t.Errorf("the message is %q", got)
+	}
+	serve(true)
+	e.fleet.Space(t, "wds1").Served(t, widgets)
+	e.eventuallyCondition(policy, synced, "True Synced")
+	serve(false)
+	e.eventuallyCondition(policy, synced, "Unknown NotObserved")
 	restarted.stop()
 	restarted = e.start()
 	e.create(configMaps, object(e.name, "three", nil))
 	e.eventuallyBound(policy, "configmaps one", "configmaps three", "configmaps two", "widgets w")
+	if got := e.eventuallyCondition(policy, synced, "Unknown NotObserved"); got != notServed {
+		t.Errorf("the message after a restart is %q", got)
+	}
 	serve(true)
 	e.fleet.Space(t, "wds1").Served(t, widgets)
 	e.eventuallyCondition(policy, synced, "True Synced")
@@ -524,6 +537,7 @@ func TestKindComesAndGoes(t *testing.T) {
 	e.remove(crds, "", "widgets.binding.example.com")
 	e.eventuallyBound(policy, "configmaps one", "configmaps three", "configmaps two")
 	errors(unknown)
+	e.eventuallyCondition(policy, synced, "True Synced")
 	e.ready(restarted)
 }
 
@@ -569,7 +583,7 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 	e.create(configMaps, object(e.name, "two", nil))
 	e.eventuallyBound(policy, "configmaps one", "configmaps two", "widgets w", "-> "+e.name)
 	message := e.eventuallyCondition(policy, synced, "Unknown NotObserved")
-	for _, want := range []string{"widgets.binding.example.com", "ITS its9"} {
+	for _, want := range []string{"the API server of this resource does not respond, existing entries are kept: widgets.binding.example.com. Repair it", "ITS its9"} {
 		if !strings.Contains(message, want) {
 			t.Errorf("the message %q does not name %q", message, want)
 		}

@@ -87,8 +87,8 @@ func (e *environment) eventuallyHolds(lease string) {
 	})
 }
 
-// process starts a binding-controller as a process. It returns which of its controllers have a queue,
-// and what ends it as Kubernetes ends a pod.
+// process starts a binding-controller as a process. It returns which of its controllers have a
+// queue, and what ends it as Kubernetes ends a pod.
 func (e *environment) process(args ...string) (running func() []string, stop func()) {
 	e.t.Helper()
 	binary, err := testenv.Binary()

@@ -66,9 +66,9 @@ func (r *roster) who() string {
 	return text
 }
 
-// TestOverlappingSets: processes that run different sets of controllers never run one of them at the
-// same time. A process that has some of its Leases and waits for another says so at /readyz. What
-// has Leases of its own does not wait for the rest of its process.
+// TestOverlappingSets: processes that run different sets of controllers never run one of them at
+// the same time. A process that has some of its Leases and waits for another says so at /readyz.
+// What has Leases of its own does not wait for the rest of its process.
 func TestOverlappingSets(t *testing.T) {
 	config := testenv.Shared(t).Config(t, "wds1")
 	client, err := kubernetes.NewForConfig(config)
