@@ -63,7 +63,10 @@ func Events(before, after []metav1.Condition) []Event {
 		case controlv1alpha1.ReasonUnhealthy:
 			add(warning, health.Reason, health.Message)
 		case controlv1alpha1.ReasonHealthy:
-			add(normal, health.Reason, health.Message)
+			ready := meta.FindStatusCondition(after, controlv1alpha1.BindingPolicyConditionReady)
+			if ready == nil || ready.Reason != controlv1alpha1.ReasonNoDestinations { // nothing is healthy then
+				add(normal, health.Reason, health.Message)
+			}
 		}
 	}
 	return events

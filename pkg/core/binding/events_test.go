@@ -31,6 +31,13 @@ func TestEvents(t *testing.T) {
 		"NotObserved":  {nil, []metav1.Condition{is("Synced", unknown, "NotObserved")}, []string{"Warning NotObserved: why"}},
 		"Deleting":     {[]metav1.Condition{synced}, []metav1.Condition{is("Synced", no, "Deleting")}, []string{"Normal Deleting: why"}},
 		"Held":         {[]metav1.Condition{synced}, []metav1.Condition{is("Synced", no, "RemovalBlocked"), held}, []string{"Warning RemovalBlocked: why"}},
+		"Healthy":      {[]metav1.Condition{ready}, []metav1.Condition{ready, is("Healthy", yes, "Healthy")}, []string{"Normal Healthy: why"}},
+		"Unhealthy":    {[]metav1.Condition{ready}, []metav1.Condition{ready, is("Healthy", no, "Unhealthy")}, []string{"Warning Unhealthy: why"}},
+		"NothingIsHealthy": { // without destinations
+			[]metav1.Condition{ready},
+			[]metav1.Condition{is("Ready", no, "NoDestinations"), is("Healthy", yes, "Healthy")},
+			[]string{"Warning NoDestinations: why"},
+		},
 		"Released": {
 			[]metav1.Condition{is("Synced", no, "RemovalBlocked"), held},
 			[]metav1.Condition{synced},

@@ -73,7 +73,7 @@ func evaluate(in situation) verdict {
 	for _, ref := range t.tooLarge {
 		t.texts = append(t.texts, ref+": is too large for a work. Make it smaller, or raise --max-size-wrapped of the transport-controller")
 	}
-	scope := text.Count(in.objects, "object") + " for " + text.Count(len(in.destinations), "cluster")
+	scope := scopeOf(in.objects, len(in.destinations))
 	v := verdict{delivered: t.delivered(scope)}
 	v.applied = t.applied(&v.delivered, scope)
 	v.healthy = t.healthy(&v.applied, scope)
@@ -83,6 +83,14 @@ func evaluate(in situation) verdict {
 	v.rollup = rollupOf(in.objects, len(in.destinations), t.appliedCopies, t.healthyCopies)
 	v.recheck = t.recheck
 	return v
+}
+
+// scopeOf says how much of what a condition that is True is about.
+func scopeOf(objects, clusters int) string {
+	if clusters == 0 {
+		return "no destinations: the Binding lists no clusters"
+	}
+	return text.Count(objects, "object") + " for " + text.Count(clusters, "cluster")
 }
 
 // evaluateDeletion returns what is said about a Binding that is being deleted.

@@ -102,8 +102,8 @@ func TestEvaluate(t *testing.T) {
 			wantApplied:   "True Applied: 1 object for 2 clusters",
 		},
 		"NothingToDo": {
-			wantDelivered: "True Delivered: 0 objects for 0 clusters",
-			wantApplied:   "True Applied: 0 objects for 0 clusters",
+			wantDelivered: "True Delivered: no destinations: the Binding lists no clusters",
+			wantApplied:   "True Applied: no destinations: the Binding lists no clusters",
 		},
 		"UnderWay": {
 			in:            input{sites: []site{siteWith("a", applied), {name: "b"}}},
