@@ -105,15 +105,16 @@ func (s *story) create(space string, gvr schema.GroupVersionResource, text strin
 	if err != nil {
 		s.Fatal(err)
 	}
+	namespace, name := created.GetNamespace(), created.GetName() // the server may have chosen the name
 	s.Cleanup(func() {
 		if gvr == controlv1alpha1.BindingPolicies {
 			// The objects in the clusters go with the policy. The other deletions would only be
 			// further edits for it.
-			s.remove(space, gvr, obj.GetNamespace(), obj.GetName())
+			s.remove(space, gvr, namespace, name)
 			return
 		}
-		if err := s.space(space, gvr).Namespace(obj.GetNamespace()).Delete(contextOf(s.T), obj.GetName(), metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
-			s.deleted = append(s.deleted, func() { s.remove(space, gvr, obj.GetNamespace(), obj.GetName()) })
+		if err := s.space(space, gvr).Namespace(namespace).Delete(contextOf(s.T), name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+			s.deleted = append(s.deleted, func() { s.remove(space, gvr, namespace, name) })
 		}
 	})
 	return created
