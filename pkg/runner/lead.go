@@ -88,7 +88,7 @@ func (c *candidate) lead(ctx context.Context) error {
 		case name := <-lost:
 			return fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name)
 		case <-elected:
-			c.held.Store(int32(i + 1)) //nolint:gosec // a handful of Leases
+			c.held.Store(int32(i + 1))
 		}
 	}
 	workCtx, stopWork := context.WithCancel(ctx)

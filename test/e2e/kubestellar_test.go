@@ -22,8 +22,8 @@ import (
 
 var jobs = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 
-// Selectors of one cluster, and of both in the way of KubeStellar's users: several selectors, one of
-// which names a cluster that does not exist.
+// Selectors of one cluster, and of both in the way of KubeStellar's users: several selectors, one
+// of which names a cluster that does not exist.
 const (
 	first  = "{matchLabels: {name: cluster1}}"
 	second = "{matchLabels: {name: cluster2}}"
@@ -61,8 +61,8 @@ spec:
 	return s.name + suffix
 }
 
-// has waits until the story's namespace in the cluster has just these Deployments, and returns their
-// UIDs by name.
+// has waits until the story's namespace in the cluster has just these Deployments, and returns
+// their UIDs by name.
 func (s *story) has(cluster string, names ...string) map[string]types.UID {
 	s.Helper()
 	slices.Sort(names)
@@ -146,8 +146,8 @@ func (s *story) ends(policies ...string) {
 	})
 }
 
-// TestTransformedDeployment: a CustomTransform removes a label on the way, and the Deployment in the
-// WDS keeps it. Without the CustomTransform the label arrives.
+// TestTransformedDeployment: a CustomTransform removes a label on the way, and the Deployment in
+// the WDS keeps it. Without the CustomTransform the label arrives.
 func TestTransformedDeployment(t *testing.T) {
 	t.Parallel()
 	s := tell(t, testenv.Shared(t))
@@ -379,8 +379,8 @@ func TestSingletonIsToggled(t *testing.T) {
 	s.ends(policy)
 }
 
-// TestServiceAndJob: what an API server fills in for a Service and a Job in the WDS does not prevent
-// that the clusters run them.
+// TestServiceAndJob: what an API server fills in for a Service and a Job in the WDS does not keep
+// the clusters from running them.
 func TestServiceAndJob(t *testing.T) {
 	t.Parallel()
 	s := tell(t, testenv.Shared(t))
@@ -497,11 +497,12 @@ func (s *story) tables(policy string) map[string][][]string {
 	return tables
 }
 
+// cell returns the text or number of a value, and the type of any other value.
 func cell(value controlv1alpha1.Value) string {
-	switch value.Type {
-	case controlv1alpha1.ValueString:
+	if value.String != nil {
 		return *value.String
-	case controlv1alpha1.ValueNumber:
+	}
+	if value.Number != nil {
 		return *value.Number
 	}
 	return string(value.Type)

@@ -184,6 +184,7 @@ func (c *Controller) notServed(listed match.Listed) corebinding.NotServed {
 			of.NoVersion = append(of.NoVersion, gr.String())
 		case dynamicinformer.NoResponse:
 			of.NoResponse = append(of.NoResponse, gr.String())
+		case dynamicinformer.Served:
 		}
 	}
 	slices.Sort(of.NoVersion)
