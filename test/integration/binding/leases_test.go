@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -95,15 +94,11 @@ func (e *environment) process(args ...string) (running func() []string, stop fun
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(e.t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	listener.Close()
+	address := testenv.Address(e.t)
 	var log bytes.Buffer
 	cmd := exec.Command(filepath.Join(filepath.Dir(binary), "binding-controller"), append([]string{
 		"--wds-kubeconfig=" + e.fleet.Kubeconfig(), "--wds-context=wds1", "--its-name=its1", "--its-kubeconfig=" + e.fleet.Kubeconfig(),
-		"--metrics-bind-address=" + listener.Addr().String(),
+		"--metrics-bind-address=" + address,
 	}, args...)...)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
@@ -136,7 +131,7 @@ func (e *environment) process(args ...string) (running func() []string, stop fun
 			return nil
 		default:
 		}
-		return queues(e.t, "http://"+listener.Addr().String()+"/metrics")
+		return queues(e.t, "http://"+address+"/metrics")
 	}, stop
 }
 

@@ -255,17 +255,6 @@ type replica struct {
 	once   sync.Once
 }
 
-// freeAddress returns an unused address.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
 // launch starts a replica with these flags. With a write, as testenv.Proxy names them, it is killed
 // when the API server has carried out the first one of that kind.
 func (e *environment) launch(t *testing.T, write string, flags ...string) *replica {
@@ -274,7 +263,7 @@ func (e *environment) launch(t *testing.T, write string, flags ...string) *repli
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address := testenv.Address(t)
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)

@@ -252,7 +252,7 @@ func TestReady(t *testing.T) {
 	if err := clientcmd.WriteToFile(*kubeconfig, file); err != nil {
 		t.Fatal(err)
 	}
-	health := freeAddress(t)
+	health := testenv.Address(t)
 	r := e.launch(t, "", "--leader-elect=false", "--wds-kubeconfig="+file, "--health-address="+health)
 	ask := func(path string) (int, string) {
 		resp, err := http.Get("http://" + health + path)

@@ -3,7 +3,6 @@ package repositories
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -42,13 +41,8 @@ func (e *environment) replica(t *testing.T) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener.Close()
 	r := &replica{}
-	r.cmd = exec.Command(filepath.Join(filepath.Dir(binary), "binding-controller"), "--controllers=packages", "--health-address="+listener.Addr().String(),
+	r.cmd = exec.Command(filepath.Join(filepath.Dir(binary), "binding-controller"), "--controllers=packages", "--health-address="+testenv.Address(t),
 		"--wds-kubeconfig="+testenv.Shared(t).Kubeconfig(), "--wds-context=wds1")
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	if err := r.cmd.Start(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -79,13 +78,8 @@ func TestOverlappingSets(t *testing.T) {
 	r := &roster{running: map[string][]string{}}
 	lease := func(controller string) string { return "overlap-" + controller }
 	start := func(programs ...runner.Program) (readyz func() string, stop func()) {
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener.Close()
 		o := runner.NewOptions()
-		o.HealthAddress = listener.Addr().String()
+		o.HealthAddress = testenv.Address(t)
 		for i := range programs {
 			programs[i].LeaseSpace = config
 		}
