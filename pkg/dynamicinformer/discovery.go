@@ -84,8 +84,8 @@ type Discovery struct {
 	// first and last are when discovery succeeded first and last.
 	first, last time.Time
 	resources   map[schema.GroupResource]Resource // the result
-	notified    map[any]bool                      // what was not served when onNotServed was called last
-	onNotServed func()
+	notified    map[any]bool                      // what was not served when onNotServed were called last
+	onNotServed []func()
 	served      map[schema.GroupResource]struct{} // everything the space serves, watchable or not
 }
 
@@ -107,14 +107,16 @@ func NewDiscovery(client discovery.AggregatedDiscoveryInterface, dynamicClient d
 		wasCRD:     map[schema.GroupResource]bool{},
 		unserved:   map[schema.GroupResource]bool{},
 		paused:     map[schema.GroupResource]bool{},
-
-		onNotServed: func() {},
 	}
 }
 
-// OnNotServed sets what is called when the results of NotServed may have changed. It must be set
-// before Run. It must not block, and not call the Discovery.
-func (d *Discovery) OnNotServed(call func()) { d.onNotServed = call }
+// OnNotServed adds a handler for when the results of NotServed may have changed. It must not block,
+// and not call the Discovery.
+func (d *Discovery) OnNotServed(handler func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.onNotServed = append(d.onNotServed, handler)
+}
 
 // Resources implements Source.
 func (d *Discovery) Resources() map[schema.GroupResource]Resource {
@@ -447,7 +449,9 @@ func (d *Discovery) publish() {
 	}
 	if !maps.Equal(d.notified, notServed) {
 		d.notified = notServed
-		d.onNotServed()
+		for _, handler := range d.onNotServed {
+			handler()
+		}
 	}
 }
 

@@ -35,6 +35,8 @@ type API interface {
 	Unknown() []string
 	// NotServed returns why the WDS does not serve a resource for now.
 	NotServed(gr schema.GroupResource) dynamicinformer.NotServed
+	// OnNotServed adds a handler for when the results of NotServed may have changed.
+	OnNotServed(handler func())
 }
 
 // Collectors knows which StatusCollectors exist. It does not block.
@@ -142,6 +144,7 @@ func New(config Config) (*Controller, error) {
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	c.config.Clusters.OnChange(c.onCluster)
 	c.config.Clusters.OnMembers(c.onPendingCluster)
+	c.config.API.OnNotServed(c.enqueueAll)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer c.queue.ShutDown()

@@ -154,6 +154,8 @@ func (s *wds) live(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv
 // fixedAPI serves ConfigMaps and Namespaces.
 type fixedAPI struct{}
 
+func (fixedAPI) OnNotServed(func()) {}
+
 func (fixedAPI) NotServed(schema.GroupResource) dynamicinformer.NotServed {
 	return dynamicinformer.Served
 }

@@ -118,7 +118,6 @@ func Setup(config SetupConfig) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Discovery.OnNotServed(r.controller.enqueueAll)
 	r.Objects, err = dynamicinformer.New(dynamicinformer.Config{
 		Source: r.Discovery, Informer: dynamicinformer.MetadataInformer(metadataClient), Handler: r.controller,
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/functions"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/render"
 	"github.com/starlinghq/starling/pkg/packages/functionrunner"
+	"github.com/starlinghq/starling/test/testenv"
 )
 
 func TestMain(m *testing.M) {
@@ -267,15 +268,10 @@ func children(t *testing.T) map[int]child {
 // await blocks until a worker is in the expected state.
 func await(t *testing.T, pid int, is func(child) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	testenv.Eventually(t, time.Minute, func() (bool, string) {
 		now := children(t)[pid]
-		if is(now) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("worker %d is %+v", pid, now)
-		}
-	}
+		return is(now), fmt.Sprintf("worker %d is %+v", pid, now)
+	})
 }
 
 // An idle worker that is killed from outside fails no call. A working one that dies fails only its
