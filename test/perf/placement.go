@@ -34,6 +34,7 @@ func placementScenarios() []scenario[*stage] {
 	return []scenario[*stage]{
 		{"edit", "an edit of one of some objects on some clusters", edit},
 		{"edit-large", "an edit of one of many objects on many clusters", editLarge},
+		{"fair", "edits for one cluster while an edit for many clusters is delivered", fair},
 		{"place", "the first placement of many objects on many clusters, and the deletion of its policy", place},
 		{"churn", "many edits of different objects", churn},
 		{"restart", "a restart of the controllers with the objects of edit-large and churn placed", restart},
@@ -61,9 +62,9 @@ processes given by --controller, and what needs a restart is left out.`, o.run)
 	f.IntVar(&o.editObjects, "edit-objects", 50, "Number of objects in edit.")
 	f.IntVar(&o.editClusters, "edit-clusters", 50, "Number of clusters in edit.")
 	f.IntVar(&o.editRounds, "edit-rounds", 15, "Number of rounds of edit.")
-	f.IntVar(&o.largeObjects, "large-objects", 100, "Number of objects in edit-large, place and restart.")
-	f.IntVar(&o.largeClusters, "large-clusters", 1000, "Number of clusters in edit-large, place and restart.")
-	f.IntVar(&o.largeRounds, "large-rounds", 4, "Number of rounds of edit-large and place.")
+	f.IntVar(&o.largeObjects, "large-objects", 100, "Number of objects in edit-large, fair, place and restart.")
+	f.IntVar(&o.largeClusters, "large-clusters", 1000, "Number of clusters in edit-large, fair, place and restart.")
+	f.IntVar(&o.largeRounds, "large-rounds", 4, "Number of rounds of edit-large, fair and place.")
 	f.IntVar(&o.churnObjects, "churn-objects", 1000, "Number of objects in churn.")
 	f.IntVar(&o.churnClusters, "churn-clusters", 10, "Number of clusters in churn.")
 	f.IntVar(&o.churnRate, "churn-rate", 20, "Number of edits per second in churn.")
@@ -85,6 +86,9 @@ func (o *placementOptions) validate() error {
 	}
 	if o.churnRate*o.churnSeconds > o.churnObjects {
 		return fmt.Errorf("invalid --churn-objects %d: must be at least the number of edits, %d", o.churnObjects, o.churnRate*o.churnSeconds)
+	}
+	if o.largeObjects < 2 {
+		return fmt.Errorf("invalid --large-objects %d: must be greater than 1", o.largeObjects)
 	}
 	if o.manyBound+o.manyBound/o.manyRules > o.manyObjects || o.manyBound < o.manyRules {
 		return fmt.Errorf("invalid --many-bound %d: must be between --many-policies and --many-objects", o.manyBound)

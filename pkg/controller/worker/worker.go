@@ -88,16 +88,23 @@ type Queue[K comparable] struct {
 // New returns a Queue that only collects keys until Run. The context that sync receives has a
 // logger with the controller and the key.
 func New[K comparable](config Config, sync func(context.Context, K) (Result, error)) *Queue[K] {
+	return newQueue(config, sync, workqueue.DefaultQueue[K]())
+}
+
+// newQueue returns a Queue whose keys are synced in that order.
+func newQueue[K comparable](config Config, sync func(context.Context, K) (Result, error), order workqueue.Queue[K]) *Queue[K] {
 	if config.MinBackOff == 0 {
 		config.MinBackOff = defaultMinBackOff
 	}
 	if config.MaxBackOff == 0 {
 		config.MaxBackOff = defaultMaxBackOff
 	}
+	ordered := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[K]{Name: config.Name, Clock: config.Clock, Queue: order})
+	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[K]{Name: config.Name, Clock: config.Clock, Queue: ordered})
 	return &Queue[K]{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[K](config.MinBackOff, config.MaxBackOff),
-			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name, Clock: config.Clock}),
+			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name, Clock: config.Clock, DelayingQueue: delayed}),
 		config: config,
 		sync:   sync,
 	}
