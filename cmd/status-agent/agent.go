@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 
+	"github.com/starlinghq/starling/pkg/core/pace"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
@@ -22,6 +24,9 @@ type agentOptions struct {
 	wec     spaces.Options
 	exclude []string
 	workers int
+	// reportQPS and reportBurst limit the reports of all objects together.
+	reportQPS   float32
+	reportBurst int
 }
 
 func newAgentCommand() *cobra.Command {
@@ -31,6 +36,11 @@ func newAgentCommand() *cobra.Command {
 		wec:     spaces.Options{QPS: 50, Burst: 100},
 		exclude: corestatus.DefaultExcludeKinds(),
 		workers: 8,
+		// An ITS on two cores stores about 500 reports a second (docs/performance.md): as many as
+		// 25 agents write whose objects change all the time. The burst is for what happens once,
+		// such as a placement.
+		reportQPS:   20,
+		reportBurst: 1000,
 	}
 	o.runner.LeaderElect = false
 	command := runner.NewCommand("agent", "Report the state of what was delivered to one cluster", o.runner, o.validate, o.run)
@@ -44,6 +54,8 @@ func newAgentCommand() *cobra.Command {
 	runner.Alias(flags, "local-burst", "wec-burst")
 	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude, "Kinds that are not reported, each as Kind or Kind.group.")
 	flags.IntVar(&o.workers, "workers", o.workers, "Number of objects that are reported at the same time.")
+	flags.Float32Var(&o.reportQPS, "report-qps", o.reportQPS, "Maximum number of reports per second, of all objects together.")
+	flags.IntVar(&o.reportBurst, "report-burst", o.reportBurst, "Maximum burst of reports above the rate.")
 	return command
 }
 
@@ -67,6 +79,12 @@ func (o *agentOptions) validate() error {
 	}
 	if o.workers < 1 {
 		return errors.New("--workers must be at least 1")
+	}
+	if o.reportQPS <= 0 {
+		return fmt.Errorf("invalid --report-qps %v: must be greater than 0", o.reportQPS)
+	}
+	if o.reportBurst < 1 {
+		return errors.New("--report-burst must be at least 1")
 	}
 	for prefix, space := range map[string]*spaces.Options{"hub": &o.hub, "wec": &o.wec} {
 		if err := space.Validate(prefix); err != nil {
@@ -108,7 +126,10 @@ func (o *agentOptions) run(ctx context.Context) error {
 			if err := spaces.WaitForResources(ctx, &spaces.Space{Name: "hub", Config: hub}, agent.HubResources...); err != nil {
 				return err
 			}
-			a, err := agent.New(agent.Config{Cluster: o.cluster, Hub: hub, WEC: wec, Excluded: excluded, Clock: clock.RealClock{}})
+			a, err := agent.New(agent.Config{
+				Cluster: o.cluster, Hub: hub, WEC: wec, Excluded: excluded,
+				Reports: pace.PerSecond(float64(o.reportQPS), o.reportBurst), Clock: clock.RealClock{},
+			})
 			if err != nil {
 				return err
 			}

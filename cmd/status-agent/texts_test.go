@@ -22,5 +22,7 @@ func TestTexts(t *testing.T) {
 		golden.Text{Heading: "agent without flags", Text: failure(newAgentCommand())},
 		golden.Text{Heading: "agent --leader-elect", Text: failure(newAgentCommand(), "--cluster-name=c1", "--hub-kubeconfig=/hub", "--leader-elect")},
 		golden.Text{Heading: "agent --workers=0", Text: failure(newAgentCommand(), "--cluster-name=c1", "--hub-kubeconfig=/hub", "--workers=0")},
+		golden.Text{Heading: "agent --report-qps=0", Text: failure(newAgentCommand(), "--cluster-name=c1", "--hub-kubeconfig=/hub", "--report-qps=0")},
+		golden.Text{Heading: "agent --report-burst=0", Text: failure(newAgentCommand(), "--cluster-name=c1", "--hub-kubeconfig=/hub", "--report-burst=0")},
 	)
 }

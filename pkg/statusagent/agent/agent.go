@@ -26,10 +26,12 @@ import (
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/pace"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/metrics"
+	"github.com/starlinghq/starling/pkg/statusagent"
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
@@ -63,6 +65,8 @@ type Config struct {
 	Hub, WEC *rest.Config
 	// Excluded kinds are not reported.
 	Excluded corestatus.Excluded
+	// Reports limits the reports of all objects together.
+	Reports pace.Limit
 	// Clock is the real one except in tests.
 	Clock clock.WithTicker
 }
@@ -79,6 +83,7 @@ type Agent struct {
 	wec                     dynamic.Interface
 	wecKinds                *served
 	kinds                   *kinds
+	refusals                *refusals
 	hub                     *client.Client
 	hubWriter, wecWriter    *writer.Writer
 	// refresh receives a value when the wanted resources may have changed.
@@ -88,6 +93,8 @@ type Agent struct {
 	hubUnreachable atomic.Bool
 
 	mu sync.Mutex
+	// pace has what limits the reports, by the name of the WorkStatus.
+	pace *pace.Pace
 	// written is what was written last, by the name of the WorkStatus.
 	written map[string]record
 	// since is when an object changed whose change is not reported yet, by the name of its
@@ -109,19 +116,22 @@ type watched struct {
 
 // New returns an Agent that does nothing until Run.
 func New(config Config) (*Agent, error) {
-	if config.Cluster == "" || config.Hub == nil || config.WEC == nil || config.Clock == nil {
-		return nil, errors.New("agent: Cluster, Hub, WEC and Clock are required")
+	if config.Cluster == "" || config.Hub == nil || config.WEC == nil || config.Clock == nil ||
+		config.Reports.Interval <= 0 || config.Reports.Burst <= 0 {
+		return nil, errors.New("agent: Cluster, Hub, WEC, Reports and Clock are required")
 	}
 	a := &Agent{
-		config:  config,
-		index:   newIndex(config.Excluded),
-		wanted:  dynamicinformer.NewWanted(),
-		kinds:   newKinds(),
-		refresh: make(chan struct{}, 1),
-		written: map[string]record{},
-		since:   map[string]time.Time{},
-		changed: map[objref.Ref]change{},
-		limits:  map[string]int{},
+		config:   config,
+		index:    newIndex(config.Excluded),
+		wanted:   dynamicinformer.NewWanted(),
+		kinds:    newKinds(),
+		refusals: newRefusals(),
+		refresh:  make(chan struct{}, 1),
+		pace:     pace.New(eachReport, config.Reports),
+		written:  map[string]record{},
+		since:    map[string]time.Time{},
+		changed:  map[objref.Ref]change{},
+		limits:   map[string]int{},
 	}
 	metrics.Register(activation, reporting)
 	a.queue = worker.New(worker.Config{
@@ -159,7 +169,7 @@ func (a *Agent) connect() error {
 	// All works of the mailbox, not just ours: that distinguishes a work that is not ours from one
 	// that was not observed yet.
 	a.works, err = observe("ManifestWorks", metadatainformer.NewFilteredMetadataInformer(hubMetadata, manifestWorks, a.config.Cluster, 0,
-		cache.Indexers{}, nil).Informer(), reduceWork, handler(a, a.index.setWork, a.index.deleteWork))
+		cache.Indexers{}, nil).Informer(), reduceWork, handler(a, a.setWork, a.index.deleteWork))
 	if err != nil {
 		return err
 	}
@@ -181,9 +191,28 @@ func (a *Agent) connect() error {
 		}
 	}
 	a.objects, err = dynamicinformer.New(dynamicinformer.Config{
-		Source: a.wanted, Informer: dynamicinformer.DynamicInformer(a.wec, reduceObject), Handler: a, Failed: a.kinds.failed,
+		Source: a.wanted, Informer: dynamicinformer.DynamicInformer(a.wec, reduceObject), Handler: a, Failed: a.watchFailed,
 	})
 	return err
+}
+
+// setWork adds or updates a ManifestWork of the mailbox.
+func (a *Agent) setWork(w metav1.Object) []string {
+	if w.GetName() == statusagent.KindsWork {
+		// Written, or applied in the cluster: in both cases its generation or its status changed.
+		a.refusals.forget()
+		a.refreshWanted()
+	}
+	return a.index.setWork(w)
+}
+
+// watchFailed records that a list or watch of a resource of the WEC failed.
+func (a *Agent) watchFailed(resource dynamicinformer.Resource, err error) {
+	a.kinds.failed(resource, err)
+	if apierrors.IsForbidden(err) {
+		a.refusals.add(resource.GroupResource(), a.config.Clock.Now())
+		a.refreshWanted()
+	}
 }
 
 // handler returns a handler that changes the index, and requeues the affected objects.
@@ -240,18 +269,25 @@ func (a *Agent) Ready() error {
 func (a *Agent) synced() bool { return a.Ready() == nil }
 
 // followWanted updates the wanted resources, those of our works: none before all works were read,
-// then at once when they change.
+// then at once when they change, and those again that the agent was not allowed to read.
 func (a *Agent) followWanted(ctx context.Context) {
 	if wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return a.synced(), nil }) != nil {
 		return
 	}
 	a.enqueueAll(schema.GroupResource{})
 	for {
-		a.wanted.Set(a.kinds.withoutGone(a.index.wanted(a.reportedResources())))
+		resources := a.kinds.withoutGone(a.index.wanted(a.reportedResources()))
+		now := a.config.Clock.Now()
+		a.wanted.Set(a.refusals.without(resources, now))
+		var again <-chan time.Time
+		if wait := a.refusals.next(now); wait > 0 {
+			again = a.config.Clock.After(wait)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.refresh:
+		case <-again:
 		}
 	}
 }

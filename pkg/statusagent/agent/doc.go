@@ -8,7 +8,8 @@
 //     ManifestWorks of the mailbox), the object as far as it matters here, and the current
 //     WorkStatus,
 //  2. decides, in a pure function, what the WorkStatus must become, and
-//  3. writes that: at once after a quiet second, otherwise at most once a second.
+//  3. writes that: at once, or in its turn if its status changed often, or those of all objects
+//     together.
 //
 // It keeps in memory the status of delivered objects only, of all others of the same kinds their
 // names, and of WorkStatuses a hash of their status. It needs rights to read the WEC, and rights to

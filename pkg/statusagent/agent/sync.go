@@ -17,14 +17,12 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/core/pace"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
 const (
-	// quiet is the least time between two writes of one WorkStatus: an object under churn costs one
-	// write per second.
-	quiet = time.Second
 	// believed is how long a WorkStatus that we wrote is assumed to exist although the watch does
 	// not show it. The watch shows it within milliseconds, unless it was interrupted and the
 	// WorkStatus was deleted in that time.
@@ -36,6 +34,10 @@ const (
 	// refuses it.
 	leastStatus = 1 << 10
 )
+
+// eachReport limits the reports of one object. The steps of a rollout arrive at once; an object
+// whose status changes all the time costs one report a second.
+var eachReport = pace.Limit{Interval: time.Second, Burst: 5}
 
 // record is what was written last to one WorkStatus.
 type record struct {
@@ -61,8 +63,10 @@ func (a *Agent) sync(ctx context.Context, name string) (worker.Result, error) {
 		}
 		return worker.Result{After: again}, nil
 	}
-	if wait := a.untilQuiet(name); wait > 0 {
-		return worker.Result{After: wait}, nil
+	if wait := a.takeTurn(name); wait > 0 {
+		// Its newest state is reported then. An attempt that fails has used its turn, too, so that
+		// attempts are no more than reports are.
+		return worker.Result{After: wait, KeepBackOff: true}, nil
 	}
 	if err := a.act(ctx, name, in.report, v); err != nil {
 		if v.status != nil && refusedForSize(err) && a.allowLess(name, len(in.object.status)) {
@@ -272,19 +276,16 @@ func (a *Agent) remember(name string, r *report) {
 	a.written[name] = record{at: a.config.Clock.Now(), report: r}
 }
 
-// untilQuiet returns how long the WorkStatus must not be written yet.
-func (a *Agent) untilQuiet(name string) time.Duration {
+// takeTurn returns 0 if the WorkStatus may be written now, which it counts, and otherwise how long
+// to wait.
+func (a *Agent) takeTurn(name string) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	last, ok := a.written[name]
-	if !ok {
-		return 0
-	}
-	return quiet - a.config.Clock.Since(last.at)
+	return a.pace.Take(name, a.config.Clock.Now())
 }
 
 // forgetDone forgets what is reported: the change of the object, and after a while what was
-// written. It returns the rest of that while, 0 if nothing is left.
+// written and how often. It returns the rest of that while, 0 if nothing is left.
 func (a *Agent) forgetDone(name string, in evidence) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -294,15 +295,16 @@ func (a *Agent) forgetDone(name string, in evidence) time.Duration {
 	if in.holding == nil {
 		delete(a.limits, name)
 	}
+	left := a.pace.Rest(name, a.config.Clock.Now())
 	last, ok := a.written[name]
 	if !ok {
-		return 0
+		return left
 	}
-	left := believed - a.config.Clock.Since(last.at)
-	if left <= 0 {
+	rest := believed - a.config.Clock.Since(last.at)
+	if rest <= 0 {
 		delete(a.written, name)
 	}
-	return max(0, left)
+	return max(left, rest)
 }
 
 // reported records that the object's change is in the mailbox.

@@ -43,8 +43,8 @@ func newInventory(config *rest.Config, kube kubernetes.Interface) (*inventory, e
 			o.FieldSelector = metav1.ObjectNameField + "=" + statusagent.AddonName
 		})).Addon().V1alpha1()
 	return &inventory{
-		clusters: clusters.New(clusters.ITS{Name: "its", Connect: func(context.Context) (cache.SharedIndexInformer, error) {
-			return clusters.NewInformer(config)
+		clusters: clusters.New(clusters.ITS{Name: "its", Connect: func(context.Context) (clusters.Source, error) {
+			return clusters.NewSource(config)
 		}}),
 		addons:           addons.ManagedClusterAddOns(),
 		managementAddons: addons.ClusterManagementAddOns(),

@@ -24,8 +24,8 @@ func TestAccepts(t *testing.T) {
 		change(cluster)
 		source.Add(cluster)
 	}
-	i := &inventory{clusters: clusters.New(clusters.ITS{Name: "its", Connect: func(context.Context) (cache.SharedIndexInformer, error) {
-		return cache.NewSharedIndexInformer(source, &clusterv1.ManagedCluster{}, 0, nil), nil
+	i := &inventory{clusters: clusters.New(clusters.ITS{Name: "its", Connect: func(context.Context) (clusters.Source, error) {
+		return clusters.Source{Informer: cache.NewSharedIndexInformer(source, &clusterv1.ManagedCluster{}, 0, nil)}, nil
 	}})}
 	synced := make(chan struct{})
 	i.clusters.OnChange(func(name string) {

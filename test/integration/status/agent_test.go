@@ -14,11 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/pace"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/statusagent/agent"
 	"github.com/starlinghq/starling/test/testenv"
@@ -47,6 +49,7 @@ type member struct {
 	hub      *rest.Config
 	own      *rest.Config
 	clock    clock.WithTicker
+	pace     pace.Limit
 	sent     *testenv.Traffic
 	stop     func()
 }
@@ -55,7 +58,7 @@ type member struct {
 func enroll(t *testing.T, cluster string) *member {
 	t.Helper()
 	_, its, wec := fleet(t)
-	m := &member{t: t, cluster: cluster, its: its, wec: wec, clock: clock.RealClock{}}
+	m := &member{t: t, cluster: cluster, its: its, wec: wec, clock: clock.RealClock{}, pace: pace.PerSecond(20, 1000)}
 	m.hub, m.own = join(t, cluster)
 	wec.namespace(t, cluster)
 	return m
@@ -78,7 +81,7 @@ func (m *member) start() *agent.Agent {
 	}
 	m.sent = &testenv.Traffic{}
 	a, err := agent.New(agent.Config{
-		Cluster: m.cluster, Hub: m.sent.Count(m.hub), WEC: m.sent.Count(m.own), Excluded: excluded, Clock: m.clock,
+		Cluster: m.cluster, Hub: m.sent.Count(m.hub), WEC: m.sent.Count(m.own), Excluded: excluded, Reports: m.pace, Clock: m.clock,
 	})
 	if err != nil {
 		m.t.Fatal(err)
@@ -251,15 +254,19 @@ func TestAgentReports(t *testing.T) {
 	})
 }
 
+// reportBurst is how many changes of one object are reported at once.
+const reportBurst = 5
+
 // TestAgentWritesOncePerSecond uses a fake clock, so that it does not depend on the speed of the
-// machine: the first change is written while the clock stands still, and then one for each second.
+// machine: the first changes are written while the clock stands still, and then one for each
+// second.
 func TestAgentWritesOncePerSecond(t *testing.T) {
 	m := enroll(t, "quiet")
 	fake := clocktesting.NewFakeClock(time.Now())
 	m.clock = fake
 	m.start()
-	ref := m.widget("one", m.work("w", ourLabels()))
-	m.holds("w", ref)
+	ref := m.widget("one", m.work("w-quiet", ourLabels()))
+	m.holds("w-quiet", ref)
 	// becomes advances the clock by a second at a time until the status is reported, and returns
 	// how often it did.
 	becomes := func(count int) (seconds int) {
@@ -284,19 +291,195 @@ func TestAgentWritesOncePerSecond(t *testing.T) {
 	m.sent.Idle(t)
 	fake.Step(time.Minute)
 
-	set(2)
-	m.reports(ref, `{"count":2}`) // at once
+	first := len(m.sent.Written(""))
+	for i := range reportBurst {
+		set(2 + i)
+		m.reports(ref, fmt.Sprintf(`{"count":%d}`, 2+i)) // at once
+	}
 	before := len(m.sent.Written(""))
+	if before-first != reportBurst {
+		t.Errorf("%d writes of %d changes", before-first, reportBurst)
+	}
 	for i := range 40 {
 		set(100 + i)
 	}
 	if writes := m.sent.Written("")[before:]; len(writes) > 0 {
 		t.Errorf("written again in the same second: %v", writes)
 	}
+	m.sent.Nothing(t, "", before)
 	seconds := becomes(139)
 	if writes := m.sent.Written("")[before:]; len(writes) > seconds {
 		t.Errorf("%d writes in %d seconds", len(writes), seconds)
 	}
+}
+
+// TestAgentReportsChangesInARow: with the real clock, each change of a status is reported, with one
+// write, also when there are more of them in a row than are reported at once.
+func TestAgentReportsChangesInARow(t *testing.T) {
+	m := enroll(t, "row")
+	m.start()
+	ref := m.widget("one", m.work("w-row", ourLabels()))
+	m.holds("w-row", ref)
+	m.reports(ref, "")
+	m.sent.Idle(t) // for longer than the one report of before counts
+
+	before := len(m.sent.Written(""))
+	for i := range reportBurst + 1 {
+		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": i})
+		m.reports(ref, fmt.Sprintf(`{"count":%d}`, i))
+	}
+	m.sent.Idle(t)
+	if writes := m.sent.Written("")[before:]; len(writes) != reportBurst+1 {
+		t.Errorf("want %d writes, got: %v", reportBurst+1, writes)
+	}
+	m.reports(ref, `{"count":5}`)
+}
+
+// TestAgentLimitsAllReports: the limit of all objects together holds, and each object gets its turn
+// with its newest status.
+func TestAgentLimitsAllReports(t *testing.T) {
+	m := enroll(t, "together")
+	fake := clocktesting.NewFakeClock(time.Now())
+	m.clock = fake
+	const burst, objects = 4, 6
+	m.pace = pace.PerSecond(2, burst)
+	w := m.work("w-together", ourLabels()) // a name of its own: a work of another test would take turns
+	var refs []objref.Ref
+	for i := range objects {
+		name := fmt.Sprintf("o%d", i)
+		refs = append(refs, m.widget(name, w))
+		m.wec.setStatus(t, widgets, m.cluster, name, map[string]any{"count": 1})
+	}
+	m.holds("w-together", refs...)
+	m.start()
+	statuses := func() (current []objref.Ref) {
+		for _, write := range m.sent.Written("/status") {
+			for _, ref := range refs {
+				if strings.HasSuffix(write.Path, "/"+corestatus.ReportName(ref)+"/status") {
+					current = append(current, ref)
+				}
+			}
+		}
+		return current
+	}
+	expect := func(want int) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			got := len(statuses())
+			return got >= want, fmt.Sprintf("%d reports, want %d", got, want)
+		})
+		testenv.Never(t, testenv.Held, func() string {
+			if got := len(statuses()); got > want {
+				return fmt.Sprintf("%d reports, the limit allows %d", got, want)
+			}
+			return ""
+		})
+	}
+	expect(burst)
+	for _, ref := range refs {
+		m.wec.setStatus(t, widgets, m.cluster, ref.Name, map[string]any{"count": 2})
+	}
+	expect(burst)
+	fake.Step(500 * time.Millisecond)
+	expect(burst + 1)
+	fake.Step(500 * time.Millisecond)
+	expect(burst + 2)
+	// All have had a turn, and the ones that waited have reported what is newest.
+	seen := map[objref.Ref]int{}
+	for _, ref := range statuses() {
+		seen[ref]++
+	}
+	if len(seen) != objects {
+		t.Errorf("reported: %v", seen)
+	}
+	for _, ref := range statuses()[burst:] {
+		m.reports(ref, `{"count":2}`)
+	}
+	testenv.Eventually(t, patience, func() (bool, string) {
+		fake.Step(500 * time.Millisecond)
+		for _, ref := range refs {
+			if got := asJSON(m.report(ref).Object["status"]); got != `{"count":2}` {
+				return false, ref.String() + " is reported as " + got
+			}
+		}
+		return true, ""
+	})
+	m.sent.Idle(t)
+	if got := len(statuses()); got != burst+objects {
+		t.Errorf("%d reports, want %d", got, burst+objects)
+	}
+}
+
+// TestAgentWithoutARight: a kind that the agent may not read is read less and less often, and at
+// once when the work with its rights is applied.
+func TestAgentWithoutARight(t *testing.T) {
+	m := enroll(t, "noright")
+	fake := clocktesting.NewFakeClock(time.Now())
+	m.clock = fake
+	w := m.work("w-noright", ourLabels())
+	m.wec.create(t, things, map[string]any{
+		"apiVersion": "ungranted.example.com/v1", "kind": "Thing",
+		"metadata": map[string]any{"name": "one", "namespace": m.cluster, "ownerReferences": ownedBy(w)},
+	})
+	thing, widget := objref.New(things.GroupResource(), m.cluster, "one"), m.widget("one", w)
+	m.holds("w-noright", thing, widget)
+	m.start()
+	m.reports(widget, "")
+	const path = "/apis/ungranted.example.com/v1/things"
+	attempts := 0 // each is one or two requests
+	reads := func() {
+		t.Helper()
+		before := attempts
+		testenv.Eventually(t, patience, func() (bool, string) { return m.sent.Reads(path) > before, "not read again" })
+		testenv.Still(t, testenv.Held, func() int { return m.sent.Reads(path) })
+		attempts = m.sent.Reads(path)
+	}
+	reads()
+	for _, delay := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
+		fake.Step(delay - time.Millisecond)
+		testenv.Never(t, testenv.Held, func() string {
+			if m.sent.Reads(path) > attempts {
+				return "read again too early"
+			}
+			return ""
+		})
+		fake.Step(time.Millisecond)
+		reads()
+	}
+
+	// The right, as OCM's agent brings it; the clock stands still.
+	m.wec.Apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: noright-things}
+rules:
+- {apiGroups: [ungranted.example.com], resources: [things], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: noright-things}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: noright-things}
+subjects:
+- {kind: ServiceAccount, name: status-agent-sa, namespace: open-cluster-management-agent-addon}
+`)
+	own, err := dynamic.NewForConfig(m.own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, patience, func() (bool, string) {
+		_, err := own.Resource(things).List(t.Context(), metav1.ListOptions{})
+		return err == nil, fmt.Sprint("the right is not in force: ", err)
+	})
+	testenv.Never(t, testenv.Held, func() string {
+		if m.sent.Reads(path) > attempts {
+			return "read again too early"
+		}
+		return ""
+	})
+	m.its.create(t, manifestWorks, manifestWork(m.cluster, "addon-addon-status-kinds", nil))
+	m.reports(thing, "")
+	m.wec.setStatus(t, things, m.cluster, "one", map[string]any{"count": 1})
+	m.reports(thing, `{"count":1}`)
 }
 
 // TestAgentReportsUnobservedChanges: if no controller in the cluster observes a change, the agent

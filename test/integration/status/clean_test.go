@@ -2,14 +2,10 @@ package status
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
 	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 
 	"github.com/starlinghq/starling/pkg/statusagent/manager"
 	"github.com/starlinghq/starling/test/testenv"
@@ -79,7 +75,7 @@ func TestAddOnIsNotInstalledAgain(t *testing.T) {
 	reported(t, its, "seen-late")
 	stopManager(t, its)
 	var late sync.RWMutex
-	m, err := manager.New(manager.Config{ITS: lateWatches(managerConfig(its), "/managedclusters", &late), Install: manager.InstallAll})
+	m, err := manager.New(manager.Config{ITS: testenv.LateWatches(managerConfig(its), "/managedclusters", &late), Install: manager.InstallAll})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,34 +95,6 @@ func TestAddOnIsNotInstalledAgain(t *testing.T) {
 	late.Unlock()
 	clean(t, its, "seen-late")
 	stop()
-}
-
-// lateWatches returns the config of a user whose watches of a resource show nothing new while late
-// is locked.
-func lateWatches(config *rest.Config, resource string, late *sync.RWMutex) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return testenv.RoundTripper(func(r *http.Request) (*http.Response, error) {
-			response, err := next.RoundTrip(r)
-			if err == nil && strings.HasSuffix(r.URL.Path, resource) && r.URL.Query().Get("watch") != "" {
-				response.Body = lateBody{response.Body, late}
-			}
-			return response, err
-		})
-	})
-	return config
-}
-
-type lateBody struct {
-	io.ReadCloser
-	late *sync.RWMutex
-}
-
-func (b lateBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.late.RLock()
-	defer b.late.RUnlock()
-	return n, err
 }
 
 func TestManagerCleansUpWhatItMissed(t *testing.T) {
