@@ -23,6 +23,7 @@ import (
 	"github.com/starlinghq/starling/pkg/packages/content"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 	"github.com/starlinghq/starling/pkg/transport"
 	"github.com/starlinghq/starling/pkg/transport/directory"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
@@ -145,6 +146,6 @@ func connect(name string, options spaces.Options, wdsName string, wdsUID types.U
 		if err := spaces.WaitForResources(ctx, space, ocm.ManifestWorks, clusters.ManagedClusters); err != nil {
 			return nil, err
 		}
-		return ocm.New(ocm.Config{Space: name, Hub: space.Config, WDSName: wdsName, WDSUID: wdsUID})
+		return ocm.New(ocm.Config{Space: name, Hub: space.Config, WDSName: wdsName, WDSUID: wdsUID, ReportLimits: mailboxes.DefaultLimits()})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 )
 
 // Run with: go test -run '^$' -bench . -count 6 ./pkg/statusreports | bin/tools/benchstat
@@ -22,7 +23,7 @@ func BenchmarkVersion(b *testing.B) {
 		b.Run(fmt.Sprintf("clusters=%d", n), func(b *testing.B) {
 			ref := objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "nginx"}
 			r := newReader(home{its: "its1", state: inventory.Accepted})
-			boxes := r.add("its1", limits{reports: 10, bytes: 1 << 10})
+			boxes := r.add("its1", mailboxes.Limits{Reports: 10, Bytes: 1 << 10})
 			for i := range n {
 				ws := &controlv1alpha1.WorkStatus{ObjectMeta: metav1.ObjectMeta{
 					Namespace: fmt.Sprint(i), Name: corestatus.ReportName(ref), UID: "u", ResourceVersion: "1",

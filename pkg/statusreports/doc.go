@@ -3,5 +3,6 @@
 //
 // They are read once, for all controllers that use them. Controllers get reports by object and
 // cluster, and receive changes. Each ITS is read on its own: one that cannot be reached does not
-// affect the others, and what it may hold is reported as unknown.
+// affect the others, and what it may hold is reported as unknown. What is kept of one cluster is
+// bounded (package mailboxes).
 package statusreports

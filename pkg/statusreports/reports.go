@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/metrics"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 )
 
 // refused has the mailboxes that hold more than is read of one cluster.
@@ -79,8 +79,9 @@ type Clusters interface {
 // Only the mailbox in the ITS that has the cluster counts: another ITS may have a cluster of the
 // same name, and its users must not report for this one.
 type Reader struct {
-	spaces    map[string]*mailboxes
-	sources   map[string]source
+	spaces    map[string]*mailboxes.Store[controlv1alpha1.WorkStatus]
+	clients   map[string]*client.Client
+	wds       types.UID
 	clusters  Clusters
 	listeners []Listener
 
@@ -96,20 +97,20 @@ func New(clients map[string]*client.Client, wds types.UID, clusters Clusters) (*
 		return nil, errors.New("reports: an ITS, the UID of the WDS and the clusters are required")
 	}
 	r := newReader(clusters)
-	selector := labels.SelectorFromSet(labels.Set{controlv1alpha1.LabelWDSUID: string(wds)}).String()
-	for name, itsClient := range clients {
-		r.sources[name] = source{client: itsClient, selector: selector, into: r.add(name, limits{reports: maxReports, bytes: maxBytes})}
+	r.clients, r.wds = clients, wds
+	for name := range clients {
+		r.add(name, mailboxes.DefaultLimits())
 	}
 	return r, nil
 }
 
 func newReader(clusters Clusters) *Reader {
-	return &Reader{spaces: map[string]*mailboxes{}, sources: map[string]source{}, clusters: clusters, homes: map[string]string{}}
+	return &Reader{spaces: map[string]*mailboxes.Store[controlv1alpha1.WorkStatus]{}, clusters: clusters, homes: map[string]string{}}
 }
 
 // add adds an ITS.
-func (r *Reader) add(its string, limits limits) *mailboxes {
-	r.spaces[its] = newMailboxes(limits, r.changed, r.read)
+func (r *Reader) add(its string, limits mailboxes.Limits) *mailboxes.Store[controlv1alpha1.WorkStatus] {
+	r.spaces[its] = mailboxes.New(mailboxes.Config[controlv1alpha1.WorkStatus]{Limits: limits, Reduce: reduced, Changed: r.changed, Listed: r.read})
 	return r.spaces[its]
 }
 
@@ -120,8 +121,8 @@ func (r *Reader) Run(ctx context.Context, listeners ...Listener) error {
 	defer lastReport.Add(r.lastReports)()
 	defer refused.Add(r.refusals)()
 	var running sync.WaitGroup
-	for _, its := range r.sources {
-		running.Go(func() { its.run(ctx) })
+	for name, itsClient := range r.clients {
+		running.Go(func() { r.spaces[name].Run(ctx, itsClient, r.wds) })
 	}
 	running.Wait()
 	return nil
@@ -131,7 +132,7 @@ func (r *Reader) Run(ctx context.Context, listeners ...Listener) error {
 func (r *Reader) Ready() error {
 	var missing []string
 	for name, its := range r.spaces {
-		if !its.hasSynced() {
+		if !its.HasSynced() {
 			missing = append(missing, name)
 		}
 	}
@@ -190,7 +191,7 @@ func (r *Reader) find(ref objref.Ref, cluster string) (ws *controlv1alpha1.WorkS
 	if its == nil {
 		return nil, false // no such ITS: cannot be
 	}
-	return its.get(ref, cluster)
+	return its.Get(ref, cluster)
 }
 
 // changed notifies of a WorkStatus that was added (before is nil), changed or deleted (after is
@@ -228,7 +229,7 @@ func (r *Reader) moved(cluster string) {
 		return
 	}
 	for _, its := range r.spaces {
-		for _, ws := range its.of(cluster) {
+		for _, ws := range its.Of(cluster) {
 			r.changed(nil, ws)
 		}
 	}
@@ -237,19 +238,19 @@ func (r *Reader) moved(cluster string) {
 
 // lastReports returns when each cluster last reported, in seconds since 1970.
 func (r *Reader) lastReports() map[string]float64 {
-	return r.values(func(box *mailbox) (float64, bool) { return float64(box.last.Unix()), len(box.reports) > 0 })
+	return r.values(func(box mailboxes.Summary) (float64, bool) { return float64(box.Last.Unix()), box.Kept > 0 })
 }
 
 // refusals returns how many WorkStatuses of each cluster are ignored, of those that have some.
 func (r *Reader) refusals() map[string]float64 {
-	return r.values(func(box *mailbox) (float64, bool) { return float64(box.refused), box.refused > 0 })
+	return r.values(func(box mailboxes.Summary) (float64, bool) { return float64(box.Refused), box.Refused > 0 })
 }
 
 // values returns a value of each cluster, of the mailbox in its ITS.
-func (r *Reader) values(value func(*mailbox) (float64, bool)) map[string]float64 {
+func (r *Reader) values(value func(mailboxes.Summary) (float64, bool)) map[string]float64 {
 	values := map[string]float64{}
 	for name, its := range r.spaces {
-		maps.Copy(values, its.values(func(cluster string, box *mailbox) (float64, bool) {
+		maps.Copy(values, its.Values(func(cluster string, box mailboxes.Summary) (float64, bool) {
 			if home, state := r.clusters.Home(cluster); state != inventory.Accepted || home != name {
 				return 0, false
 			}
@@ -260,9 +261,5 @@ func (r *Reader) values(value func(*mailbox) (float64, bool)) map[string]float64
 }
 
 func keyOf(ws *controlv1alpha1.WorkStatus) Key {
-	source := ws.Spec.SourceRef
-	return Key{
-		Ref:     objref.Ref{Group: source.Group, Resource: source.Resource, Namespace: source.Namespace, Name: source.Name},
-		Cluster: ws.Namespace,
-	}
+	return Key{Ref: mailboxes.RefOf(ws), Cluster: ws.Namespace}
 }

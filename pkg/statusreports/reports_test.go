@@ -2,8 +2,10 @@ package statusreports
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 )
 
 func TestReportsGet(t *testing.T) {
@@ -97,13 +99,18 @@ func TestReportsGet(t *testing.T) {
 			}
 			r := newReader(at)
 			for its, content := range tc.spaces {
-				boxes := r.add(its, limits{reports: 10, bytes: 1 << 10})
+				boxes := r.add(its, mailboxes.Limits{Reports: 10, Bytes: 1 << 10})
 				for _, item := range content.items {
 					if err := boxes.Add(item); err != nil {
 						t.Fatal(err)
 					}
 				}
-				boxes.synced = !content.unsynced
+				if content.unsynced {
+					continue
+				}
+				if err := boxes.Replace(listed(content.items...), ""); err != nil {
+					t.Fatal(err)
+				}
 			}
 			got, known := r.Get(ref, "c1")
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(Report{}, "Version")); diff != "" || known != tc.wantKnown {
@@ -122,6 +129,85 @@ type home struct {
 func (h home) Home(string) (string, inventory.State) { return h.its, h.state }
 func (home) OnChange(func(string))                   {}
 
+// refOf returns the object that the reports of these tests are about.
+func refOf(name string) objref.Ref {
+	return objref.Ref{Resource: "services", Namespace: "n", Name: name}
+}
+
+// report returns the WorkStatus that the agent of a cluster writes for a service.
+func report(cluster, name, version, status string) *controlv1alpha1.WorkStatus {
+	ref := refOf(name)
+	ws := &controlv1alpha1.WorkStatus{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: corestatus.ReportName(ref), ResourceVersion: version},
+		Spec:       controlv1alpha1.WorkStatusSpec{SourceRef: controlv1alpha1.SourceRef{Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name}},
+	}
+	if status != "" {
+		ws.Status = &runtime.RawExtension{Raw: []byte(status)}
+	}
+	return ws
+}
+
+// listed returns WorkStatuses as a list of them.
+func listed(items ...*controlv1alpha1.WorkStatus) (all []any) {
+	for _, item := range items {
+		all = append(all, item)
+	}
+	return all
+}
+
+// TestMailboxIsBounded: of a cluster that reports more, or more bytes, than are read of one
+// cluster, it is unknown what it reports on other objects, until there is room again. The others
+// are not affected.
+func TestMailboxIsBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		limits mailboxes.Limits
+		status string
+	}{
+		"ByCount": {limits: mailboxes.Limits{Reports: 20, Bytes: 1 << 20}, status: `{}`},
+		"BySize":  {limits: mailboxes.Limits{Reports: 1000, Bytes: 20 << 10}, status: `{"a":"` + strings.Repeat("x", 1000) + `"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newReader(home{its: "its1", state: inventory.Accepted})
+			boxes := r.add("its1", tc.limits)
+			var all, some []*controlv1alpha1.WorkStatus
+			for i := range 100 {
+				all = append(all, report("greedy", fmt.Sprint(i), "1", tc.status))
+			}
+			modest := report("modest", "0", "1", tc.status)
+			some = append(some, all[95:]...)
+			expect := func(cluster, object string, wantFound, wantKnown bool) {
+				t.Helper()
+				if got, known := r.Get(refOf(object), cluster); (got != nil) != wantFound || known != wantKnown {
+					t.Errorf("report of %s on %s: found %t, known %t", cluster, object, got != nil, known)
+				}
+			}
+			if err := boxes.Replace(listed(append(all, modest)...), ""); err != nil {
+				t.Fatal(err)
+			}
+			kept := len(boxes.Of("greedy"))
+			if kept > 20 || kept < 18 {
+				t.Errorf("%d reports are kept", kept)
+			}
+			if diff := cmp.Diff(map[string]float64{"greedy": float64(100 - kept)}, r.refusals()); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+			expect("greedy", "0", true, true)
+			expect("greedy", "99", false, false)
+			expect("greedy", "other", false, false)
+			expect("modest", "0", true, true)
+			expect("modest", "99", false, true)
+			if err := boxes.Replace(listed(append(some, modest)...), ""); err != nil {
+				t.Fatal(err)
+			}
+			expect("greedy", "99", true, true)
+			expect("greedy", "other", false, true)
+			if len(r.refusals()) > 0 {
+				t.Errorf("still refused: %v", r.refusals())
+			}
+		})
+	}
+}
+
 // received has the names of the objects of which a report changed.
 type received struct {
 	names []string
@@ -139,7 +225,7 @@ func TestReportThatNamesAnotherObject(t *testing.T) {
 	var told received
 	r := newReader(home{its: "its1", state: inventory.Accepted})
 	r.listeners = []Listener{&told}
-	boxes := r.add("its1", limits{reports: 10, bytes: 1 << 10})
+	boxes := r.add("its1", mailboxes.Limits{Reports: 10, Bytes: 1 << 10})
 	for _, do := range []func() error{
 		func() error { return boxes.Add(a) },
 		func() error { return boxes.Update(a) }, // nothing new
@@ -161,7 +247,7 @@ func TestClusterMoves(t *testing.T) {
 	var told received
 	r := newReader(at)
 	for its, name := range map[string]string{"its1": "a", "its2": "b"} {
-		if err := r.add(its, limits{reports: 10, bytes: 1 << 10}).Add(report("c1", name, "1", "")); err != nil {
+		if err := r.add(its, mailboxes.Limits{Reports: 10, Bytes: 1 << 10}).Add(report("c1", name, "1", "")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,7 +269,7 @@ func TestClusterMoves(t *testing.T) {
 
 func TestLastReports(t *testing.T) {
 	r := newReader(home{its: "its1", state: inventory.Accepted})
-	one, two := r.add("its1", limits{reports: 10, bytes: 1 << 10}), r.add("its2", limits{reports: 10, bytes: 1 << 10})
+	one, two := r.add("its1", mailboxes.Limits{Reports: 10, Bytes: 1 << 10}), r.add("its2", mailboxes.Limits{Reports: 10, Bytes: 1 << 10})
 	at := func(cluster, name string, second int64) *controlv1alpha1.WorkStatus {
 		ws := report(cluster, name, strconv.FormatInt(second, 10), "")
 		ws.CreationTimestamp = metav1.Time{Time: time.Unix(second, 0)}
@@ -198,7 +284,7 @@ func TestLastReports(t *testing.T) {
 	want("added", map[string]float64{"c1": 10, "c2": 8},
 		one.Add(at("c1", "a", 10)), one.Add(at("c1", "b", 7)), one.Add(at("c2", "a", 8)), two.Add(at("c1", "a", 99)))
 	want("changed", map[string]float64{"c1": 10, "c2": 12}, one.Update(at("c2", "a", 12)))
-	want("deleted", map[string]float64{"c1": 10}, one.Delete(at("c1", "a", 10)), one.Delete(cache.DeletedFinalStateUnknown{Obj: at("c2", "a", 12)}))
+	want("deleted", map[string]float64{"c1": 10}, one.Delete(at("c1", "a", 10)), one.Delete(at("c2", "a", 12)))
 	want("all deleted", map[string]float64{}, one.Delete(at("c1", "b", 7)))
 }
 
@@ -234,7 +320,7 @@ func TestUpdated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ws := &controlv1alpha1.WorkStatus{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: *at(1), ManagedFields: tc.entries}}
 			for range 2 { // what was reduced before may be reduced again
-				ws = reduced(ws)
+				ws = reduced(ws).Value
 				if got := updated(ws); !got.Equal(at(tc.want).Time) {
 					t.Errorf("updated at %s, want second %d", got, tc.want)
 				}

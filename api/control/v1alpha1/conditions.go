@@ -151,7 +151,8 @@ const (
 	//
 	// Reasons when Unknown:
 	//   - NotReported: no status-agent reports from the clusters in the message. Install the status
-	//     add-on there.
+	//     add-on there. A cluster may also have more WorkStatuses in its mailbox than are read of
+	//     one cluster; the message says so. Delete those that are not from the status-agent.
 	BindingConditionHealthy = "Healthy"
 )
 

@@ -66,6 +66,24 @@ func TestOnReport(t *testing.T) {
 	}
 }
 
+// TestOnPartial: that only a part of a mailbox is read concerns the Bindings that have to do with
+// it, once.
+func TestOnPartial(t *testing.T) {
+	f := crowded(t)
+	for _, partial := range []bool{true, false} {
+		f.d.OnPartial("edge", partial)
+		got := slices.Sorted(maps.Keys(f.statuses))
+		if diff := cmp.Diff([]string{"deleting", "left", "other", "ours", "policy", "same"}, got); diff != "" {
+			t.Errorf("partial %t (-want +got):\n%s", partial, diff)
+		}
+		clear(f.statuses)
+		f.d.OnPartial("edge", partial)
+		if len(f.statuses) > 0 {
+			t.Errorf("partial %t again: %v", partial, f.statuses)
+		}
+	}
+}
+
 // TestEnqueueListing: a change of a work of another WDS concerns only the Bindings that list its
 // objects.
 func TestEnqueueListing(t *testing.T) {

@@ -26,10 +26,12 @@ func newDeliverer(c *Controller, to plugin.ITS) *deliverer {
 		controller: c, its: &its{name: to.Name, store: newStore(), orphaned: map[types.UID]bool{}}, connect: to.Connect,
 		synced: make(chan struct{}),
 	}
-	d.its.queue = worker.New(worker.Config{
+	// An edit for one cluster does not wait for a change of a Binding with a thousand clusters, nor
+	// for a cluster that receives a thousand Bindings.
+	d.its.queue = worker.NewFair(worker.Config{
 		Name: "transport-delivery-" + to.Name, Clock: c.config.Clock, MinBackOff: placement.MinBackOff,
 		Quiet: func(err error) bool { return errors.Is(err, plugin.ErrStale) },
-	}, d.deliver)
+	}, d.deliver, func(k Key) string { return k.Binding }, func(k Key) string { return k.Mailbox })
 	return d
 }
 
@@ -140,6 +142,18 @@ func (d *deliverer) OnReports(state plugin.Reports) {
 	}
 	for _, p := range d.controller.config.Index.All() {
 		d.controller.config.Statuses.Add(p.Name)
+	}
+}
+
+// OnPartial implements plugin.Handler.
+func (d *deliverer) OnPartial(mailbox string, partial bool) {
+	if !d.its.reports.setPartial(mailbox, partial) {
+		return
+	}
+	for _, p := range d.controller.config.Index.All() {
+		if d.its.concerns(p, mailbox) {
+			d.controller.config.Statuses.Add(p.Name)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func (i *its) observe(d *Destination, p *placement.Placement, now time.Time) {
 		current, _ := i.store.destination(d.Name)
 		d.Attempted = d.Attempted && d.properties != nil && d.properties.Equal(current.Properties)
 	}
-	d.Reports = i.reports.now()
+	d.Reports = i.reports.missing(d.Name)
 	d.Verdict = func(ref objref.Ref) (health.Verdict, bool) { return i.reports.of(d.Name, ref) }
 	d.Unobserved = i.expected.unmet(Key{Binding: p.Name, Mailbox: d.Name}, i.store.of(p.UID, d.Name), now)
 	// The works are read again: a delivery may have met its expectation with newer works than

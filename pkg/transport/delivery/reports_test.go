@@ -22,7 +22,21 @@ func TestReportsAreNewsOnce(t *testing.T) {
 	if len(r.verdicts) != 0 {
 		t.Errorf("what is gone is kept: %v", r.verdicts)
 	}
-	if !r.setState(plugin.ReportsRead) || r.setState(plugin.ReportsRead) || r.now() != plugin.ReportsRead {
+	if !r.setState(plugin.ReportsRead) || r.setState(plugin.ReportsRead) || r.missing("a") != plugin.ReportsRead {
 		t.Error("the state is not reported exactly once")
+	}
+	if r.setPartial("a", false) || !r.setPartial("a", true) || r.setPartial("a", true) {
+		t.Error("that a part is read is not news exactly once")
+	}
+	if r.missing("a") != plugin.ReportsPartial || r.missing("b") != plugin.ReportsRead {
+		t.Errorf("a missing report means %d and %d", r.missing("a"), r.missing("b"))
+	}
+	r.setState(plugin.ReportsNone)
+	if r.missing("a") != plugin.ReportsNone {
+		t.Error("where nobody reports, it is said that a part is read")
+	}
+	r.setState(plugin.ReportsRead)
+	if !r.setPartial("a", false) || r.missing("a") != plugin.ReportsRead || len(r.partial) > 0 {
+		t.Error("that all is read is not news")
 	}
 }

@@ -8,9 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/nested"
-	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/transport/placement"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
@@ -143,50 +141,4 @@ func (s *store) addForeign(owners plan.Owners, p *placement.Placement, mailbox s
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	s.foreign.addTo(owners, p, mailbox, works)
-}
-
-// reports holds the health of objects in clusters, as agents reported it. It is safe for concurrent
-// use.
-type reports struct {
-	mu       sync.RWMutex
-	state    plugin.Reports
-	verdicts nested.Map[string, objref.Ref, health.Verdict] // by mailbox
-}
-
-// set stores a verdict; nil removes it. It reports whether that is a change.
-func (r *reports) set(mailbox string, ref objref.Ref, verdict *health.Verdict) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	before, known := r.verdicts[mailbox][ref]
-	if verdict == nil {
-		r.verdicts.Delete(mailbox, ref)
-		return known
-	}
-	if known && before == *verdict {
-		return false
-	}
-	r.verdicts.Set(mailbox, ref, *verdict)
-	return true
-}
-
-// setState reports whether the state is another one now.
-func (r *reports) setState(state plugin.Reports) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	changed := r.state != state
-	r.state = state
-	return changed
-}
-
-func (r *reports) now() plugin.Reports {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.state
-}
-
-func (r *reports) of(mailbox string, ref objref.Ref) (health.Verdict, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	v, ok := r.verdicts[mailbox][ref]
-	return v, ok
 }

@@ -55,6 +55,8 @@ func (r *recorder) OnReport(string, objref.Ref, *health.Verdict) {}
 
 func (r *recorder) OnReports(plugin.Reports) {}
 
+func (r *recorder) OnPartial(string, bool) {}
+
 func (r *recorder) OnSynced() { r.synced++ }
 
 func (r *recorder) of(mailbox string) (works []*plan.Work) {

@@ -102,6 +102,11 @@ func TestHealth(t *testing.T) {
 			want:    "Unknown NotReported: clusters not reporting status: a",
 			applied: "2/2", healthy: "1/2",
 		},
+		"APartIsRead": {
+			in:      in(plugin.ReportsPartial, said(siteWith("a", both...), well), said(siteWith("b", both...), nil)),
+			want:    "Unknown NotReported: clusters not reporting status: b (its mailbox has more WorkStatuses than are read)",
+			applied: "4/4", healthy: "3/4",
+		},
 		"Refused": {
 			in:      in(plugin.ReportsRead, said(siteWith("a", was(settings, 0), failed(nginx, "no room", time.Hour)), well)),
 			want:    "False NotApplied: see condition Applied",

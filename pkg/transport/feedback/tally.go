@@ -11,6 +11,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/transport/delivery"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
 const (
@@ -39,7 +40,7 @@ type tally struct {
 	problems                     []string // the first maxProblems of them, sorted by cluster and object
 	problemsCount                int
 	progressing                  []string // "cluster: object"
-	mute                         []string // clusters
+	mute                         []string // clusters, some with the reason
 
 	now     time.Time
 	recheck time.Duration
@@ -157,7 +158,11 @@ func (t *tally) health(d *destination, refused []string) {
 	t.appliedCopies += h.applied
 	t.healthyCopies += h.healthy
 	t.progressing = appendPrefixed(t.progressing, d.Name, h.progressing)
-	if len(h.mute) > 0 {
+	switch {
+	case len(h.mute) == 0:
+	case d.Reports == plugin.ReportsPartial:
+		t.mute = append(t.mute, d.Name+" (its mailbox has more WorkStatuses than are read)")
+	default:
 		t.mute = append(t.mute, d.Name)
 	}
 	problems := appendPrefixed(slices.Clone(refused), d.Name, h.problems)

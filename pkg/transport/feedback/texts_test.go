@@ -74,6 +74,11 @@ func TestTexts(t *testing.T) {
 			s.reports = plugin.ReportsNone
 			return s
 		}()}}},
+		{"more reports than are read", input{objects: 1, sites: []site{func() site {
+			s := reported("cluster1", unreported, deployment)
+			s.reports = plugin.ReportsPartial
+			return s
+		}()}}},
 		{"being deleted", input{deleting: true, left: []string{"cluster1", "ITS its2 (not synced yet)"}}},
 		{"a deletion that waits", input{
 			deleting: true, left: []string{"cluster1"}, heldBack: []string{"cluster1"}, hold: &hold{objects: []string{"configmaps web/settings"}},

@@ -29,6 +29,7 @@ func (l listener) OnDestination(name string, d *plugin.Destination) {
 func (listener) OnWork(_, _ *plan.Work)                             {}
 func (listener) OnReport(_ string, _ objref.Ref, _ *health.Verdict) {}
 func (listener) OnReports(plugin.Reports)                           {}
+func (listener) OnPartial(string, bool)                             {}
 func (listener) OnSynced()                                          {}
 
 // TestAcceptedClusters: a cluster that is being deleted is let in no more, as the

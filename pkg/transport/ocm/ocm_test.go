@@ -21,6 +21,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
@@ -28,7 +29,9 @@ var origin = plugin.Origin{Binding: "nginx", BindingUID: "uid"}
 
 func newPlugin(t *testing.T) *Plugin {
 	t.Helper()
-	p, err := New(Config{Space: "its1", Hub: &rest.Config{Host: "localhost"}, WDSName: "wds1", WDSUID: "wds-uid"})
+	p, err := New(Config{
+		Space: "its1", Hub: &rest.Config{Host: "localhost"}, WDSName: "wds1", WDSUID: "wds-uid", ReportLimits: mailboxes.DefaultLimits(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/metrics"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 	"github.com/starlinghq/starling/pkg/writer"
 )
@@ -43,6 +44,8 @@ type Config struct {
 	WDSName string
 	// WDSUID identifies the WDS.
 	WDSUID types.UID
+	// ReportLimits bound what is kept of the reports of one cluster.
+	ReportLimits mailboxes.Limits
 }
 
 // Plugin is the transport plugin for OCM.
@@ -59,8 +62,8 @@ var _ plugin.Plugin = (*Plugin)(nil)
 
 // New returns a Plugin. It makes no request.
 func New(config Config) (*Plugin, error) {
-	if config.Space == "" || config.Hub == nil || config.WDSName == "" || config.WDSUID == "" {
-		return nil, errors.New("ocm: Space, Hub, WDSName and WDSUID are required")
+	if config.Space == "" || config.Hub == nil || config.WDSName == "" || config.WDSUID == "" || config.ReportLimits == (mailboxes.Limits{}) {
+		return nil, errors.New("ocm: Space, Hub, WDSName, WDSUID and ReportLimits are required")
 	}
 	metrics.Register(propertyMaps)
 	works, err := workclient.NewForConfig(config.Hub)
@@ -107,17 +110,10 @@ func (p *Plugin) Run(ctx context.Context, handler plugin.Handler) error {
 	if err != nil {
 		return err
 	}
-	reports, reportsHandled, err := p.reportInformer(handler)
-	if err != nil {
-		return err
-	}
+	reports := newReports(p.config.ReportLimits, handler)
+	defer reportsRefused.Add(reports.Refused)()
 	var running sync.WaitGroup
-	running.Go(func() { reports.RunWithContext(ctx) })
-	running.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), reportsHandled.HasSynced) {
-			handler.OnReports(plugin.ReportsRead)
-		}
-	})
+	running.Go(func() { reports.Run(ctx, p.control, p.config.WDSUID) })
 	running.Go(func() { works.RunWithContext(ctx) })
 	running.Go(func() { clusters.RunWithContext(ctx) })
 	running.Go(func() { destinations.run(ctx) })

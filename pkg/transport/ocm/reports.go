@@ -1,41 +1,37 @@
 package ocm
 
 import (
-	"context"
-	"fmt"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/client-go/tools/cache"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
-	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/metrics"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
-// report is what the informer stores of a WorkStatus.
+// reportsRefused has the mailboxes that hold more than is read of one cluster.
+var reportsRefused = metrics.NewClusterGauge("starling_transport_reports_refused",
+	"WorkStatuses in the mailbox of a cluster whose health is ignored, because it has more, or larger ones, than are read of one cluster.")
+
+// report is what is kept of a WorkStatus.
 type report struct {
 	mailbox string
 	ref     objref.Ref
 	verdict health.Verdict
-	own     bool // it has the name that the agent gives it
 }
 
 // reduceReport evaluates a WorkStatus, and drops everything but the verdict.
-func reduceReport(ws *controlv1alpha1.WorkStatus) any {
-	source := &ws.Spec.SourceRef
-	r := report{
+func reduceReport(ws *controlv1alpha1.WorkStatus) mailboxes.Kept[report] {
+	ref := mailboxes.RefOf(ws)
+	r := &report{
 		mailbox: one(ws.Namespace),
-		ref:     objref.Ref{Group: one(source.Group), Resource: one(source.Resource), Namespace: one(source.Namespace), Name: one(source.Name)},
+		ref:     objref.Ref{Group: one(ref.Group), Resource: one(ref.Resource), Namespace: one(ref.Namespace), Name: one(ref.Name)},
 	}
-	// A WorkStatus of another name was written by hand, and the agent is about to remove it.
-	r.own = ws.Name == corestatus.ReportName(r.ref)
 	var status map[string]any
 	if ws.Status != nil && len(ws.Status.Raw) > 0 {
 		if err := json.Unmarshal(ws.Status.Raw, &status); err != nil {
@@ -46,56 +42,27 @@ func reduceReport(ws *controlv1alpha1.WorkStatus) any {
 	if err != nil {
 		generation = 0 // the agent does not know it, or the kind has none
 	}
-	r.verdict = health.Evaluate(schema.GroupKind{Group: source.Group, Kind: source.Kind}, status, generation)
+	r.verdict = health.Evaluate(schema.GroupKind{Group: ref.Group, Kind: ws.Spec.SourceRef.Kind}, status, generation)
 	r.verdict.Message = one(r.verdict.Message)
-	return newReduced(ws, r)
+	// The schema of WorkStatuses does not bound these strings.
+	size := len(ref.Group) + len(ref.Resource) + len(ref.Namespace) + len(ref.Name) + len(r.verdict.Message)
+	return mailboxes.Kept[report]{Value: r, Bytes: size}
 }
 
-// reportInformer returns an informer on the WorkStatuses of our WDS, which stores a report of each.
-func (p *Plugin) reportInformer(handler plugin.Handler) (cache.SharedIndexInformer, cache.ResourceEventHandlerRegistration, error) {
-	selector := labels.SelectorFromSet(labels.Set{controlv1alpha1.LabelWDSUID: string(p.config.WDSUID)}).String()
-	client := p.control.WorkStatuses(metav1.NamespaceAll)
-	informer, err := newInformer(selector, client.List, client.Watch, &controlv1alpha1.WorkStatus{}, reduceReport)
-	if err != nil {
-		return nil, nil, fmt.Errorf("watch WorkStatuses: %w", err)
-	}
-	err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if apierrors.IsNotFound(err) {
-			handler.OnReports(plugin.ReportsNone) // the ITS has no WorkStatuses: the add-on is not installed
-			return
-		}
-		cache.DefaultWatchErrorHandler(ctx, r, err)
+// newReports returns a Store of reports, of which the Handler receives the changes.
+func newReports(limits mailboxes.Limits, handler plugin.Handler) *mailboxes.Store[report] {
+	return mailboxes.New(mailboxes.Config[report]{
+		Limits: limits, Reduce: reduceReport,
+		Changed: func(before, after *report) {
+			if after == nil {
+				handler.OnReport(before.mailbox, before.ref, nil)
+				return
+			}
+			// The name of a WorkStatus follows from its object, so before is about the same one.
+			handler.OnReport(after.mailbox, after.ref, &after.verdict)
+		},
+		Partial:   handler.OnPartial,
+		Listed:    func() { handler.OnReports(plugin.ReportsRead) },
+		NotServed: func() { handler.OnReports(plugin.ReportsNone) }, // the add-on is not installed
 	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("watch WorkStatuses: %w", err)
-	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { reportHealth(handler, obj, true) },
-		UpdateFunc: func(before, after any) { reportChange(handler, before, after) },
-		DeleteFunc: func(obj any) { reportHealth(handler, obj, false) },
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("watch WorkStatuses: %w", err)
-	}
-	return informer, registration, nil
-}
-
-func reportChange(handler plugin.Handler, before, after any) {
-	old, okOld := valueOf[report](before)
-	current, ok := valueOf[report](after)
-	if okOld && ok && old.ref != current.ref {
-		reportHealth(handler, before, false) // it is about another object now
-	}
-	reportHealth(handler, after, true)
-}
-
-func reportHealth(handler plugin.Handler, obj any, exists bool) {
-	r, ok := valueOf[report](obj)
-	switch {
-	case !ok || !r.own:
-	case exists:
-		handler.OnReport(r.mailbox, r.ref, &r.verdict)
-	default:
-		handler.OnReport(r.mailbox, r.ref, nil)
-	}
 }

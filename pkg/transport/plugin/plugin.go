@@ -78,6 +78,11 @@ type Handler interface {
 	// OnReports reports what follows from a missing OnReport. A Plugin without reports calls it
 	// once, with ReportsNone.
 	OnReports(state Reports)
+	// OnPartial reports whether only a part of the reports of a mailbox is read, because it has
+	// more than are read of one cluster. Then nothing follows from a missing OnReport of that
+	// mailbox. It is called before the first OnReport of which this is the cause, and after the
+	// last one.
+	OnPartial(mailbox string, partial bool)
 	// OnSynced reports that all works and destinations that existed at the start were reported. It
 	// is called once.
 	OnSynced()
@@ -94,6 +99,8 @@ const (
 	ReportsRead
 	// ReportsNone: nothing, because no cluster of this ITS reports.
 	ReportsNone
+	// ReportsPartial: nothing, because the cluster reports more than is read of one cluster.
+	ReportsPartial
 )
 
 // Destination is a cluster that an ITS knows.

@@ -2,7 +2,6 @@ package combinedstatus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -379,9 +377,9 @@ func TestUnknownClearsNothing(t *testing.T) {
 	c.Idle(t)
 	c.stop()
 
-	unreachable := clusters.ITS{Name: "its1", Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) {
+	unreachable := clusters.ITS{Name: "its1", Connect: func(ctx context.Context) (clusters.Source, error) {
 		<-ctx.Done()
-		return nil, errors.Join(ctx.Err())
+		return clusters.Source{}, ctx.Err()
 	}}
 	c = e.start(unreachable)
 	testenv.Eventually(t, patience, func() (bool, string) {

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/clock"
 
@@ -196,8 +195,8 @@ type running struct {
 func (e *environment) start(itses ...clusters.ITS) *running {
 	e.t.Helper()
 	if itses == nil {
-		itses = []clusters.ITS{{Name: "its1", Connect: func(context.Context) (cache.SharedIndexInformer, error) {
-			return clusters.NewInformer(e.identity("its1"))
+		itses = []clusters.ITS{{Name: "its1", Connect: func(context.Context) (clusters.Source, error) {
+			return clusters.NewSource(e.identity("its1"))
 		}}}
 	}
 	reader := clusters.New(itses...)

@@ -54,6 +54,10 @@ func (m *mirror) OnReport(mailbox string, ref objref.Ref, _ *health.Verdict) {
 	m.t.Errorf("%s: a report on %s that no agent made", mailbox, ref)
 }
 
+func (m *mirror) OnPartial(mailbox string, _ bool) {
+	m.t.Errorf("%s: has more reports than are read, but no agent made any", mailbox)
+}
+
 func (m *mirror) OnReports(state plugin.Reports) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -313,7 +317,9 @@ func TestConformanceOCM(t *testing.T) {
 	conform(t, subject{
 		mailbox: mailbox,
 		plugin: func(wds types.UID) plugin.Plugin {
-			p, err := ocm.New(ocm.Config{Space: "its1", Hub: e.fleet.Config(t, "its1"), WDSName: "wds1", WDSUID: wds + types.UID(e.name)})
+			p, err := ocm.New(ocm.Config{
+				Space: "its1", Hub: e.fleet.Config(t, "its1"), WDSName: "wds1", WDSUID: wds + types.UID(e.name), ReportLimits: e.reportLimits,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

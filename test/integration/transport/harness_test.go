@@ -38,6 +38,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/packages/content"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 	"github.com/starlinghq/starling/pkg/transport"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 	"github.com/starlinghq/starling/pkg/transport/placement"
@@ -87,6 +88,8 @@ type environment struct {
 	// management are the namespaces of Open Cluster Management to which controllers that are
 	// started deliver.
 	management []string
+	// reportLimits bound what controllers that are started keep of the reports of one cluster.
+	reportLimits mailboxes.Limits
 }
 
 var installed sync.Once
@@ -94,7 +97,7 @@ var installed sync.Once
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
-	e := &environment{t: t, fleet: fleet, name: testenv.Name(t)}
+	e := &environment{t: t, fleet: fleet, name: testenv.Name(t), reportLimits: mailboxes.DefaultLimits()}
 	e.space, e.wds, e.its = "wds1", fleet.Space(t, "wds1").Client, fleet.Space(t, "its1").Client
 	installed.Do(func() {
 		fleet.Space(t, "wds1").Install(t, wdsAPIs(t)...)
@@ -113,7 +116,10 @@ func wdsAPIs(t *testing.T) []string {
 // neighbour returns the same environment as the users of another WDS see it.
 func (e *environment) neighbour() *environment {
 	e.t.Helper()
-	other := &environment{t: e.t, fleet: e.fleet, wds: e.fleet.Space(e.t, "wds2").Client, its: e.its, space: "wds2", name: e.name, agent: e.agent}
+	other := &environment{
+		t: e.t, fleet: e.fleet, wds: e.fleet.Space(e.t, "wds2").Client, its: e.its, space: "wds2", name: e.name, agent: e.agent,
+		reportLimits: e.reportLimits,
+	}
 	e.fleet.Space(e.t, "wds2").Install(e.t, wdsAPIs(e.t)...)
 	other.create(namespaces, "", e.name, nil)
 	return other
@@ -508,7 +514,7 @@ func (e *environment) start(limits packing.Limits, more ...plugin.ITS) *running 
 			Writer:           writer,
 		},
 		ITSes: append([]plugin.ITS{{Name: "its1", Connect: func(context.Context) (plugin.Plugin, error) {
-			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: e.space, WDSUID: uid})
+			return ocm.New(ocm.Config{Space: "its1", Hub: itsConfig, WDSName: e.space, WDSUID: uid, ReportLimits: e.reportLimits})
 		}}}, more...),
 		Limits:      limits,
 		Concurrency: 8,

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -76,4 +77,54 @@ func TestHealth(t *testing.T) {
 	e.patch(workStatuses, sites[0], "by-hand", `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Forged","message":""}]}}`, "status")
 	e.delete(workStatuses, sites[1], corestatus.ReportName(web))
 	expect("False", "Progressing", "3/4")
+}
+
+// TestMailboxThatIsTooLarge: of a cluster whose mailbox has more than is read of one cluster, a
+// missing report proves nothing, and what is read counts. Other clusters are not affected.
+func TestMailboxThatIsTooLarge(t *testing.T) {
+	e := newEnvironment(t)
+	e.reportLimits.Reports = 3
+	sites := e.clusters(2)
+	nameOf := func(object string) string {
+		return corestatus.ReportName(objref.Ref{Resource: "services", Namespace: e.name, Name: object})
+	}
+	report := func(site, object string) {
+		t.Helper()
+		e.create(workStatuses, site, nameOf(object), map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{controlv1alpha1.LabelWDSUID: string(e.wdsUID())}},
+			"spec":     map[string]any{"sourceRef": map[string]any{"group": "", "version": "v1", "resource": "services", "kind": "Service", "namespace": e.name, "name": object}},
+		})
+	}
+	for _, object := range []string{"a", "b", "c", "d"} {
+		report(sites[0], object)
+	}
+	e.start(roomy)
+	e.create(services, e.name, "web", map[string]any{"spec": map[string]any{"ports": []any{map[string]any{"port": int64(80)}}}})
+	e.bind(sites, entry{resource: services, namespace: e.name, name: "web"})
+	expect := func(status metav1.ConditionStatus, reason, message, healthy string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			b := e.binding()
+			c := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionHealthy)
+			if c == nil || b.Status.Rollup == nil {
+				return false, "no condition Healthy"
+			}
+			return c.Status == status && c.Reason == reason && c.Message == message && b.Status.Rollup.HealthyOf == healthy,
+				fmt.Sprintf("%s %s: %s, %s", c.Status, c.Reason, c.Message, b.Status.Rollup.HealthyOf)
+		})
+	}
+	report(sites[1], "web")
+	unknown := "clusters not reporting status: " + sites[0] + " (its mailbox has more WorkStatuses than are read)"
+	expect("Unknown", "NotReported", unknown, "1/2")
+	report(sites[0], "web") // is refused
+	e.settled()
+	expect("Unknown", "NotReported", unknown, "1/2")
+	for _, object := range []string{"a", "b", "c", "d"} {
+		e.delete(workStatuses, sites[0], nameOf(object))
+	}
+	e.patch(workStatuses, sites[0], nameOf("web"), `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"Fine","message":""}]}}`, "status")
+	expect("True", "Healthy", "1 object for 2 clusters", "2/2")
+	// Whether there are others is unknown until the next list.
+	e.delete(workStatuses, sites[0], nameOf("web"))
+	expect("Unknown", "NotReported", unknown, "1/2")
 }

@@ -5,25 +5,18 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 )
 
 // statusSubresource is the subresource in managedFields of writes through /status.
 const statusSubresource = "status"
 
-// reduced returns what is kept of a WorkStatus, nil if obj is none. Of managedFields, often the
-// largest part, it is one entry with the time at which the status last changed. What has no use
-// here, and could be of any size, is dropped. It is idempotent.
-func reduced(obj any) *controlv1alpha1.WorkStatus {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	ws, ok := obj.(*controlv1alpha1.WorkStatus)
-	if !ok {
-		return nil
-	}
+// reduced returns what is kept of a WorkStatus. Of managedFields, often the largest part, it is one
+// entry with the time at which the status last changed. What has no use here, and could be of any
+// size, is dropped. It is idempotent.
+func reduced(ws *controlv1alpha1.WorkStatus) mailboxes.Kept[controlv1alpha1.WorkStatus] {
 	kept := &controlv1alpha1.WorkStatus{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: ws.Namespace, Name: ws.Name, UID: ws.UID, ResourceVersion: ws.ResourceVersion, CreationTimestamp: ws.CreationTimestamp,
@@ -47,7 +40,20 @@ func reduced(obj any) *controlv1alpha1.WorkStatus {
 	if last != nil {
 		kept.ManagedFields = []metav1.ManagedFieldsEntry{{Subresource: statusSubresource, Time: last}}
 	}
-	return kept
+	return mailboxes.Kept[controlv1alpha1.WorkStatus]{Value: kept, Bytes: sizeOf(kept), Updated: updated(kept)}
+}
+
+// sizeOf returns about how many bytes of memory a reduced WorkStatus takes beside a constant.
+func sizeOf(ws *controlv1alpha1.WorkStatus) int {
+	source := ws.Spec.SourceRef
+	size := len(source.Group) + len(source.Version) + len(source.Resource) + len(source.Kind) + len(source.Namespace) + 2*len(source.Name)
+	for _, value := range ws.Annotations {
+		size += len(value)
+	}
+	if ws.Status != nil {
+		size += len(ws.Status.Raw)
+	}
+	return size
 }
 
 // aboutStatus reports whether the entry is of a client that set the status.
