@@ -13,9 +13,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -34,22 +36,40 @@ var ManagedClusters = clusterv1.SchemeGroupVersion.WithResource("managedclusters
 // ITS is an inventory and transport space, as far as it has clusters.
 type ITS struct {
 	Name string
-	// Connect blocks until the ITS serves ManagedClusters, and returns an informer of them, not
-	// started. It fails only if a retry is useless, or when the context ends.
-	Connect func(ctx context.Context) (cache.SharedIndexInformer, error)
+	// Connect blocks until the ITS serves ManagedClusters. It fails only if a retry is useless, or
+	// when the context ends.
+	Connect func(ctx context.Context) (Source, error)
+}
+
+// Source reads the ManagedClusters of an ITS.
+type Source struct {
+	// Informer watches them. It is not started.
+	Informer cache.SharedIndexInformer
+	// List reads their metadata from the API server.
+	List client.ListMetadata
+}
+
+// NewSource returns a Source that uses the connection.
+func NewSource(config *rest.Config) (Source, error) {
+	c, err := metadata.NewForConfig(config)
+	if err != nil {
+		return Source{}, fmt.Errorf("build client for ManagedClusters: %w", err)
+	}
+	informer, err := NewInformer(config)
+	return Source{Informer: informer, List: c.Resource(ManagedClusters).List}, err
 }
 
 // Connect returns an ITS that is connected to when it answers.
 func Connect(name string, options spaces.Options) ITS {
-	return ITS{Name: name, Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) {
+	return ITS{Name: name, Connect: func(ctx context.Context) (Source, error) {
 		space, err := spaces.WaitConnected(ctx, name, options)
 		if err != nil {
-			return nil, err
+			return Source{}, err
 		}
 		if err := spaces.WaitForResources(ctx, space, ManagedClusters); err != nil {
-			return nil, err
+			return Source{}, err
 		}
-		return NewInformer(space.Config)
+		return NewSource(space.Config)
 	}}
 }
 
@@ -120,6 +140,8 @@ type Reader struct {
 	mu                  sync.Mutex
 	onChange, onMembers []func(name string)
 	synced              []bool
+	// lists read the clusters of each ITS from its API server; nil until it is connected.
+	lists []client.ListMetadata
 	// clusters are those of each ITS, by name.
 	clusters []map[string]*clusterv1.ManagedCluster
 	// chosen are the names that were seen to stand for a cluster of the ITS since the start. They
@@ -129,7 +151,7 @@ type Reader struct {
 
 // New returns a Reader that does nothing until Run.
 func New(itses ...ITS) *Reader {
-	r := &Reader{itses: itses, synced: make([]bool, len(itses))}
+	r := &Reader{itses: itses, synced: make([]bool, len(itses)), lists: make([]client.ListMetadata, len(itses))}
 	for range itses {
 		r.clusters = append(r.clusters, map[string]*clusterv1.ManagedCluster{})
 		r.chosen = append(r.chosen, map[string]bool{})
@@ -175,11 +197,14 @@ func (r *Reader) Run(ctx context.Context) error {
 }
 
 func (r *Reader) run(ctx context.Context, i int) error {
-	informer, err := r.itses[i].Connect(ctx)
+	source, err := r.itses[i].Connect(ctx)
 	if err != nil {
 		return err
 	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	r.mu.Lock()
+	r.lists[i] = source.List
+	r.mu.Unlock()
+	registration, err := source.Informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { r.set(i, obj) },
 		UpdateFunc: func(_, obj any) { r.set(i, obj) },
 		DeleteFunc: func(obj any) { r.remove(i, obj) },
@@ -189,7 +214,7 @@ func (r *Reader) run(ctx context.Context, i int) error {
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { informer.RunWithContext(ctx) })
+	running.Go(func() { source.Informer.RunWithContext(ctx) })
 	if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		r.setSynced(i)
 	}
@@ -279,6 +304,44 @@ func (r *Reader) Home(name string) (its string, state coreinventory.State) {
 	}
 	return r.itses[chosen].Name, state
 }
+
+// ReadLabels reads the labels of accepted clusters from their ITSes; those that do not exist any
+// more are missing. unread has the clusters of ITSes that do not respond, by the name of the ITS.
+// It blocks for a few seconds at most.
+func (r *Reader) ReadLabels(ctx context.Context, names []string) (labels map[string]map[string]string, unread map[string][]string) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	homes := map[int][]string{}
+	r.mu.Lock()
+	lists := slices.Clone(r.lists)
+	for _, name := range names {
+		if its, state := r.choose(name); state == coreinventory.Accepted {
+			homes[its] = append(homes[its], name)
+		}
+	}
+	r.mu.Unlock()
+	labels, unread = map[string]map[string]string{}, map[string][]string{}
+	var reading sync.WaitGroup
+	var mu sync.Mutex
+	for its, names := range homes {
+		reading.Go(func() { // at once, so that an ITS that does not respond holds up no other
+			read, err := client.ReadLabels(ctx, lists[its], names)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				klog.FromContext(ctx).Error(err, "Cannot read the labels of clusters", logging.Space, r.itses[its].Name)
+				unread[r.itses[its].Name] = names
+				return
+			}
+			maps.Copy(labels, read)
+		})
+	}
+	reading.Wait()
+	return labels, unread
+}
+
+// readTimeout bounds what waits for an ITS that does not respond.
+const readTimeout = 3 * time.Second
 
 // choose returns in which ITS the cluster is that the name stands for, if it is Accepted.
 func (r *Reader) choose(name string) (its int, state coreinventory.State) {

@@ -2,7 +2,9 @@ package clusters
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +16,7 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
 	coreinventory "github.com/starlinghq/starling/pkg/core/inventory"
 )
 
@@ -114,8 +117,8 @@ func TestRun(t *testing.T) {
 	if err := informer.SetTransform(trim); err != nil {
 		t.Fatal(err)
 	}
-	answers := ITS{Name: "its1", Connect: func(context.Context) (cache.SharedIndexInformer, error) { return informer, nil }}
-	silent := ITS{Name: "its2", Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) { <-ctx.Done(); return nil, ctx.Err() }}
+	answers := ITS{Name: "its1", Connect: func(context.Context) (Source, error) { return Source{Informer: informer}, nil }}
+	silent := ITS{Name: "its2", Connect: func(ctx context.Context) (Source, error) { <-ctx.Done(); return Source{}, ctx.Err() }}
 	r := New(answers, silent)
 	told := make(chan string, 2)
 	r.OnChange(func(name string) { told <- name })
@@ -136,6 +139,49 @@ func TestRun(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestReadLabels: the labels of a cluster are those that the ITS has which its name stands for. An
+// ITS that does not respond holds up the labels of its own clusters only.
+func TestReadLabels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(ITS{Name: "its1"}, ITS{Name: "its2"}, ITS{Name: "its3"})
+		has := func(its string) client.ListMetadata {
+			return func(_ context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+				name := strings.TrimPrefix(options.FieldSelector, "metadata.name=")
+				if name == "gone" {
+					return &metav1.PartialObjectMetadataList{}, nil
+				}
+				return &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{{
+					ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"of": its}},
+				}}}, nil
+			}
+		}
+		r.lists[0], r.lists[1] = has("its1"), has("its2")
+		r.lists[2] = func(ctx context.Context, _ metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		named := func(name string) func(*clusterv1.ManagedCluster) {
+			return func(c *clusterv1.ManagedCluster) { c.Name = name }
+		}
+		r.set(0, cluster("1", named("first"), refused))
+		r.set(1, cluster("2", named("first")))
+		r.set(0, cluster("3", named("second")))
+		r.set(0, cluster("4", named("gone")))
+		r.set(0, cluster("5", named("denied"), refused))
+		r.set(2, cluster("6", named("silent")))
+		for i := range r.itses {
+			r.setSynced(i)
+		}
+		labels, unread := r.ReadLabels(t.Context(), []string{"first", "second", "gone", "denied", "silent", "missing"})
+		if diff := cmp.Diff(map[string]map[string]string{"first": {"of": "its2"}, "second": {"of": "its1"}}, labels); diff != "" {
+			t.Errorf("labels (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string][]string{"its3": {"silent"}}, unread); diff != "" {
+			t.Errorf("unread (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestSeenToLeave: of a cluster that the name stood for it is known that it left, also while

@@ -302,7 +302,7 @@ func (f *Fleet) Kill(t testing.TB, name string) {
 	if c.PID == 0 {
 		t.Fatalf("%s has no process: %s", name, c.State)
 	}
-	if err := syscall.Kill(c.PID, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(c.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // it may have ended by itself
 		t.Fatalf("kill %s: %v", name, err)
 	}
 }
@@ -333,13 +333,14 @@ func (f *Fleet) Pause(t testing.TB, name string) (resume func()) {
 	if pid == 0 {
 		t.Fatalf("%s has no process", name)
 	}
-	signal := func(s syscall.Signal) {
-		if err := syscall.Kill(pid, s); err != nil {
-			t.Errorf("signal %s: %v", name, err)
-		}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Errorf("stop %s: %v", name, err)
 	}
-	signal(syscall.SIGSTOP)
-	resume = sync.OnceFunc(func() { signal(syscall.SIGCONT) })
+	resume = sync.OnceFunc(func() {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) { // it may have been killed meanwhile
+			t.Errorf("continue %s: %v", name, err)
+		}
+	})
 	t.Cleanup(resume)
 	return resume
 }

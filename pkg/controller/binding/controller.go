@@ -74,8 +74,7 @@ type Config struct {
 	// Writer writes to the WDS.
 	Writer Writer
 	Events Recorder
-	// Live is for the rare moment when a cache is not enough.
-	Live Live
+	Live   Live
 	// MaxBindingSize is how large a Binding becomes before another one begins, in bytes of JSON.
 	MaxBindingSize int
 	// Clock is the real one but in tests.

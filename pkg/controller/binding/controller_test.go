@@ -28,6 +28,7 @@ import (
 	"github.com/starlinghq/starling/pkg/clusters"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/writer"
 )
@@ -142,13 +143,32 @@ func (s *wds) Delete(_ context.Context, t writer.Target, _ types.UID, reason str
 // Eventf implements Recorder.
 func (s *wds) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
 
-func (s *wds) live(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
+// Bindings implements Live.
+func (s *wds) Bindings(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.bound == nil {
 		return nil, nil
 	}
 	return []*controlv1alpha1.Binding{s.bound.DeepCopy()}, nil
+}
+
+// Policies implements Live.
+func (s *wds) Policies(context.Context) (map[string]versionOf, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return map[string]versionOf{s.policy.Name: versionOfPolicy(s.policy)}, nil
+}
+
+// Labels implements Live: all ConfigMaps exist and have none.
+func (s *wds) Labels(_ context.Context, r dynamicinformer.Resource, refs []objref.Ref, _ int) (map[objref.Ref]map[string]string, error) {
+	labels := map[objref.Ref]map[string]string{}
+	for _, ref := range refs {
+		if r == configMapResource {
+			labels[ref] = nil
+		}
+	}
+	return labels, nil
 }
 
 // fixedAPI serves ConfigMaps and Namespaces.
@@ -192,8 +212,8 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 	}
 	source := fcache.NewFakeControllerSource()
 	source.Add(&clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: "c1"}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true}})
-	reader := clusters.New(clusters.ITS{Name: "its1", Connect: func(context.Context) (cache.SharedIndexInformer, error) {
-		return informer(source, &clusterv1.ManagedCluster{}), nil
+	reader := clusters.New(clusters.ITS{Name: "its1", Connect: func(context.Context) (clusters.Source, error) {
+		return clusters.Source{Informer: informer(source, &clusterv1.ManagedCluster{})}, nil
 	}})
 	c, err := New(Config{
 		Policies:   informer(s.policies, &controlv1alpha1.BindingPolicy{}),
@@ -204,7 +224,7 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 		Index:      match.NewIndex(match.Options{}),
 		Writer:     s,
 		Events:     s,
-		Live:       s.live,
+		Live:       s,
 		Clock:      clock.RealClock{},
 
 		MaxBindingSize: corebinding.DefaultMaxSize,

@@ -61,7 +61,9 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	listed := corebinding.ListedIn(stored)
 	in = gathered{state: s, events: events}
 	if policy.DeletionTimestamp != nil {
-		in.syncing = c.handOver(s, c.config.Index.Others(name, listed))
+		others := c.config.Index.Others(name, listed)
+		s.Labels = others.Labels
+		in.syncing = c.handOver(s, others)
 		return in, true, 0
 	}
 	if spec.compiled == nil {
@@ -82,6 +84,7 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	}
 	var others match.Others
 	s.Selected, others, ok = c.config.Index.Snapshot(name, listed)
+	s.Labels = others.Labels
 	in.syncing = c.handOver(s, others)
 	s.Pending = c.pending(policy, spec.compiled)
 	if s.RemovalBlock.Applies(stored) {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -66,7 +68,9 @@ type remembered struct {
 
 // spec is a policy that the index has.
 type spec struct {
-	version  versionOf
+	version versionOf
+	// at is the count of events when the index had it.
+	at       uint64
 	compiled *match.Policy // nil if the policy is invalid or being deleted
 	invalid  []string
 }
@@ -78,8 +82,8 @@ type versionOf struct {
 	deleting   bool
 }
 
-func versionOfPolicy(p *controlv1alpha1.BindingPolicy) versionOf {
-	return versionOf{uid: string(p.UID), generation: p.Generation, deleting: p.DeletionTimestamp != nil}
+func versionOfPolicy(p metav1.Object) versionOf {
+	return versionOf{uid: string(p.GetUID()), generation: p.GetGeneration(), deleting: p.GetDeletionTimestamp() != nil}
 }
 
 func newMemory(c clock.PassiveClock) *memory {
@@ -110,7 +114,35 @@ func (m *memory) spec(name string) (spec, bool) {
 func (m *memory) setSpec(name string, s spec) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.events++
+	s.at = m.events
 	m.specs[name] = s
+}
+
+// unseen returns which of the policies, as the API server has them, the index did not have yet at
+// that count of events. Those that are being deleted select nothing.
+func (m *memory) unseen(policies map[string]versionOf, events uint64) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	for name, version := range policies {
+		if known := m.specs[name]; !version.deleting && (known.version != version || known.at > events) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// isReached reports whether another policy than that one could select objects of the resource.
+func (m *memory) isReached(gr schema.GroupResource, but string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, s := range m.specs {
+		if name != but && s.compiled != nil && s.compiled.Reaches(gr) {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *memory) of(name string) remembered {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -18,7 +17,6 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
-	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
@@ -100,18 +98,16 @@ func Setup(config SetupConfig) (*Running, error) {
 		return selectable(gr) || gr == schema.GroupResource{Resource: "namespaces"} // their labels select
 	})
 	r.controller, err = New(Config{
-		Policies:   policies,
-		Bindings:   bindings,
-		Clusters:   config.Clusters,
-		Collectors: config.Collectors,
-		API:        r.Discovery,
-		Selectable: selectable,
-		Index:      r.Index,
-		Writer:     writer,
-		Events:     recorder,
-		Live: func(ctx context.Context, policy *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
-			return liveBindings(ctx, controlClient, policy)
-		},
+		Policies:       policies,
+		Bindings:       bindings,
+		Clusters:       config.Clusters,
+		Collectors:     config.Collectors,
+		API:            r.Discovery,
+		Selectable:     selectable,
+		Index:          r.Index,
+		Writer:         writer,
+		Events:         recorder,
+		Live:           newLive(controlClient, metadataClient),
 		MaxBindingSize: config.MaxBindingSize,
 		Clock:          clock.RealClock{},
 	})
@@ -122,26 +118,6 @@ func Setup(config SetupConfig) (*Running, error) {
 		Source: r.Discovery, Informer: dynamicinformer.MetadataInformer(metadataClient), Handler: r.controller,
 	})
 	return r, err
-}
-
-// liveBindings reads the Bindings of a policy from the API server.
-func liveBindings(ctx context.Context, c *client.Client, policy *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error) {
-	list, err := c.Bindings().List(ctx, metav1.ListOptions{LabelSelector: controlv1alpha1.LabelOverflowOf + "=" + string(policy.UID)})
-	if err != nil {
-		return nil, err
-	}
-	live := make([]*controlv1alpha1.Binding, 0, len(list.Items)+1)
-	for i := range list.Items {
-		live = append(live, &list.Items[i])
-	}
-	first, err := c.Bindings().Get(ctx, policy.Name, metav1.GetOptions{})
-	if ignoreNotFound(err) != nil {
-		return nil, err
-	}
-	if err == nil {
-		live = append(live, first)
-	}
-	return slices.DeleteFunc(live, func(b *controlv1alpha1.Binding) bool { return !corebinding.OwnedBy(b, string(policy.UID)) }), nil
 }
 
 // Observers read a part of Running, and are notified of its changes.

@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -28,12 +29,15 @@ func (c *Controller) sync(ctx context.Context, name string) (worker.Result, erro
 	if !ok {
 		return worker.Result{After: after}, nil
 	}
-	d := corebinding.Decide(in.state)
+	d, err := c.decide(ctx, &in)
 	c.remember(name, &in, &d)
 	if !d.RemoveFinalizer && in.state.Policy.DeletionTimestamp != nil && !slices.Contains(in.state.Policy.Finalizers, controlv1alpha1.BindingPolicyFinalizer) {
 		return worker.Result{}, nil // the policy is about to vanish
 	}
-	written, err := c.act(ctx, in.state, &d)
+	written := unwritten(in.state)
+	if written.Err = err; err == nil {
+		written, err = c.act(ctx, in.state, &d)
+	}
 	if written.finalized || err != nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
 		return worker.Result{}, err
 	}
@@ -43,6 +47,24 @@ func (c *Controller) sync(ctx context.Context, name string) (worker.Result, erro
 		statusErr = ignoreNotFound(statusErr)
 	}
 	return worker.Result{After: time.Duration(again)}, errors.Join(err, statusErr)
+}
+
+// decide returns a confirmed Decision. If it could not be confirmed, it must not be carried out.
+func (c *Controller) decide(ctx context.Context, in *gathered) (corebinding.Decision, error) {
+	d := corebinding.Decide(in.state)
+	if len(d.Leaving.Objects) == 0 {
+		return d, nil
+	}
+	unseen, err := c.confirm(ctx, in, &d.Leaving)
+	if err != nil {
+		return d, fmt.Errorf("confirm what leaves the clusters: %w", err)
+	}
+	if len(unseen.Of) == 0 {
+		return d, nil
+	}
+	klog.FromContext(ctx).V(2).Info("Objects stay in the clusters: a change was not observed yet", "objects", len(unseen.Objects), "of", unseen.Of)
+	in.state.Unseen = unseen
+	return corebinding.Decide(in.state), nil
 }
 
 // remember stores what later syncs need of a decision.

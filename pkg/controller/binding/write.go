@@ -33,9 +33,6 @@ type Recorder interface {
 	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
 }
 
-// Live reads the Bindings of a policy from the API server.
-type Live func(context.Context, *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error)
-
 // Reasons of writes to policies, as the metric counts them; those of Bindings are in package
 // core/binding.
 const (
@@ -53,13 +50,19 @@ type written struct {
 	finalized bool
 }
 
-// act carries a decision out. Its error is also that of the Result if it kept a Binding from being
-// written.
-func (c *Controller) act(ctx context.Context, s *corebinding.State, d *corebinding.Decision) (written, error) {
+// unwritten returns what there is before any write.
+func unwritten(s *corebinding.State) written {
 	w := written{policyVersion: s.Policy.ResourceVersion, Result: corebinding.Result{Bindings: s.Bindings(), Settling: s.WaitVersions}}
 	if len(w.Bindings) == 0 && s.First != nil {
 		w.Bindings = []*controlv1alpha1.Binding{s.First}
 	}
+	return w
+}
+
+// act carries a decision out. Its error is also that of the Result if it kept a Binding from being
+// written.
+func (c *Controller) act(ctx context.Context, s *corebinding.State, d *corebinding.Decision) (written, error) {
+	w := unwritten(s)
 	if d.RemoveFinalizer {
 		return c.finalize(ctx, s, w)
 	}
@@ -97,7 +100,7 @@ func (c *Controller) act(ctx context.Context, s *corebinding.State, d *corebindi
 // the policy must not go before its Bindings: those that the API server still has are deleted
 // first.
 func (c *Controller) finalize(ctx context.Context, s *corebinding.State, w written) (written, error) {
-	live, err := c.config.Live(ctx, s.Policy)
+	live, err := c.config.Live.Bindings(ctx, s.Policy)
 	if err != nil {
 		return w, fmt.Errorf("read Bindings: %w", err)
 	}

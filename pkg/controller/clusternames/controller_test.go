@@ -35,8 +35,8 @@ func newITS(name string) *its {
 }
 
 func (s *its) connect() clusters.ITS {
-	return clusters.ITS{Name: s.name, Connect: func(context.Context) (cache.SharedIndexInformer, error) {
-		return cache.NewSharedIndexInformer(s, &clusterv1.ManagedCluster{}, 0, nil), nil
+	return clusters.ITS{Name: s.name, Connect: func(context.Context) (clusters.Source, error) {
+		return clusters.Source{Informer: cache.NewSharedIndexInformer(s, &clusterv1.ManagedCluster{}, 0, nil)}, nil
 	}}
 }
 

@@ -19,7 +19,7 @@ type Input struct {
 	Stored *controlv1alpha1.BindingSpec
 	// Unread is what nothing may be concluded about.
 	Unread Unread
-	// Retained stays until other policies list it.
+	// Retained stays although it is not selected.
 	Retained Retained
 }
 

@@ -19,6 +19,9 @@ const (
 	// RecheckRetained is how soon a policy is synced again that waits for others. Their Bindings
 	// are events; it heals a lost one.
 	RecheckRetained = 10 * time.Second
+	// RecheckUnseen is how soon a policy is synced again that waits for what a watch has not shown
+	// yet. What it then shows need not concern the policy, so it need not be an event of it.
+	RecheckUnseen = time.Second
 	// RecheckDeletion is how soon a policy is synced again that waits for the end of its Bindings.
 	// It heals a lost event.
 	RecheckDeletion = 30 * time.Second
@@ -46,7 +49,10 @@ type Decision struct {
 	// Retained stays in the Bindings until other policies list it, RetainedSince since when.
 	Retained      Retained
 	RetainedSince map[objref.Ref]time.Time
-	// MissingSince is since when something has not synced or is not served, zero if all is.
+	// Leaving is what the writes remove from clusters: it is to be confirmed first.
+	Leaving Leaving
+	// MissingSince is since when something has not synced, is not served or is Unseen; zero if all
+	// was observed.
 	MissingSince time.Time
 	// Blocked is what the removal block holds back, Allowed what it would hold back if a user had
 	// not allowed it.
@@ -69,16 +75,16 @@ type Write struct {
 // Decide decides about one policy.
 func Decide(s *State) Decision {
 	var d Decision
-	if s.Policy.DeletionTimestamp != nil {
-		d.delete(s)
-		return d
-	}
-	d.AddFinalizer = !slices.Contains(s.Policy.Finalizers, controlv1alpha1.BindingPolicyFinalizer)
 	if !s.isObserved() {
 		if d.MissingSince = s.MissingSince; d.MissingSince.IsZero() {
 			d.MissingSince = s.Now
 		}
 	}
+	if s.Policy.DeletionTimestamp != nil {
+		d.delete(s)
+		return d
+	}
+	d.AddFinalizer = !slices.Contains(s.Policy.Finalizers, controlv1alpha1.BindingPolicyFinalizer)
 	if !s.WritesBindings() {
 		return d
 	}
@@ -115,20 +121,27 @@ func Decide(s *State) Decision {
 		d.After.At(wait)
 		return d
 	}
-	d.Writes = writes
+	d.Writes, d.Leaving = writes, s.leaving(stored, &spec)
 	d.RemoveAllowance = d.Allowed != nil && !waits
 	return d
 }
 
-// retain finds what stays for other policies.
+// retain finds what stays for other policies, or since something was not seen yet.
 func (d *Decision) retain(s *State, selected match.Snapshot, stored *controlv1alpha1.BindingSpec) {
 	d.Retained = s.HandOver.Retained(selected, stored)
+	if len(s.Unseen.Of) > 0 {
+		d.After.At(RecheckUnseen)
+		d.Retained.add(&s.Unseen)
+	}
 	if len(d.Retained.Objects) == 0 {
 		return
 	}
 	d.After.At(RecheckRetained)
 	d.RetainedSince = make(map[objref.Ref]time.Time, len(d.Retained.Objects))
-	for ref := range d.Retained.Objects {
+	for ref, policy := range d.Retained.Objects {
+		if policy == "" {
+			continue
+		}
 		since, known := s.RetainedSince[ref]
 		if !known {
 			since = s.Now
@@ -153,10 +166,13 @@ func (d *Decision) delete(s *State) {
 	stored := Unite(SpecsOf(bindings))
 	d.retain(s, match.Snapshot{}, stored)
 	if len(d.Retained.Objects) > 0 && bindings[0].DeletionTimestamp == nil {
-		d.deleteRest(s, d.Retained.Of(stored))
+		d.deleteRest(s, stored, d.Retained.Of(stored))
 		return
 	}
 	d.Retained, d.RetainedSince = Retained{}, nil // what was deleted already cannot be retained
+	if bindings[0].DeletionTimestamp == nil {
+		d.Leaving = s.leaving(stored, &controlv1alpha1.BindingSpec{})
+	}
 	for _, b := range bindings {
 		// How it leaves can be changed while it does.
 		if _, changed := Annotate(b.Annotations, s.Policy.Annotations); changed {
@@ -168,7 +184,7 @@ func (d *Decision) delete(s *State) {
 
 // deleteRest decides about a policy that is being deleted and whose Bindings are to list that spec
 // until other policies list it.
-func (d *Decision) deleteRest(s *State, spec controlv1alpha1.BindingSpec) {
+func (d *Decision) deleteRest(s *State, stored *controlv1alpha1.BindingSpec, spec controlv1alpha1.BindingSpec) {
 	if s.First == nil || !s.ownsName() {
 		return // there is no place but the overflow: it stays as it is
 	}
@@ -178,7 +194,7 @@ func (d *Decision) deleteRest(s *State, spec controlv1alpha1.BindingSpec) {
 	case s.WaitSet > 0:
 		d.After.At(s.WaitSet)
 	default:
-		d.Writes = writes
+		d.Writes, d.Leaving = writes, s.leaving(stored, &spec)
 	}
 }
 

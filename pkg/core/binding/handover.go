@@ -43,9 +43,11 @@ type HandOver struct {
 	Others    map[string]Other
 }
 
-// Retained is what stays in the Bindings of a policy until other policies list it.
+// Retained is what stays in the Bindings of a policy until other policies list it, or until
+// something is seen.
 type Retained struct {
-	// Objects has for each object that stays the first of the policies that it waits for.
+	// Objects has for each object that stays the first of the policies that it waits for, "" if it
+	// is Unseen.
 	Objects map[objref.Ref]string
 	// Clusters are those where an object stays.
 	Clusters map[string]bool
@@ -110,6 +112,15 @@ func (h *HandOver) Retained(selected match.Snapshot, stored *controlv1alpha1.Bin
 		}
 	}
 	return r
+}
+
+func (r *Retained) add(u *Unseen) {
+	for ref := range u.Objects {
+		if _, waits := r.Objects[ref]; !waits {
+			r.Objects[ref] = ""
+		}
+	}
+	maps.Copy(r.Clusters, u.Clusters)
 }
 
 // Of returns the spec that lists nothing but what stays of the stored one: that of a policy that is

@@ -39,10 +39,14 @@ type State struct {
 	// have stayed for others.
 	HandOver      HandOver
 	RetainedSince map[objref.Ref]time.Time
-	Unread        Unread
+	// Labels are those that Selected and HandOver rely on, for what the policy no longer selects.
+	Labels match.Labels
+	// Unseen is what stays of what a Decision on all else would remove; see Leaving.
+	Unseen Unseen
+	Unread Unread
 	// Missing lists what could matter to the policy and has not synced. NotServed is what the
 	// Bindings list and the WDS does not serve for now. MissingSince is since when there is one of
-	// either, zero if it is new.
+	// these or something Unseen, zero if it is new.
 	Missing      []string
 	NotServed    NotServed
 	MissingSince time.Time
@@ -78,7 +82,9 @@ type NotServed struct {
 func (n NotServed) isEmpty() bool { return len(n.NoVersion) == 0 && len(n.NoResponse) == 0 }
 
 // isObserved reports whether all that the policy depends on was read, and is served.
-func (s *State) isObserved() bool { return len(s.Missing) == 0 && s.NotServed.isEmpty() }
+func (s *State) isObserved() bool {
+	return len(s.Missing) == 0 && s.NotServed.isEmpty() && len(s.Unseen.Of) == 0
+}
 
 // Bindings returns all Bindings of the policy, that of its name first.
 func (s *State) Bindings() []*controlv1alpha1.Binding {

@@ -1,6 +1,7 @@
 package binding
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -96,7 +97,7 @@ func syncedCondition(s *State, d *Decision, r Result, merged *controlv1alpha1.Bi
 	switch {
 	case s.Policy.DeletionTimestamp != nil:
 		c.Reason = controlv1alpha1.ReasonDeleting
-		c.Message = deletingMessage(r, merged, retained)
+		c.Message = deletingMessage(r, merged, cmp.Or(notObservedMessage(s), retained))
 	case len(s.Invalid) > 0:
 		c.Reason = controlv1alpha1.ReasonInvalidSpec
 		c.Message = fmt.Sprintf("invalid spec: %s. The Bindings stay unchanged until it is corrected", text.List(s.Invalid, 1))
@@ -148,16 +149,19 @@ func notObservedMessage(s *State) string {
 			text.Plural(n, "the API server of this resource does", "the API servers of these resources do"), text.List(s.NotServed.NoResponse, maxListed),
 			text.Plural(n, "it", "them"), text.Plural(n, "its APIService", "their APIServices")))
 	}
+	if len(s.Unseen.Of) > 0 {
+		parts = append(parts, "a change was not observed yet, objects that it could concern stay in the clusters: "+text.List(s.Unseen.Of, maxListed))
+	}
 	return strings.Join(parts, "; ")
 }
 
-func deletingMessage(r Result, merged *controlv1alpha1.Binding, retained string) string {
+func deletingMessage(r Result, merged *controlv1alpha1.Binding, waits string) string {
 	message := "waiting for the objects to leave the clusters"
 	if delivered := condition(merged, controlv1alpha1.BindingConditionDelivered); delivered != nil && delivered.Reason == controlv1alpha1.ReasonDeleting {
 		message += ": " + delivered.Message
 	}
-	if retained != "" {
-		message = retained
+	if waits != "" {
+		message = waits
 	}
 	if r.Err != nil && !apierrors.IsConflict(r.Err) {
 		message += "; cannot write a Binding, will retry: " + r.Err.Error()

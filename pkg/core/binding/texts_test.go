@@ -90,6 +90,9 @@ func TestTexts(t *testing.T) {
 			s.Missing, d.MissingSince = []string{"a.example.com", "widgets.example.com", "ITS its2"}, noon.Add(-RecheckUnread)
 			s.NotServed = NotServed{NoVersion: []string{"a.example.com", "b.example.com"}, NoResponse: []string{"c.example.org", "d.example.org"}}
 		}},
+		{synced, "changes were not observed", func(s *State, d *Decision, _ *Result) {
+			s.Unseen.Of, d.MissingSince = []string{`BindingPolicy "b"`, `ITS "its2", which does not respond`, "configmaps n/a"}, noon.Add(-RecheckUnread)
+		}},
 		{synced, "one object waits for another policy", waiting("b")},
 		{synced, "objects wait for other policies", waiting("b", "c", "b")},
 		{synced, "deleting", func(s *State, _ *Decision, _ *Result) { deleting(s) }},
@@ -98,6 +101,10 @@ func TestTexts(t *testing.T) {
 			r.Bindings[0].Status.Conditions[0] = metav1.Condition{Type: "Delivered", Reason: controlv1alpha1.ReasonDeleting, Message: "works left in the mailboxes of: c01"}
 		}},
 		{synced, "deleting, an object waits", func(s *State, d *Decision, r *Result) { deleting(s); waiting("b")(s, d, r) }},
+		{synced, "deleting, a change was not observed", func(s *State, d *Decision, _ *Result) {
+			deleting(s)
+			s.Unseen.Of, d.MissingSince = []string{"configmaps n/a"}, noon.Add(-RecheckUnread)
+		}},
 		{synced, "deleting, refused", func(s *State, _ *Decision, r *Result) {
 			deleting(s)
 			r.Err = errors.New("delete Binding web: forbidden")

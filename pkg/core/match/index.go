@@ -297,6 +297,16 @@ func (x *Index) known(gr schema.GroupResource) bool {
 	return r != nil && r.known && n != nil && n.known
 }
 
+// Count returns how many objects of the resource there are that may be workload.
+func (x *Index) Count(gr schema.GroupResource) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if r := x.catalog.resources[gr]; r != nil {
+		return len(r.objects)
+	}
+	return 0
+}
+
 // Tests returns how many times an object was tested against a clause so far.
 func (x *Index) Tests() uint64 {
 	x.mu.Lock()

@@ -84,6 +84,18 @@ type Others struct {
 	// Clusters has the clusters that each of these policies selects, sorted. Shared: do not change
 	// them.
 	Clusters map[string][]string
+	// Labels are those that the answers rely on.
+	Labels Labels
+}
+
+// Labels are labels that selections rely on. Shared: do not change them.
+type Labels struct {
+	// Objects has the labels of the objects that could be in Selecting and exist, Namespaces those
+	// of their Namespaces, as far as they are known.
+	Objects    map[objref.Ref]map[string]string
+	Namespaces map[string]map[string]string
+	// Clusters has the labels of the listed clusters that are accepted, if there is an object.
+	Clusters map[string]map[string]string
 }
 
 // Snapshot returns what the policy selects, and who selects what it no longer does of what is
@@ -127,6 +139,7 @@ func (x *Index) Others(name string, listed Listed) Others {
 
 func (x *Index) others(p *policy, listed Listed) Others {
 	others := Others{Selecting: map[objref.Ref][]string{}, Clusters: map[string][]string{}}
+	labels := Labels{Objects: map[objref.Ref]map[string]string{}, Namespaces: map[string]map[string]string{}, Clusters: map[string]map[string]string{}}
 	destinations := p.destinations()
 	clusterLeaves := slices.ContainsFunc(listed.Clusters, func(cluster string) bool {
 		_, selected := slices.BinarySearch(destinations, cluster)
@@ -139,6 +152,10 @@ func (x *Index) others(p *policy, listed Listed) Others {
 		}
 		if _, selected := p.objects[o]; selected && !clusterLeaves {
 			continue
+		}
+		labels.Objects[ref] = o.labels
+		if of, known := x.catalog.namespaces[o.namespace]; known {
+			labels.Namespaces[o.namespace] = of
 		}
 		var names []string
 		for _, m := range o.matches {
@@ -155,6 +172,14 @@ func (x *Index) others(p *policy, listed Listed) Others {
 			others.Selecting[ref] = names
 		}
 	}
+	if len(labels.Objects) > 0 {
+		for _, cluster := range listed.Clusters {
+			if of, known := x.clusters[cluster]; known {
+				labels.Clusters[cluster] = of
+			}
+		}
+	}
+	others.Labels = labels
 	return others
 }
 

@@ -14,7 +14,7 @@ import (
 // steps. It is withdrawn first: the work still names it, but has no content of it and applies
 // nothing, so that a cluster that was offline does not get an object that is not wanted any more.
 // Once the destination has reported anything of that, it has also noted whether the object exists,
-// and the object leaves.
+// and the object leaves. OCM's agent has one exception: see docs/design/0004-transport.md.
 //
 // A destination may still list an object that left when that comes back. Then, too, only what it
 // reports afterwards counts.

@@ -278,9 +278,7 @@ func TestPolicyDeletionWaitsForItsBinding(t *testing.T) {
 	}
 	e.patch(bindings, "", policy, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, controlv1alpha1.BindingFinalizer))
 
-	if err := e.wds.Resource(policies).Delete(t.Context(), policy, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.delete(policy)
 	e.eventuallyCondition(policy, synced, "False Deleting")
 	if b := e.getBinding(policy); b.DeletionTimestamp == nil {
 		t.Error("the Binding is not being deleted")
@@ -534,6 +532,17 @@ func TestKindComesAndGoes(t *testing.T) {
 	e.fleet.Space(t, "wds1").Served(t, widgets)
 	e.eventuallyCondition(policy, synced, "True Synced")
 
+	// A policy can be deleted all the same.
+	brief := e.policy("brief", `{"downsync":[{"apiGroup":"binding.example.com","resources":["widgets"]}]}`)
+	e.eventuallyBound(brief, "widgets w")
+	serve(false)
+	e.eventuallyCondition(brief, synced, "Unknown NotObserved")
+	e.delete(brief)
+	testenv.Eventually(t, patience, func() (bool, string) { return e.getBinding(brief) == nil, "Binding " + brief })
+	serve(true)
+	e.fleet.Space(t, "wds1").Served(t, widgets)
+	e.eventuallyCondition(policy, synced, "True Synced")
+
 	e.remove(crds, "", "widgets.binding.example.com")
 	e.eventuallyBound(policy, "configmaps one", "configmaps three", "configmaps two")
 	errors(unknown)
@@ -592,6 +601,9 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 	if err := c.Ready(); err == nil || !strings.Contains(err.Error(), "its9") || !strings.Contains(err.Error(), "binding.example.com") {
 		t.Errorf("Ready says %v", err)
 	}
+	// A policy can be deleted all the same.
+	e.delete(policy)
+	testenv.Eventually(t, patience, func() (bool, string) { return e.getBinding(policy) == nil, "Binding " + policy })
 }
 
 func TestSchemaRefuses(t *testing.T) {

@@ -103,11 +103,6 @@ func TestHandOver(t *testing.T) {
 			return slices.Contains(found, "configmaps "+name), fmt.Sprint(found)
 		})
 	}
-	remove := func(policy string) {
-		if err := e.wds.Resource(policies).Delete(t.Context(), policy, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	pair := func(kind string, spec func(side string) string) map[string]string {
 		names := map[string]string{}
 		for _, side := range []string{"a", "b"} {
@@ -124,7 +119,7 @@ func TestHandOver(t *testing.T) {
 			l.passes(t, names[side])
 		}
 		for _, name := range names {
-			remove(name)
+			e.delete(name)
 			testenv.Eventually(t, patience, func() (bool, string) { return e.getBinding(name) == nil, "Binding " + name })
 		}
 	}
@@ -155,7 +150,7 @@ func TestHandOver(t *testing.T) {
 		e.eventuallyBound(first, "configmaps settings", "-> "+edge)
 		l := e.listings("settings", edge)
 		second := e.policy("second", spec)
-		remove(first)
+		e.delete(first)
 		l.passes(t, second)
 	})
 }

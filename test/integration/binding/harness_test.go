@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -57,6 +56,8 @@ type environment struct {
 	name string
 	// maxBindingSize is how large the controllers that are started make Bindings.
 	maxBindingSize int
+	// connect returns how the controllers that are started connect to a space.
+	connect func(space string) *rest.Config
 }
 
 var installed sync.Once
@@ -65,6 +66,7 @@ func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	fleet := testenv.Shared(t)
 	e := &environment{t: t, fleet: fleet, name: testenv.Name(t), maxBindingSize: corebinding.DefaultMaxSize}
+	e.connect = e.identity
 	wds, its := fleet.Space(t, "wds1"), fleet.Space(t, "its1")
 	e.wds, e.its = wds.Client, its.Client
 	installed.Do(func() {
@@ -117,6 +119,14 @@ func (e *environment) create(resource schema.GroupVersionResource, o *unstructur
 		return // nothing in a space without its content's controllers needs the time
 	}
 	e.t.Cleanup(func() { e.remove(resource, o.GetNamespace(), o.GetName()) })
+}
+
+// delete deletes a policy, as a user does.
+func (e *environment) delete(policy string) {
+	e.t.Helper()
+	if err := e.wds.Resource(policies).Delete(e.t.Context(), policy, metav1.DeleteOptions{}); err != nil {
+		e.t.Fatal(err)
+	}
 }
 
 func (e *environment) remove(resource schema.GroupVersionResource, namespace, name string) {
@@ -242,7 +252,7 @@ type controller struct {
 func (e *environment) start(itses ...its) *controller {
 	e.t.Helper()
 	c := &controller{Traffic: &testenv.Traffic{Events: true}}
-	config := c.Count(e.identity("wds1"))
+	config := c.Count(e.connect("wds1"))
 	if itses == nil {
 		itses = []its{e.inventory()}
 	}
@@ -275,7 +285,7 @@ type its struct {
 }
 
 func (e *environment) inventory() its {
-	return inventoryOf(e.t, "its1", e.identity("its1"))
+	return inventoryOf(e.t, "its1", e.connect("its1"))
 }
 
 // identity returns a configuration with the rights that the controller has in production.
@@ -290,16 +300,16 @@ func inventoryOf(t *testing.T, name string, config *rest.Config) its {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return its{writer: w, ITS: clusters.ITS{Name: name, Connect: func(context.Context) (cache.SharedIndexInformer, error) {
-		return clusters.NewInformer(config)
+	return its{writer: w, ITS: clusters.ITS{Name: name, Connect: func(context.Context) (clusters.Source, error) {
+		return clusters.NewSource(config)
 	}}}
 }
 
 // unreachable is an ITS that cannot be read.
 func unreachable(name string) its {
-	return its{ITS: clusters.ITS{Name: name, Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) {
+	return its{ITS: clusters.ITS{Name: name, Connect: func(ctx context.Context) (clusters.Source, error) {
 		<-ctx.Done()
-		return nil, ctx.Err()
+		return clusters.Source{}, ctx.Err()
 	}}}
 }
 

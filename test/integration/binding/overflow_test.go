@@ -199,9 +199,7 @@ func TestOverflowIsDeletedWithItsPolicy(t *testing.T) {
 	e.patch(bindings, "", last, `{"metadata":{"finalizers":["`+controlv1alpha1.BindingFinalizer+`"]}}`)
 	c.stop() // also a controller that has just started finds them all
 	e.start()
-	if err := e.wds.Resource(policies).Delete(t.Context(), policy, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.delete(policy)
 	testenv.Eventually(t, patience, func() (bool, string) {
 		return len(e.homes(policy)) < 20 && e.getBinding(policy) == nil, fmt.Sprint(e.homes(policy))
 	})

@@ -165,9 +165,7 @@ func TestAnnotationsAreCopied(t *testing.T) {
 
 	// Also while both are on their way out, which here nobody finishes.
 	e.patch(bindings, "", policy, `{"metadata":{"finalizers":["example.com/stay"]}}`)
-	if err := e.wds.Resource(policies).Delete(t.Context(), policy, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.delete(policy)
 	e.eventuallyCondition(policy, synced, "False Deleting")
 	e.patch(policies, "", policy, `{"metadata":{"annotations":{"starling.io/release":"force"}}}`)
 	annotations("map[starling.io/hold:* starling.io/on-removal:orphan starling.io/release:force]")

@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
@@ -212,15 +211,15 @@ func (e *environment) start(away bool) (stop func()) {
 	must(err)
 	itsConfig, back := e.fleet.Config(e.t, "its1"), make(chan struct{})
 	e.answer = sync.OnceFunc(func() { close(back) })
-	found := clusters.New(clusters.ITS{Name: "its1", Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) {
+	found := clusters.New(clusters.ITS{Name: "its1", Connect: func(ctx context.Context) (clusters.Source, error) {
 		if away {
 			select {
 			case <-ctx.Done():
-				return nil, ctx.Err()
+				return clusters.Source{}, ctx.Err()
 			case <-back:
 			}
 		}
-		return clusters.NewInformer(rest.CopyConfig(itsConfig))
+		return clusters.NewSource(rest.CopyConfig(itsConfig))
 	}})
 	repositories, err := clusterrepositories.New(clusterrepositories.Config{
 		Watch: watch, Inventory: found, Namespaces: []string{e.namespace}, Writer: writer, Empty: reader.Empty, Clock: clock.RealClock{},

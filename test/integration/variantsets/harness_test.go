@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
@@ -257,7 +256,7 @@ func (e *environment) run(t *testing.T, o options) *running {
 		t.Fatal(err)
 	}
 	if o.its == nil {
-		o.its = []clusters.ITS{{Name: "its1", Connect: func(context.Context) (cache.SharedIndexInformer, error) { return clusters.NewInformer(e.config) }}}
+		o.its = []clusters.ITS{{Name: "its1", Connect: func(context.Context) (clusters.Source, error) { return clusters.NewSource(e.config) }}}
 	}
 	found := clusters.New(o.its...)
 	controller, err := variantsets.New(variantsets.Config{

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
@@ -112,7 +111,7 @@ func TestClusters(t *testing.T) {
 	e.create(t, repositories, prefix+"o", "{metadata: {annotations: {"+configv1alpha1.ClusterAnnotation+": "+prefix+"o}}, spec: {deployment: true}}")
 	e.repositories(t, prefix+"b", prefix+"d")
 	selector := "{" + cluster + ", matchLabels: {of: " + e.namespace + "}}, template: {labelExprs: [{key: of, valueExpr: \"target.labels['of']\"}]}}"
-	connect := func(context.Context) (cache.SharedIndexInformer, error) { return clusters.NewInformer(e.config) }
+	connect := func(context.Context) (clusters.Source, error) { return clusters.NewSource(e.config) }
 	running := e.run(t, options{its: []clusters.ITS{{Name: "its1", Connect: connect}}})
 	e.create(t, sets, "s", spec(selector))
 	e.waitForVariants(t, names("s", prefix+"a", prefix+"b", prefix+"o")...)
@@ -123,7 +122,7 @@ func TestClusters(t *testing.T) {
 	// Another ITS that does not answer: it could have more of them. Nothing is deleted, and after a
 	// while it is said.
 	e.patch(t, clusters.ManagedClusters, prefix+"b", "{metadata: {labels: {of: others}}}")
-	silent := clusters.ITS{Name: "its2", Connect: func(ctx context.Context) (cache.SharedIndexInformer, error) { <-ctx.Done(); return nil, ctx.Err() }}
+	silent := clusters.ITS{Name: "its2", Connect: func(ctx context.Context) (clusters.Source, error) { <-ctx.Done(); return clusters.Source{}, ctx.Err() }}
 	unknown := e.run(t, options{its: []clusters.ITS{{Name: "its1", Connect: connect}, silent}})
 	e.waitForProblem(t, "s", "ManagedClusters have not synced: its2")
 	e.waitForCondition(t, "s", "Stalled", "UnexpectedError")
