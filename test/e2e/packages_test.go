@@ -119,7 +119,7 @@ func (s *story) isCarried(cluster string) *controlv1alpha1.Binding {
 		for _, kind := range []string{"Delivered", "Applied", "Healthy"} {
 			well = well && meta.IsStatusConditionTrue(b.Status.Conditions, kind)
 		}
-		return well, fmt.Sprintf("generation %d, status %+v", b.Generation, b.Status)
+		return well, fmt.Sprintf("generation %d, observed %d, conditions %+v", b.Generation, b.Status.ObservedGeneration, b.Status.Conditions)
 	})
 	return b
 }

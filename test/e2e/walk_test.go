@@ -16,9 +16,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/localfleet"
@@ -43,6 +45,8 @@ type walk struct {
 	// seen are the copies that were found in their clusters.
 	seen map[walkCopy]walkSeen
 	log  []string
+	// probes is the number of objects that awaitAccounts created.
+	probes int
 }
 
 type walkObject struct {
@@ -65,6 +69,7 @@ var (
 	walkClusters = []string{"cluster1", "cluster2"}
 	walkPolicies = []string{"a", "b"}
 	widgets      = schema.GroupVersionResource{Group: "walk.example.com", Version: "v1", Resource: "widgets"}
+	appliedWorks = schema.GroupVersionResource{Group: "work.open-cluster-management.io", Version: "v1", Resource: "appliedmanifestworks"}
 	definitions  = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
@@ -390,20 +395,77 @@ func (w *walk) setServed(served bool) {
 	})
 }
 
-// kill kills a process of the fleet, which its supervisor starts again. The API servers of clusters
-// are left out: while their watches are interrupted, OCM's agent may report an object that it does
-// not record, and leave it in the cluster (TestReportBeforeAccount in test/integration/workagent).
+// kill kills a process of the fleet, which its supervisor starts again.
 func (w *walk) kill() {
 	var running []localfleet.ComponentStatus
 	for _, c := range w.fleet.Components(w) {
-		ofCluster := strings.HasPrefix(c.Name, "cluster") && strings.HasSuffix(c.Name, "/kube-apiserver")
-		if c.PID != 0 && !ofCluster {
+		if c.PID != 0 {
 			running = append(running, c)
 		}
 	}
-	c := running[w.random.IntN(len(running))]
-	w.log = append(w.log, time.Now().Format(time.TimeOnly)+" kill "+c.Name)
-	w.fleet.Kill(w, c.Name)
+	name := running[w.random.IntN(len(running))].Name
+	cluster, component, _ := strings.Cut(name, "/")
+	ofCluster := slices.Contains(walkClusters, cluster) && component == "kube-apiserver"
+	if ofCluster {
+		w.check()
+	}
+	w.log = append(w.log, time.Now().Format(time.TimeOnly)+" kill "+name)
+	w.fleet.Kill(w, name)
+	if ofCluster {
+		w.awaitAccounts(cluster)
+	}
+}
+
+// awaitAccounts waits until OCM's agent watches its AppliedManifestWorks again. Before that, it may
+// report an object that it does not record, and leave it in the cluster (TestReportBeforeAccount in
+// test/integration/workagent). It has recorded the second of two objects when it has seen that it
+// recorded the first.
+func (w *walk) awaitAccounts(cluster string) {
+	w.Helper()
+	for range 2 {
+		w.probes++
+		probe := fmt.Sprint("probe-", w.probes)
+		obj := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": probe, "labels": map[string]any{"story": w.name}},
+		}}
+		w.eventually("create "+probe, func(ctx context.Context) error {
+			_, err := w.space("wds1", configMaps).Namespace(w.name).Create(ctx, obj, metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				return nil
+			}
+			return err
+		})
+		testenv.Eventually(w, arrival, func() (bool, string) {
+			accounts, err := w.accounts(cluster)
+			if err != nil {
+				return false, err.Error()
+			}
+			return slices.ContainsFunc(accounts, func(a workv1.AppliedManifestWork) bool { return lists(a, configMaps.Resource, probe) }),
+				probe + " is not in an AppliedManifestWork of " + cluster
+		})
+	}
+}
+
+// accounts returns the AppliedManifestWorks of a cluster.
+func (w *walk) accounts(cluster string) ([]workv1.AppliedManifestWork, error) {
+	w.Helper()
+	list, err := w.space(cluster, appliedWorks).List(contextOf(w.T), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	accounts := make([]workv1.AppliedManifestWork, len(list.Items))
+	for i := range list.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &accounts[i]); err != nil {
+			return nil, err
+		}
+	}
+	return accounts, nil
+}
+
+func lists(account workv1.AppliedManifestWork, resource, name string) bool {
+	return slices.ContainsFunc(account.Status.AppliedResources, func(r workv1.AppliedManifestResourceMeta) bool {
+		return r.Resource == resource && r.Name == name
+	})
 }
 
 // pause stops a controller for a while, so that it is late.
@@ -443,7 +505,12 @@ func (w *walk) check() {
 		if len(wrong) == 0 {
 			return true, ""
 		}
-		return false, fmt.Sprintf("%d copies are wrong: %s", len(wrong), strings.Join(wrong[:min(len(wrong), 5)], ", "))
+		for c, obj := range found {
+			if _, ok := wanted[c]; !ok {
+				wrong = append(wrong, w.ownerOf(c, obj))
+			}
+		}
+		return false, fmt.Sprintf("%d copies are wrong: %s", len(wrong), strings.Join(wrong[:min(len(wrong), 9)], ", "))
 	})
 	for c, obj := range found {
 		if before, known := w.seen[c]; known && before.span == w.spans[c] && before.uid != obj.GetUID() {
@@ -452,6 +519,21 @@ func (w *walk) check() {
 		w.seen[c] = walkSeen{w.spans[c], obj.GetUID()}
 	}
 	w.log = append(w.log, time.Now().Format(time.TimeOnly)+" checked")
+}
+
+// ownerOf describes why a copy is still in its cluster, as far as the cluster shows it.
+func (w *walk) ownerOf(c walkCopy, obj *unstructured.Unstructured) string {
+	w.Helper()
+	accounts, err := w.accounts(c.cluster)
+	if err != nil {
+		return err.Error()
+	}
+	text := fmt.Sprintf("%s has the deletion timestamp %v and these owners:", c.name, obj.GetDeletionTimestamp())
+	for _, owner := range obj.GetOwnerReferences() {
+		i := slices.IndexFunc(accounts, func(a workv1.AppliedManifestWork) bool { return a.UID == owner.UID })
+		text += fmt.Sprintf(" %s (exists: %t, lists it: %t)", owner.Name, i >= 0, i >= 0 && lists(accounts[i], c.resource, c.name))
+	}
+	return text
 }
 
 // found returns the copies that are in the clusters.
