@@ -40,7 +40,7 @@ func newOptions() *options {
 		wds:         spaces.Options{QPS: 300, Burst: 600},
 		wdsName:     "wds",
 		itsLimits:   spaces.Options{QPS: 1000, Burst: 2000},
-		limits:      packing.Limits{Count: 512000, Bytes: 512000},
+		limits:      packing.Limits{Count: packing.MaxCount, Bytes: 512000, Target: packing.Target{Count: 16, Bytes: 32 << 10}},
 		concurrency: 32,
 		exclude:     corestatus.DefaultExcludeKinds(),
 	}
@@ -66,9 +66,16 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	runner.Alias(flags, "transport-burst", "its-burst")
 	flags.StringToStringVar(&o.dirs, "dir", nil, "A directory that contains a file .starling, as NAME=DIRECTORY. Each directory in it is the mailbox of the "+
 		"cluster of that name; a person carries its files to the cluster. May be repeated. A directory takes precedence over an ITS with a cluster of the same name.")
-	flags.IntVar(&o.limits.Count, "max-num-wrapped", o.limits.Count, "Maximum number of objects in a ManifestWork.")
+	flags.IntVar(&o.limits.Count, "max-num-wrapped", o.limits.Count,
+		fmt.Sprintf("Maximum number of objects in a ManifestWork. A larger value than %d counts as that: etcd cannot store the report on more objects.", packing.MaxCount))
 	flags.IntVar(&o.limits.Bytes, "max-size-wrapped", o.limits.Bytes,
 		"Maximum total size of the objects in a ManifestWork, in bytes. OCM refuses more than 512000 by default.")
+	flags.IntVar(&o.limits.Target.Count, "target-num-wrapped", o.limits.Target.Count, "Number of objects up to which others are added to a ManifestWork. "+
+		"With smaller ManifestWorks an edit is faster, and the first delivery of many objects slower.")
+	flags.IntVar(&o.limits.Target.Bytes, "target-size-wrapped", o.limits.Target.Bytes, "Total size in bytes up to which objects are added to a ManifestWork. "+
+		"An object that is larger has a ManifestWork of its own.")
+	flags.BoolVar(&o.limits.Repack, "repack", o.limits.Repack, "Move objects out of existing ManifestWorks that are larger than --target-num-wrapped and --target-size-wrapped, "+
+		"a few at a time for each cluster. Without it, they stay where they are.")
 	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude, "Kinds that the status agents do not report, each as Kind or Kind.group. Use the same value as for the agents. "+
 		"Objects of these kinds are healthy when they are applied.")
 	flags.StringSliceVar(&o.management, "ocm-namespaces", o.management, "Namespaces of Open Cluster Management (open-cluster-management and open-cluster-management-*) "+
@@ -81,7 +88,11 @@ func (o *options) complete() error {
 	if err := o.onlyITS.AppendTo(&o.its, "transport"); err != nil {
 		return err
 	}
-	return o.validate()
+	if err := o.validate(); err != nil {
+		return err
+	}
+	o.limits.Count = min(o.limits.Count, packing.MaxCount)
+	return nil
 }
 
 func (o *options) validate() error {
@@ -112,6 +123,12 @@ func (o *options) validate() error {
 	}
 	if o.limits.Bytes < 1 {
 		return fmt.Errorf("--max-size-wrapped must be at least 1, is %d", o.limits.Bytes)
+	}
+	if o.limits.Target.Count < 1 {
+		return fmt.Errorf("--target-num-wrapped must be at least 1, is %d", o.limits.Target.Count)
+	}
+	if o.limits.Target.Bytes < 1 {
+		return fmt.Errorf("--target-size-wrapped must be at least 1, is %d", o.limits.Target.Bytes)
 	}
 	if _, err := corestatus.ParseExcluded(o.exclude); err != nil {
 		return fmt.Errorf("--exclude-kinds: %w", err)

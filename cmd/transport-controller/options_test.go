@@ -17,7 +17,7 @@ import (
 func TestTexts(t *testing.T) {
 	command := newCommand()
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	for _, name := range []string{"wds-name", "its", "dir", "max-num-wrapped", "max-size-wrapped", "exclude-kinds", "ocm-namespaces", "concurrency"} {
+	for _, name := range []string{"wds-name", "its", "dir", "max-num-wrapped", "max-size-wrapped", "target-num-wrapped", "target-size-wrapped", "repack", "exclude-kinds", "ocm-namespaces", "concurrency"} {
 		own.AddFlag(command.Flags().Lookup(name))
 	}
 	paragraphs := []string{"# " + command.Name() + "\n" + command.Short + "\n" + strings.TrimRight(own.FlagUsages(), "\n")}
@@ -31,6 +31,8 @@ func TestTexts(t *testing.T) {
 		{its, "--concurrency=0"},
 		{its, "--max-num-wrapped=0"},
 		{its, "--max-size-wrapped=0"},
+		{its, "--target-num-wrapped=0"},
+		{its, "--target-size-wrapped=0"},
 		{its, "--exclude-kinds=a.b.c/d"},
 		{its, "--ocm-namespaces=open-cluster-management-hub,shop"},
 	} {
@@ -78,7 +80,7 @@ func TestFlagsOfKubeStellar(t *testing.T) {
 	want := read{
 		ITS:    []spaces.Named{{Name: "its", Kubeconfig: "/its", Context: "c", User: "u", Cluster: "k"}},
 		Limits: spaces.Options{QPS: 5, Burst: 10}, WDS: spaces.Options{Kubeconfig: "/wds", Context: "w", User: "v", Cluster: "l", QPS: 6, Burst: 11},
-		Name: "wds1", Packing: packing.Limits{Count: 1, Bytes: 512000}, Writes: 4,
+		Name: "wds1", Packing: packing.Limits{Count: 1, Bytes: 512000, Target: packing.Target{Count: 16, Bytes: 32 << 10}}, Writes: 4,
 	}
 	got := read{ITS: o.its, Limits: o.itsLimits, WDS: o.wds, Name: o.wdsName, Packing: o.limits, Writes: o.concurrency}
 	if diff := cmp.Diff(want, got); diff != "" {

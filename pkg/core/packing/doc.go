@@ -5,6 +5,10 @@
 // moves only what must move: an object that moves between works is at risk in the cluster, and
 // costs two writes.
 //
+// A new object comes only to a work that is smaller than a target, far below the limits of a work:
+// an edit of one object costs as much as its work is large. Objects stay in works that are larger,
+// unless Repack is set.
+//
 // A work has a wave and never mixes them: wave 0 holds Namespaces and CustomResourceDefinitions,
 // wave 1 what may need them. Inside a work objects are in Order, since clusters apply them one
 // after the other.

@@ -13,11 +13,50 @@ const Overhead = 8
 
 // Limits bound a work.
 type Limits struct {
-	// Count is the largest number of objects in a work.
-	Count int
-	// Bytes is the largest sum of the sizes of the objects in a work.
-	Bytes int
+	// Count is the largest number of objects in a work, Bytes the largest sum of their sizes. An
+	// object that grows stays in its work within these.
+	Count, Bytes int
+	// Target bounds what a work has when an object comes to it: each edit of an object costs the ITS
+	// and the cluster as much as its work is large. Zero values are those of the limits. An object
+	// that is larger is alone in its work.
+	Target Target
+	// Repack makes works that are larger than the target lose objects to others, a few at a time.
+	Repack bool
 }
+
+// Target is a number of objects and a sum of their sizes.
+type Target struct{ Count, Bytes int }
+
+// MaxCount is a number of objects of whose state a work of 512,000 bytes can have a report: with
+// the three conditions of OCM's agents, about 640 bytes each, it is as large as etcd stores.
+const MaxCount = 1500
+
+// Exceeded reports whether a work with so many objects of that size must lose some.
+func (l Limits) Exceeded(count, bytes int) bool {
+	return count > l.Count || bytes > l.Bytes || l.Repack && count > 1 && l.beyondTarget(count, bytes)
+}
+
+func (l Limits) beyondTarget(count, bytes int) bool {
+	return l.Target.Count > 0 && count > l.Target.Count || l.Target.Bytes > 0 && bytes > l.Target.Bytes
+}
+
+// room returns the size of the largest object that may come to a work; negative for none.
+func (l Limits) room(now load) int {
+	bytes := l.Bytes
+	switch {
+	case now == load{}:
+		return bytes
+	case now.count >= l.Count || l.beyondTarget(now.count+1, now.bytes):
+		return -1
+	case l.Target.Bytes > 0:
+		bytes = min(bytes, l.Target.Bytes)
+	}
+	return bytes - now.bytes
+}
+
+// repackedAtOnce is how many objects for one destination leave works that are larger than the
+// target at once. Until they have arrived, each is in two works.
+const repackedAtOnce = 16
 
 // Item is an object that needs a place.
 type Item struct {
@@ -88,6 +127,8 @@ type packer struct {
 	home   map[objref.Ref]string
 	pinned map[objref.Ref]bool
 	loads  []load // of the works, by their index, with what they still have of objects that move away
+	// repacked is how many objects may still leave works that are larger than the target.
+	repacked int
 }
 
 // stay leaves every object where it is, as far as it fits.
@@ -95,6 +136,7 @@ func (p *packer) stay(works []Work, sizes map[objref.Ref]int) {
 	where := make(map[objref.Ref]int, len(sizes)) // the work in which each object may stay
 	current := map[objref.Ref]bool{}              // those whose work there has the desired content
 	other := map[objref.Ref]int{}                 // of those the first further work that has it too: where it moves to
+	moving := false
 	for i, work := range works {
 		for _, slot := range work.Slots {
 			_, wanted := sizes[slot.Ref]
@@ -102,6 +144,7 @@ func (p *packer) stay(works []Work, sizes map[objref.Ref]int) {
 				continue
 			}
 			home, seen := where[slot.Ref]
+			moving = moving || seen
 			switch {
 			case !seen || slot.Current && !current[slot.Ref]:
 				where[slot.Ref] = i
@@ -112,6 +155,9 @@ func (p *packer) stay(works []Work, sizes map[objref.Ref]int) {
 				other[slot.Ref] = i
 			}
 		}
+	}
+	if p.limits.Repack && !moving { // otherwise those that are on their way arrive first
+		p.repacked = repackedAtOnce
 	}
 	p.loads = make([]load, len(works))
 	for i, work := range works {
@@ -128,7 +174,7 @@ func (p *packer) stay(works []Work, sizes map[objref.Ref]int) {
 			p.loads[i].count++
 			p.loads[i].bytes += slot.Size
 		}
-		p.stayIn(&p.loads[i], &work, stay, sizes)
+		p.stayIn(&p.loads[i], &work, stay, sizes, func(s Slot) bool { return other[s.Ref] > i })
 		for _, slot := range stay {
 			if next := other[slot.Ref]; next > i && p.home[slot.Ref] == "" {
 				where[slot.Ref] = next // it was on its way there already, though there may be no room for it a second time
@@ -139,8 +185,9 @@ func (p *packer) stay(works []Work, sizes map[objref.Ref]int) {
 
 // stayIn makes the work the home of those of its objects that are pinned or fit. What shrinks makes
 // room at once. Objects that grew least come first, so that an object that no longer fits is one
-// that grew; it counts here until it is in its new work.
-func (p *packer) stayIn(l *load, work *Work, slots []Slot, sizes map[objref.Ref]int) {
+// that grew; it counts here until it is in its new work. leaving reports whether another work has
+// the object already.
+func (p *packer) stayIn(l *load, work *Work, slots []Slot, sizes map[objref.Ref]int, leaving func(Slot) bool) {
 	growth := func(s Slot) int {
 		if p.pinned[s.Ref] {
 			return -1 // before all others
@@ -158,6 +205,10 @@ func (p *packer) stayIn(l *load, work *Work, slots []Slot, sizes map[objref.Ref]
 		size, grows := sizes[slot.Ref], growth(slot)
 		overfull := !p.pinned[slot.Ref] && (placed.count >= p.limits.Count || placed.bytes+size > p.limits.Bytes) // the limits were lowered
 		if overfull || grows > 0 && l.bytes+grows > p.limits.Bytes {
+			continue
+		}
+		if repacked := leaving(slot) || p.repacked > 0; repacked && !p.pinned[slot.Ref] && p.limits.Exceeded(placed.count+1, placed.bytes+size) {
+			p.repacked--
 			continue
 		}
 		placed.count++

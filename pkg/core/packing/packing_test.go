@@ -2,6 +2,7 @@ package packing_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -111,6 +112,9 @@ func TestPackKeepsItsPromises(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		limits := packing.Limits{Count: 1 + random.IntN(6), Bytes: 50 + random.IntN(100)}
+		if seed%2 == 0 {
+			limits.Target = packing.Target{Count: 1 + random.IntN(limits.Count), Bytes: 20 + random.IntN(limits.Bytes)}
+		}
 		sizes := map[objref.Ref]int{}
 		var works []packing.Work
 		for step := range 30 {
@@ -178,6 +182,19 @@ func check(t *testing.T, before []packing.Work, sizes map[objref.Ref]int, limits
 			t.Errorf("work %s holds %d objects of %d bytes, limits are %+v", home, counts[home], bytes[home], limits)
 		}
 	}
+	had := map[string]map[objref.Ref]bool{}
+	for _, work := range before {
+		had[work.Name] = map[objref.Ref]bool{}
+		for _, slot := range work.Slots {
+			had[work.Name][slot.Ref] = true
+		}
+	}
+	for home, slots := range contents {
+		came := slices.ContainsFunc(slots, func(s packing.Slot) bool { return !had[home][s.Ref] })
+		if target := limits.Target; came && target.Count > 0 && counts[home] > 1 && (counts[home] > target.Count || bytes[home] > target.Bytes) {
+			t.Errorf("an object came to work %s, which now holds %d objects of %d bytes; the target is %+v", home, counts[home], bytes[home], target)
+		}
+	}
 	for ref, slot := range moved {
 		if bytes[from[ref]]-slot.Size+sizes[ref] <= limits.Bytes {
 			t.Errorf("%s moved from %s to %s, and could have stayed", ref, from[ref], got[ref])
@@ -190,6 +207,104 @@ func check(t *testing.T, before []packing.Work, sizes map[objref.Ref]int, limits
 	}
 	slices.SortFunc(after, func(a, b packing.Work) int { return cmpString(a.Name, b.Name) })
 	return after
+}
+
+// TestRepack: works that are larger than the target lose objects, a few at a time, until none is.
+// Without Repack, nothing moves.
+func TestRepack(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		sizes := map[objref.Ref]int{}
+		var items []packing.Item
+		var works []packing.Work
+		for w := range 1 + random.IntN(4) {
+			work := packing.Work{Name: fmt.Sprintf("w%03d", w), Wave: packing.WaveSecond}
+			for i := range random.IntN(60) {
+				ref, size := configMap(fmt.Sprintf("%d-%02d", w, i)), 1+random.IntN(100)
+				sizes[ref] = size
+				items = append(items, packing.Item{Ref: ref, Size: size})
+				work.Slots = append(work.Slots, packing.Slot{Ref: ref, Size: size, Current: true})
+			}
+			works = append(works, work)
+		}
+		limits := packing.Limits{Count: 1000, Bytes: 10_000, Target: packing.Target{Count: 1 + random.IntN(10), Bytes: 50 + random.IntN(300)}}
+		fresh := func(n int) func(wave, i int) string {
+			return func(wave, i int) string { return fmt.Sprintf("x%03d-%d-%03d", n, wave, i) }
+		}
+		for ref, home := range packing.Pack(works, items, limits, fresh(0)) {
+			if home[:1] != "w" {
+				t.Fatalf("seed %d: %s moves to %s though nothing asks for it", seed, ref, home)
+			}
+		}
+		limits.Repack = true
+		for n := 1; ; n++ {
+			homes := packing.Pack(works, items, limits, fresh(n))
+			after := place(sizes, homes)
+			// While some objects are on their way, and in two works, no others leave.
+			if diff := cmp.Diff(homes, packing.Pack(both(works, after), items, limits, fresh(n+1000))); diff != "" {
+				t.Fatalf("seed %d, round %d: others follow (-want +got):\n%s", seed, n, diff)
+			}
+			moved := 0
+			for _, work := range works {
+				for _, slot := range work.Slots {
+					if homes[slot.Ref] != work.Name {
+						moved++
+					}
+				}
+			}
+			if moved == 0 {
+				break
+			}
+			if works = after; moved > 16 || n > 100 {
+				t.Fatalf("seed %d, round %d: %d objects move at once", seed, n, moved)
+			}
+		}
+		for _, work := range works {
+			bytes := 0
+			for _, slot := range work.Slots {
+				bytes += slot.Size
+			}
+			if n := len(work.Slots); n > 1 && (n > limits.Target.Count || bytes > limits.Target.Bytes) {
+				t.Errorf("seed %d: %s still has %d objects of %d bytes, the target is %+v", seed, work.Name, n, bytes, limits.Target)
+			}
+		}
+	}
+}
+
+// place returns the works in which every object is at home.
+func place(sizes map[objref.Ref]int, homes map[objref.Ref]string) []packing.Work {
+	byName := map[string]*packing.Work{}
+	for _, ref := range slices.SortedFunc(maps.Keys(homes), packing.Order) {
+		work := byName[homes[ref]]
+		if work == nil {
+			work = &packing.Work{Name: homes[ref], Wave: packing.WaveSecond}
+			byName[homes[ref]] = work
+		}
+		work.Slots = append(work.Slots, packing.Slot{Ref: ref, Size: sizes[ref], Current: true})
+	}
+	var works []packing.Work
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		works = append(works, *byName[name])
+	}
+	return works
+}
+
+// both returns the works while every object that moves is in both of its works.
+func both(before, after []packing.Work) []packing.Work {
+	works := slices.Clone(before)
+	for _, work := range after {
+		i := slices.IndexFunc(works, func(w packing.Work) bool { return w.Name == work.Name })
+		if i < 0 {
+			works = append(works, work)
+			continue
+		}
+		for _, slot := range work.Slots {
+			if !slices.ContainsFunc(works[i].Slots, func(s packing.Slot) bool { return s.Ref == slot.Ref }) {
+				works[i].Slots = append(slices.Clone(works[i].Slots), slot)
+			}
+		}
+	}
+	return works
 }
 
 func cmpString(a, b string) int {

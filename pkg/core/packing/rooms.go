@@ -15,19 +15,15 @@ func newRooms(n int, limits Limits) *rooms {
 	}
 	r := &rooms{limits: limits, leaves: leaves, tree: make([]int, 2*leaves)}
 	for i := range r.tree {
-		r.tree[i] = limits.Bytes
+		r.tree[i] = limits.room(load{})
 	}
 	return r
 }
 
 // set sets the load of place i.
 func (r *rooms) set(i int, l load) {
-	room := r.limits.Bytes - l.bytes
-	if l.count >= r.limits.Count {
-		room = -1
-	}
 	node := r.leaves + i
-	r.tree[node] = room
+	r.tree[node] = r.limits.room(l)
 	for node /= 2; node >= 1; node /= 2 {
 		r.tree[node] = max(r.tree[2*node], r.tree[2*node+1])
 	}

@@ -263,7 +263,6 @@ func (b *builder) findHomes() {
 // fits reports whether all objects can stay where they are. In the common case, no packing is
 // necessary.
 func (b *builder) fits() bool {
-	limits := b.desired.limits
 	for _, work := range b.works {
 		count, bytes := 0, 0
 		for j := range work.Items {
@@ -284,7 +283,7 @@ func (b *builder) fits() bool {
 			}
 			count++
 		}
-		if count > limits.Count || bytes > limits.Bytes {
+		if b.desired.limits.Exceeded(count, bytes) {
 			return false
 		}
 	}

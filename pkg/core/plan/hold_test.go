@@ -116,8 +116,8 @@ func heldItems(m *mailbox) []string {
 func TestHeldObjectsNeverChange(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 7))
-		limits := packing.Limits{Count: 1 + random.IntN(6), Bytes: 300 + random.IntN(600)}
-		m := &mailbox{works: map[string]*plan.Work{}}
+		limits := someLimits(random)
+		m := &mailbox{works: map[string]*plan.Work{}, repacks: limits.Repack}
 		want := map[objref.Ref]string{}
 		flags := map[objref.Ref]bool{}
 		for step := range 40 {

@@ -27,6 +27,8 @@ type mailbox struct {
 	proven map[types.UID]int64                 // the generation from which on that proves something
 	hold   plan.Hold
 	owners plan.Owners
+	// repacks: works lose objects to others, a few at a time.
+	repacks bool
 }
 
 func (m *mailbox) list() []*plan.Work {
@@ -339,6 +341,16 @@ func TestTrace(t *testing.T) {
 	}
 }
 
+// someLimits returns limits, in half of the cases with a target below them.
+func someLimits(random *rand.Rand) packing.Limits {
+	limits := packing.Limits{Count: 1 + random.IntN(6), Bytes: 300 + random.IntN(600)}
+	if random.IntN(2) == 0 {
+		limits.Target = packing.Target{Count: 1 + random.IntN(limits.Count), Bytes: 100 + random.IntN(limits.Bytes)}
+		limits.Repack = random.IntN(2) == 0
+	}
+	return limits
+}
+
 // TestRandomHistories runs objects through random lives: they come, go, change, cannot be read;
 // clusters answer or not, and works are edited and deleted behind our back. After each plan a
 // second one must be empty; no object that is placed may leave the mailbox; and once all clusters
@@ -346,7 +358,7 @@ func TestTrace(t *testing.T) {
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 2))
-		limits := packing.Limits{Count: 1 + random.IntN(6), Bytes: 300 + random.IntN(600)}
+		limits := someLimits(random)
 		m := &mailbox{works: map[string]*plan.Work{}}
 		want := map[objref.Ref]string{}
 		flags := map[objref.Ref]bool{}
@@ -372,6 +384,8 @@ func TestRandomHistories(t *testing.T) {
 			if random.IntN(3) == 0 {
 				unread[randomRef(random)] = true
 			}
+			limits.Repack = limits.Repack != (random.IntN(8) == 0)
+			m.repacks = limits.Repack
 			before := placed(m)
 			run(t, m, desired(want, flags, unread, limits), fmt.Sprintf("seed %d step %d", seed, step))
 			for ref := range before {
@@ -391,6 +405,15 @@ func run(t *testing.T, m *mailbox, d *plan.Desired, when string) int {
 		m.do(t, &first.Actions[i])
 	}
 	second := plan.Build(d, m.current())
+	for range 20 {
+		if len(second.Actions) == 0 || !m.repacks { // others are repacked after the last ones have arrived
+			break
+		}
+		for i := range second.Actions {
+			m.do(t, &second.Actions[i])
+		}
+		second = plan.Build(d, m.current())
+	}
 	for i := range second.Actions {
 		t.Fatalf("%s: planned\n%s\nand then again: %s", when, trace(first.Actions), &second.Actions[i])
 	}
@@ -407,7 +430,7 @@ func trace(actions []plan.Action) string {
 
 func settle(t *testing.T, m *mailbox, d *plan.Desired, want map[objref.Ref]string, limits packing.Limits, seed uint64) {
 	t.Helper()
-	for range 10 {
+	for range 20 {
 		m.report(every, plan.Applied)
 		if run(t, m, d, fmt.Sprintf("seed %d at the end", seed)) == 0 {
 			break

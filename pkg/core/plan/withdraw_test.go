@@ -105,8 +105,8 @@ func (a *agent) collect(m *mailbox) {
 func TestNothingIsLeftBehind(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 11))
-		limits := packing.Limits{Count: 1 + random.IntN(6), Bytes: 300 + random.IntN(600)}
-		m := &mailbox{works: map[string]*plan.Work{}}
+		limits := someLimits(random)
+		m := &mailbox{works: map[string]*plan.Work{}, repacks: limits.Repack}
 		a := &agent{
 			owners: map[objref.Ref]map[types.UID]bool{}, lives: map[objref.Ref]int{}, noted: map[types.UID]map[objref.Ref]int{},
 			cached: map[types.UID]bool{},
