@@ -403,14 +403,14 @@ func (w *walk) kill() {
 			running = append(running, c)
 		}
 	}
-	name := running[w.random.IntN(len(running))].Name
-	cluster, component, _ := strings.Cut(name, "/")
+	victim := running[w.random.IntN(len(running))]
+	cluster, component, _ := strings.Cut(victim.Name, "/")
 	ofCluster := slices.Contains(walkClusters, cluster) && component == "kube-apiserver"
 	if ofCluster {
 		w.check()
 	}
-	w.log = append(w.log, time.Now().Format(time.TimeOnly)+" kill "+name)
-	w.fleet.Kill(w, name)
+	w.log = append(w.log, time.Now().Format(time.TimeOnly)+" kill "+victim.Name)
+	testenv.KillProcess(w, victim) // one that was killed a moment ago may end others
 	if ofCluster {
 		w.awaitAccounts(cluster)
 	}
@@ -472,12 +472,12 @@ func lists(account workv1.AppliedManifestWork, resource, name string) bool {
 func (w *walk) pause() {
 	w.awaken()
 	names := []string{"wds1/transport-controller", "wds1/binding-controller", "cluster1/klusterlet", "cluster2/klusterlet"}
-	name := names[w.random.IntN(len(names))]
-	if w.fleet.Component(w, name).PID == 0 {
+	c := w.fleet.Component(w, names[w.random.IntN(len(names))])
+	if c.PID == 0 {
 		return
 	}
-	w.log = append(w.log, time.Now().Format(time.TimeOnly)+" pause "+name)
-	w.resume = w.fleet.Pause(w, name)
+	w.log = append(w.log, time.Now().Format(time.TimeOnly)+" pause "+c.Name)
+	w.resume = testenv.PauseProcess(w, c)
 }
 
 // awaken ends a pause.

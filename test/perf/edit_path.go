@@ -52,6 +52,11 @@ spec:
 
 const namespace = `{apiVersion: v1, kind: Namespace, metadata: {name: $NAME, labels: {measured: starling-perf}}}`
 
+// bystander is an object that is not edited, with 200 bytes of data.
+const bystander = `{apiVersion: v1, kind: ConfigMap, metadata: {name: $OBJECT, namespace: $NAME, labels: {measured: starling-perf}}, data: {key: "` +
+	"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789" +
+	"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789" + `"}}`
+
 const policy = `
 apiVersion: control.kubestellar.io/v1alpha1
 kind: BindingPolicy
@@ -88,12 +93,13 @@ func newEditPath(_ context.Context, o *options) (*editPath, error) {
 	return p, nil
 }
 
-// prepare places the objects, and blocks until their status has returned once.
-func (p *editPath) prepare(ctx context.Context) error {
-	_, err := p.its.Resource(managedClusters).Patch(ctx, p.cluster, types.MergePatchType,
+// prepare places the objects, with others beside them, and blocks until their status has returned
+// once. It returns how long after the policy was created all of them were in the WEC.
+func (p *editPath) prepare(ctx context.Context, others int) (took time.Duration, err error) {
+	_, err = p.its.Resource(managedClusters).Patch(ctx, p.cluster, types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"starling-perf":"here"}}}`), metav1.PatchOptions{})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	p.works = observe(ctx, p.its.Resource(manifestWorks).Namespace(p.cluster), workVersion)
 	p.placed = observe(ctx, p.wec.Resource(deployments).Namespace(name), specAndStatus)
@@ -102,16 +108,32 @@ func (p *editPath) prepare(ctx context.Context) error {
 	p.returned = observe(ctx, p.wds.Resource(deployments).Namespace(name), specAndStatus)
 
 	if _, err := p.wds.Resource(namespaces).Create(ctx, parse(namespace, name, ""), metav1.CreateOptions{}); err != nil {
-		return err
+		return 0, err
 	}
 	for i := range objects {
 		if _, err := p.wds.Resource(deployments).Namespace(name).Create(ctx, parse(object, name, nameOf(i)), metav1.CreateOptions{}); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if _, err := p.wds.Resource(controlv1alpha1.BindingPolicies).Create(ctx, parse(policy, name, ""), metav1.CreateOptions{}); err != nil {
-		return err
+	for i := range others {
+		if _, err := p.wds.Resource(configMaps).Namespace(name).Create(ctx, parse(bystander, name, nameOf(i)), metav1.CreateOptions{}); err != nil {
+			return 0, err
+		}
 	}
+	copies := observe(ctx, p.wec.Resource(configMaps).Namespace(name), func(obj *unstructured.Unstructured) []state {
+		return []state{{object: placeOf(obj)}}
+	})
+	begin := time.Now()
+	if _, err := p.wds.Resource(controlv1alpha1.BindingPolicies).Create(ctx, parse(policy, name, ""), metav1.CreateOptions{}); err != nil {
+		return 0, err
+	}
+	if err := seeAll(ctx, copies, others, state{}); err != nil {
+		return 0, fmt.Errorf("wait for the ConfigMaps in the WEC: %w", err)
+	}
+	if err := seeAll(ctx, p.placed, objects, state{}); err != nil {
+		return 0, fmt.Errorf("wait for the Deployments in the WEC: %w", err)
+	}
+	took = time.Since(begin)
 	// The same content as the works of the measured objects: OCM applies all of a work when one
 	// part of it changes.
 	manifests := []any{parse(namespace, bareName, "").Object}
@@ -125,25 +147,25 @@ func (p *editPath) prepare(ctx context.Context) error {
 		"spec":       map[string]any{"workload": map[string]any{"manifests": manifests}},
 	}}
 	if _, err := p.its.Resource(manifestWorks).Namespace(p.cluster).Create(ctx, work, metav1.CreateOptions{}); err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := p.bare.wait(ctx, state{object: carriedBare(objects - 1), spec: 1}); err != nil {
-		return fmt.Errorf("wait for OCM to deliver: %w", err)
+		return 0, fmt.Errorf("wait for OCM to deliver: %w", err)
 	}
-	if err := waitForAll(ctx, p.returned); err != nil {
-		return fmt.Errorf("wait for the status in the WDS: %w", err)
+	if err := seeAll(ctx, p.returned, objects, state{status: 1}); err != nil {
+		return 0, fmt.Errorf("wait for the status in the WDS: %w", err)
 	}
-	return nil
+	return took, nil
 }
 
-// waitForAll blocks until the status of each object was seen once.
-func waitForAll(ctx context.Context, o *observer) error {
+// seeAll blocks until a state of the first n objects was seen.
+func seeAll(ctx context.Context, o *observer, n int, wanted state) error {
 	waiting := map[string]bool{}
-	for i := range objects {
+	for i := range n {
 		waiting[measured(i)] = true
 	}
 	for len(waiting) > 0 {
-		came, err := o.wait(ctx, state{status: 1})
+		came, err := o.wait(ctx, wanted)
 		if err != nil {
 			return fmt.Errorf("of %d objects: %w", len(waiting), err)
 		}

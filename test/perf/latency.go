@@ -17,7 +17,17 @@ import (
 type options struct {
 	kubeconfig, wds, its, wec, output string
 	edits                             int
+	// beside are the numbers of other objects in the policy, one for each measurement.
+	beside []int
+	check  bool
 }
+
+// Goals of an edit in a policy of a thousand objects or fewer, and of their first placement.
+const (
+	editGoal     = 100 * time.Millisecond
+	editGoalMost = 400 * time.Millisecond
+	placedGoal   = 6 * time.Second
+)
 
 // stages are the parts of an edit's path. Each starts at the end of the one before.
 var stages = []struct{ name, meaning string }{
@@ -29,11 +39,12 @@ var stages = []struct{ name, meaning string }{
 }
 
 const (
-	toWEC  = "WDS to WEC"
-	whole  = "WDS to WEC and back"
-	ocm    = "OCM alone: work to WEC"
-	margin = 30 * time.Second
-	pause  = 250 * time.Millisecond
+	toWEC     = "WDS to WEC"
+	whole     = "WDS to WEC and back"
+	ocm       = "OCM alone: work to WEC"
+	placedAll = "policy to all objects in the WEC"
+	margin    = 30 * time.Second
+	pause     = 250 * time.Millisecond
 )
 
 func (o *options) run(ctx context.Context) (err error) {
@@ -43,6 +54,9 @@ func (o *options) run(ctx context.Context) (err error) {
 	if o.edits < 1 {
 		return fmt.Errorf("invalid --edits %d: must be greater than 0", o.edits)
 	}
+	if i := slices.IndexFunc(o.beside, func(n int) bool { return n < 0 }); i >= 0 {
+		return fmt.Errorf("invalid --beside %d: must not be negative", o.beside[i])
+	}
 	if o.kubeconfig == "" {
 		dir, remove, err := ownFleet(ctx, "--wecs", "1")
 		if err != nil {
@@ -51,33 +65,51 @@ func (o *options) run(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, remove()) }()
 		o.kubeconfig = filepath.Join(dir, "kubeconfig")
 	}
+	var errs []error
+	for _, others := range o.beside {
+		results, err := o.measure(ctx, others)
+		if err != nil {
+			return fmt.Errorf("with %d other objects: %w", others, err)
+		}
+		o.print(others, results)
+		if o.check {
+			errs = append(errs, missedGoals(others, results)...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// measure returns the times of each part of the path, with so many other objects in the policy.
+func (o *options) measure(ctx context.Context, others int) (results map[string][]time.Duration, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	path, err := newEditPath(ctx, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, path.clear(context.WithoutCancel(ctx))) }()
-	if err := path.prepare(ctx); err != nil {
-		return err
+	took, err := path.prepare(ctx, others)
+	if err != nil {
+		return nil, err
 	}
-
-	results := map[string][]time.Duration{}
+	results = map[string][]time.Duration{placedAll: {took}}
 	for i := range o.edits {
 		// OCM alone and the whole path are measured in turn, so that other load on the machine
 		// affects both.
 		if err := quiet(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		bare, err := path.editWork(ctx, int64(i+2))
 		if err != nil {
-			return fmt.Errorf("edit %d of the work: %w", i, err)
+			return nil, fmt.Errorf("edit %d of the work: %w", i, err)
 		}
 		results[ocm] = append(results[ocm], bare)
 		if err := quiet(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		times, err := path.editObject(ctx, int64(i+2))
 		if err != nil {
-			return fmt.Errorf("edit %d of the object: %w", i, err)
+			return nil, fmt.Errorf("edit %d of the object: %w", i, err)
 		}
 		for j, stage := range stages {
 			// Events of different API servers come over different connections: a later one may be
@@ -87,7 +119,24 @@ func (o *options) run(ctx context.Context) (err error) {
 		results[toWEC] = append(results[toWEC], times[2].Sub(times[0]))
 		results[whole] = append(results[whole], times[5].Sub(times[0]))
 	}
-	return o.print(results)
+	return results, nil
+}
+
+func missedGoals(others int, results map[string][]time.Duration) (errs []error) {
+	edits := slices.Sorted(slices.Values(results[toWEC]))
+	for _, goal := range []struct {
+		what       string
+		took, most time.Duration
+	}{
+		{toWEC + ", p50", quantile(edits, 50), editGoal},
+		{toWEC + ", p99", quantile(edits, 99), editGoalMost},
+		{placedAll, results[placedAll][0], placedGoal},
+	} {
+		if goal.took > goal.most {
+			errs = append(errs, fmt.Errorf("with %d other objects: %s: %s ms, want at most %s", others, goal.what, ms(goal.took), ms(goal.most)))
+		}
+	}
+	return errs
 }
 
 // quiet waits until the effects of an edit have ended, such as OCM's report about the work: the
@@ -101,17 +150,18 @@ func quiet(ctx context.Context) error {
 	}
 }
 
-func (o *options) print(results map[string][]time.Duration) error {
+func (o *options) print(others int, results map[string][]time.Duration) {
 	if o.output == "bench" {
 		fmt.Printf("goos: %s\ngoarch: %s\n", runtime.GOOS, runtime.GOARCH)
 		for name, values := range results {
 			for _, value := range values {
-				fmt.Printf("BenchmarkLatency/%s 1 %d ns/op\n", strings.ReplaceAll(name, " ", "_"), value.Nanoseconds())
+				fmt.Printf("BenchmarkLatency/beside=%d/%s 1 %d ns/op\n", others, strings.ReplaceAll(name, " ", "_"), value.Nanoseconds())
 			}
 		}
-		return nil
+		return
 	}
-	fmt.Printf("%d edits of Deployments, one after the other, on an idle fleet; %d CPUs, %s\n\n", o.edits, runtime.NumCPU(), runtime.GOARCH)
+	fmt.Printf("%d edits of Deployments, one after the other, beside %d ConfigMaps in the same policy, on an idle fleet; %d CPUs, %s\n\n",
+		o.edits, others, runtime.NumCPU(), runtime.GOARCH)
 	rows := [][]string{{"ms", "p50", "p90", "p99", "max"}}
 	for _, name := range slices.Concat(stageNames(), []string{toWEC, whole, ocm}) {
 		values := slices.Sorted(slices.Values(results[name]))
@@ -119,12 +169,13 @@ func (o *options) print(results map[string][]time.Duration) error {
 	}
 	printTable(os.Stdout, o.output, rows)
 	ours, bare := slices.Sorted(slices.Values(results[toWEC])), slices.Sorted(slices.Values(results[ocm]))
-	fmt.Printf("WDS to WEC takes %.2f times what OCM alone takes (p50), %s ms more.\n\n",
-		float64(quantile(ours, 50))/float64(quantile(bare, 50)), ms(quantile(ours, 50)-quantile(bare, 50)))
+	fmt.Printf("WDS to WEC takes %.2f times what OCM alone takes (p50), %s ms more.\n", float64(quantile(ours, 50))/float64(quantile(bare, 50)),
+		ms(quantile(ours, 50)-quantile(bare, 50)))
+	fmt.Printf("All objects were in the WEC %s s after the policy was created.\n\n", seconds(results[placedAll][0]))
 	for _, stage := range stages {
 		fmt.Printf("%-13s %s\n", stage.name, stage.meaning)
 	}
-	return nil
+	fmt.Println()
 }
 
 func stageNames() (names []string) {

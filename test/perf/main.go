@@ -55,6 +55,8 @@ func newLatencyCommand() *cobra.Command {
 	flags.StringVar(&o.its, "its-context", "its1", "Context of the ITS.")
 	flags.StringVar(&o.wec, "wec-context", "cluster1", "Context of the WEC, which is the name of its ManagedCluster too.")
 	flags.IntVar(&o.edits, "edits", 300, "Number of edits, one after the other.")
+	flags.IntSliceVar(&o.beside, "beside", []int{0, 1000}, "Number of ConfigMaps that are not edited in the same policy. One measurement for each number.")
 	flags.StringVarP(&o.output, "output", "o", outputs[0], outputHelp)
+	flags.BoolVar(&o.check, "check", false, "If true, fail if a goal is missed.")
 	return cmd
 }

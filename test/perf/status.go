@@ -97,7 +97,7 @@ func returnStatus(ctx context.Context, o *statusOptions) (r result, err error) {
 	if err != nil {
 		return result{}, err
 	}
-	if err := c.prepare(ctx); err != nil {
+	if _, err := c.prepare(ctx, 0); err != nil {
 		return result{}, err
 	}
 	combined := observe(ctx, c.wds.Resource(controlv1alpha1.CombinedStatuses).Namespace(name), combinedVersion)
@@ -109,7 +109,7 @@ func returnStatus(ctx context.Context, o *statusOptions) (r result, err error) {
 	if err != nil {
 		return result{}, err
 	}
-	if err := waitForAll(ctx, combined); err != nil {
+	if err := seeAll(ctx, combined, objects, state{status: 1}); err != nil {
 		return result{}, fmt.Errorf("wait for the CombinedStatus: %w", err)
 	}
 	var toObject, toTable []time.Duration

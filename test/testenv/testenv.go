@@ -298,12 +298,23 @@ func (f *Fleet) Component(t testing.TB, name string) localfleet.ComponentStatus 
 // Kill sends SIGKILL to a component. The supervisor restarts it.
 func (f *Fleet) Kill(t testing.TB, name string) {
 	t.Helper()
-	c := f.Component(t, name)
-	if c.PID == 0 {
-		t.Fatalf("%s has no process: %s", name, c.State)
+	KillProcess(t, f.Component(t, name))
+}
+
+// KillProcess sends SIGKILL to the process of a component, which may have ended meanwhile.
+func KillProcess(t testing.TB, c localfleet.ComponentStatus) {
+	t.Helper()
+	signal(t, c, syscall.SIGKILL)
+}
+
+// signal sends a signal to the process of a component, if it has not ended.
+func signal(t testing.TB, c localfleet.ComponentStatus, s syscall.Signal) {
+	t.Helper()
+	if c.PID == 0 { // which would be the group of this process
+		t.Fatalf("%s has no process: %s", c.Name, c.State)
 	}
-	if err := syscall.Kill(c.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) { // it may have ended by itself
-		t.Fatalf("kill %s: %v", name, err)
+	if err := syscall.Kill(c.PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("send %s to %s: %v", s, c.Name, err)
 	}
 }
 
@@ -313,14 +324,7 @@ func (f *Fleet) KillAll(t testing.TB) []localfleet.ComponentStatus {
 	t.Helper()
 	all := f.Components(t)
 	for _, c := range all {
-		if c.PID == 0 {
-			t.Fatalf("%s has no process: %s", c.Name, c.State)
-		}
-	}
-	for _, c := range all {
-		if err := syscall.Kill(c.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			t.Fatalf("kill %s: %v", c.Name, err)
-		}
+		KillProcess(t, c)
 	}
 	return all
 }
@@ -329,18 +333,14 @@ func (f *Fleet) KillAll(t testing.TB) []localfleet.ComponentStatus {
 // called or the test ends.
 func (f *Fleet) Pause(t testing.TB, name string) (resume func()) {
 	t.Helper()
-	pid := f.Component(t, name).PID
-	if pid == 0 {
-		t.Fatalf("%s has no process", name)
-	}
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Errorf("stop %s: %v", name, err)
-	}
-	resume = sync.OnceFunc(func() {
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) { // it may have been killed meanwhile
-			t.Errorf("continue %s: %v", name, err)
-		}
-	})
+	return PauseProcess(t, f.Component(t, name))
+}
+
+// PauseProcess is like Pause, for a process that may have ended meanwhile.
+func PauseProcess(t testing.TB, c localfleet.ComponentStatus) (resume func()) {
+	t.Helper()
+	signal(t, c, syscall.SIGSTOP)
+	resume = sync.OnceFunc(func() { signal(t, c, syscall.SIGCONT) }) // it may have been killed meanwhile
 	t.Cleanup(resume)
 	return resume
 }
