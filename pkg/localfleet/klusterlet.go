@@ -46,11 +46,12 @@ func (f *Fleet) startKlusterlet(ctx context.Context, wec string) error {
 		"--workload-source-config="+filepath.Join(hubDir, "kubeconfig"),
 		"--hub-kube-api-qps=200", "--hub-kube-api-burst=400",
 		// Towards the WEC, where the default is 50: when an object of a work changes, the agent
-		// reads all of them.
-		"--kube-api-qps=200", "--kube-api-burst=400",
-		// OCM's defaults are longer: they suit thousands of clusters.
+		// reads all of them. It also reads all objects in each status-sync-interval, and an edit
+		// waits for these requests.
+		"--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--status-sync-interval=30s",
+		// OCM's default is longer: it suits thousands of clusters.
 		"--cluster-healthcheck-period=15s",
-		"--status-sync-interval=5s",
 	)
 	if err != nil {
 		return fmt.Errorf("configure OCM's agent of cluster %q: %w", wec, err)

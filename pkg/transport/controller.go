@@ -124,6 +124,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			return
 		}
 		c.gatherer.ListAll()
+		running.Go(func() { c.gatherer.ReadAhead(ctx) })
 		running.Go(func() { c.statuses.Run(ctx, 2) })
 		c.bindings.Run(ctx, min(c.config.Concurrency, 8))
 	})

@@ -30,12 +30,13 @@ type controller struct {
 // own reports whether this program started the process, and so can restart it.
 func (c *controller) own() bool { return c.args != nil }
 
-// ownControllers starts Starling's controllers for the spaces of a fleet. They have no leader
-// election: replicas that do not lead are ready too, so readiness would mean nothing.
-func ownControllers(ctx context.Context, dir, wds, its string, names ...string) ([]*controller, error) {
+// ownControllers starts Starling's controllers for the spaces of a fleet, with more flags by their
+// names. They have no leader election: replicas that do not lead are ready too, so readiness would
+// mean nothing.
+func ownControllers(ctx context.Context, dir, wds, its string, flags map[string][]string, names ...string) ([]*controller, error) {
 	var all []*controller
 	for _, name := range names {
-		c, err := ownController(ctx, dir, wds, its, name)
+		c, err := ownController(ctx, dir, wds, its, name, flags[name]...)
 		if err != nil {
 			return all, err
 		}

@@ -16,6 +16,8 @@ type placementOptions struct {
 	// wecs and controllers are what a fleet of this program has in addition to a WDS and an ITS.
 	wecs        int
 	controllers []string
+	// transportFlags are more flags of the transport-controller.
+	transportFlags []string
 
 	qps         float32
 	burst       int
@@ -55,6 +57,7 @@ processes given by --controller, and what needs a restart is left out.`, o.run)
 	f.StringVar(&o.wds, "wds-context", "wds1", "Context of the WDS.")
 	f.StringVar(&o.its, "its-context", "its1", "Context of the ITS.")
 	f.StringToIntVar(&o.pids, "controller", nil, "A process to measure, as NAME=PID, with --kubeconfig. May be repeated.")
+	f.StringSliceVar(&o.transportFlags, "transport-flags", nil, "More flags of the transport-controller, such as --target-num-wrapped=50.")
 	f.Float32Var(&o.qps, "qps", 1000, "Maximum number of bare writes per second.")
 	f.IntVar(&o.burst, "burst", 2000, "Maximum burst of bare writes above the rate.")
 	f.IntVar(&o.concurrency, "concurrency", 32, "Number of parallel bare writes.")

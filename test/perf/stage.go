@@ -131,7 +131,7 @@ func (s *stage) stop() error {
 
 // run starts controllers and blocks until they are ready.
 func (s *stage) run(ctx context.Context, names ...string) (err error) {
-	if s.controllers, err = ownControllers(ctx, s.dir, s.o.wds, s.o.its, names...); err != nil {
+	if s.controllers, err = ownControllers(ctx, s.dir, s.o.wds, s.o.its, map[string][]string{"transport-controller": s.o.transportFlags}, names...); err != nil {
 		return err
 	}
 	for _, c := range s.controllers {

@@ -43,17 +43,11 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 		Templates:    map[objref.Ref]*customize.Template{},
 		Source:       SourceOf(binding),
 		ofPolicy:     isOfPolicy(binding),
-		watched:      map[schema.GroupResource]dynamicinformer.Resource{},
-		resources:    map[schema.GroupResource]struct{}{},
 	}
 	for _, d := range binding.Spec.Destinations {
 		p.Destinations[d.ClusterID] = struct{}{}
 	}
-	for _, e := range entries {
-		gr := e.ref.GroupResource()
-		p.watched[gr] = dynamicinformer.Resource{GroupVersionResource: gr.WithVersion(e.version), Namespaced: e.namespaced}
-		p.resources[gr] = struct{}{}
-	}
+	p.need(entries)
 	versions := g.watches.add(p)
 	// The objects are listed before they are read: a change during the read must find the Binding.
 	g.list(binding.Name, entries)
@@ -100,6 +94,17 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 	return p, more
 }
 
+// need records which resources the entries have.
+func (p *Placement) need(entries []entry) {
+	p.watched = map[schema.GroupResource]dynamicinformer.Resource{}
+	p.resources = map[schema.GroupResource]struct{}{}
+	for _, e := range entries {
+		gr := e.ref.GroupResource()
+		p.watched[gr] = dynamicinformer.Resource{GroupVersionResource: gr.WithVersion(e.version), Namespaced: e.namespaced}
+		p.resources[gr] = struct{}{}
+	}
+}
+
 // recipes returns how each of the objects that a Binding lists itself is read, and adds to p what
 // keeps objects from being read.
 func (g *Gatherer) recipes(p *Placement, entries []entry, versions map[schema.GroupResource]string) []recipe {
@@ -121,13 +126,12 @@ func (g *Gatherer) recipes(p *Placement, entries []entry, versions map[schema.Gr
 	return recipes
 }
 
-// findAll returns the content of all entries. Those that must be read are read side by side.
+// findAll returns the content of all entries. Those that must be read are read side by side, or with
+// a list if they are many.
 func (g *Gatherer) findAll(ctx context.Context, entries []entry, recipes []recipe) []finding {
 	findings := make([]finding, len(entries))
-	now := g.config.Clock.Now()
-	const atOnce = 16
-	slots := make(chan struct{}, atOnce)
-	var reading sync.WaitGroup
+	var unknown []int
+	unread := batches{}
 	for i, e := range entries {
 		how := recipes[i]
 		if len(how.removal.Unknown) > 0 {
@@ -137,9 +141,19 @@ func (g *Gatherer) findAll(ctx context.Context, entries []entry, recipes []recip
 			findings[i] = f
 			continue
 		}
+		unknown = append(unknown, i)
+		if _, gone := g.objects.seen(e.ref); !gone {
+			unread.add(e.ref, how)
+		}
+	}
+	g.objects.readAhead(ctx, unread)
+	now := g.config.Clock.Now()
+	slots := make(chan struct{}, atOnce)
+	var reading sync.WaitGroup
+	for _, i := range unknown {
 		slots <- struct{}{}
 		reading.Go(func() {
-			findings[i] = g.objects.find(ctx, e.ref, how, now)
+			findings[i] = g.objects.find(ctx, entries[i].ref, recipes[i], now)
 			<-slots
 		})
 	}

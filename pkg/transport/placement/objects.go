@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -95,15 +96,8 @@ func (o *objects) find(ctx context.Context, ref objref.Ref, how recipe, now time
 	if f, ok := o.cached(ref, how); ok {
 		return f
 	}
-	_, present := o.watched.Get(ref)
-	synced := o.watched.Synced(ref.GroupResource())
-
-	o.mu.Lock()
-	have := o.cache[ref]
-	o.mu.Unlock()
-	// An object that was never read is read, whatever the watch says: the watch may be late, or not
-	// have begun.
-	if have != nil && !present && synced {
+	have, gone := o.seen(ref)
+	if gone {
 		return o.missing(ref, have, now)
 	}
 
@@ -121,6 +115,18 @@ func (o *objects) find(ctx context.Context, ref objref.Ref, how recipe, now time
 		}
 	}
 	return f
+}
+
+// seen returns what is cached of an object, and whether the watch shows that it does not exist any
+// more. An object that was never read is read, whatever the watch shows: the watch may be late, or
+// not have begun.
+func (o *objects) seen(ref objref.Ref) (have *cachedObject, gone bool) {
+	_, present := o.watched.Get(ref)
+	synced := o.watched.Synced(ref.GroupResource())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	have = o.cache[ref]
+	return have, have != nil && !present && synced
 }
 
 // autoscalerOf returns an invalid object of the WDS or of a package, if it is an autoscaler.
@@ -179,6 +185,11 @@ func (o *objects) read(ctx context.Context, ref objref.Ref, how recipe) (finding
 	if err != nil {
 		return finding{}, fmt.Errorf("cannot be read: %w", err)
 	}
+	return o.accept(ref, how, live)
+}
+
+// accept caches the content of an object that was read.
+func (o *objects) accept(ref objref.Ref, how recipe, live *unstructured.Unstructured) (finding, error) {
 	wanted, err := options.Parse(live.GetAnnotations())
 	if err != nil {
 		return finding{autoscaler: autoscalerOf(ref, live.Object)}, &invalidError{err}
