@@ -41,7 +41,7 @@ func (s *story) draft(cluster, workspace, from string, files map[string]string) 
 	}}
 	created, err := s.space("wds1", packageRevisions).Namespace("default").Create(s.Context(), o, metav1.CreateOptions{})
 	if err != nil {
-		s.Fatal(err)
+		s.Fatalf("create a draft of %s: %v", s.name, err)
 	}
 	name = created.GetName()
 	s.edit(packageResources, name, func(content *unstructured.Unstructured) error {
@@ -63,10 +63,11 @@ func (s *story) draft(cluster, workspace, from string, files map[string]string) 
 func (s *story) edit(gvr schema.GroupVersionResource, name string, change func(*unstructured.Unstructured) error, subresource ...string) {
 	s.Helper()
 	client := s.space("wds1", gvr).Namespace("default")
+	begin := time.Now()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		o, err := client.Get(s.Context(), name, metav1.GetOptions{})
 		if err != nil {
-			return err
+			return fmt.Errorf("read: %w", err)
 		}
 		if err := change(o); err != nil {
 			return err
@@ -75,7 +76,7 @@ func (s *story) edit(gvr schema.GroupVersionResource, name string, change func(*
 		return err
 	})
 	if err != nil {
-		s.Fatal(err)
+		s.Fatalf("edit %s %s: %v, after %s", gvr.Resource, name, err, time.Since(begin))
 	}
 }
 
@@ -189,9 +190,10 @@ func TestPackages(t *testing.T) {
 		t.Error("local configuration was delivered")
 	}
 
-	// Five MiB beside, so that it takes several works.
+	// Two MiB beside, so that it takes several works.
+	const large = 5
 	files := map[string]string{"app.yaml": packageFiles, "setting.yaml": packagedSetting("setting", "second")}
-	for i := range 13 {
+	for i := range large {
 		files[fmt.Sprintf("large-%d.yaml", i)] = packagedSetting(fmt.Sprintf("large-%d", i), strings.Repeat("x", 400<<10))
 	}
 	v2 := s.draft(cluster, "two", v1, files)
@@ -218,8 +220,8 @@ func TestPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(works.Items) < 12 {
-		t.Errorf("5 MiB went in %d works", len(works.Items))
+	if len(works.Items) < large {
+		t.Errorf("2 MiB went in %d works", len(works.Items))
 	}
 
 	s.moves(v2, "DeletionProposed")

@@ -16,9 +16,9 @@ type Limits struct {
 	// Count is the largest number of objects in a work, Bytes the largest sum of their sizes. An
 	// object that grows stays in its work within these.
 	Count, Bytes int
-	// Target bounds what a work has when an object comes to it: each edit of an object costs the ITS
-	// and the cluster as much as its work is large. Zero values are those of the limits. An object
-	// that is larger is alone in its work.
+	// Target bounds what a work has when an object comes to it: each edit of an object costs the
+	// ITS and the cluster as much as its work is large. Zero values are those of the limits. An
+	// object that is larger is alone in its work.
 	Target Target
 	// Repack makes works that are larger than the target lose objects to others, a few at a time.
 	Repack bool

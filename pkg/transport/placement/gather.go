@@ -126,8 +126,8 @@ func (g *Gatherer) recipes(p *Placement, entries []entry, versions map[schema.Gr
 	return recipes
 }
 
-// findAll returns the content of all entries. Those that must be read are read side by side, or with
-// a list if they are many.
+// findAll returns the content of all entries. Those that must be read are read side by side, or
+// with a list if they are many.
 func (g *Gatherer) findAll(ctx context.Context, entries []entry, recipes []recipe) []finding {
 	findings := make([]finding, len(entries))
 	var unknown []int

@@ -76,8 +76,8 @@ func (o *objects) readAhead(ctx context.Context, unread batches) {
 // readMany lists a resource page by page, of one namespace if all are there, until all objects were
 // found. It gives up when few of those that exist are wanted: then requests for each cost less.
 //
-// All pages show the objects as they were at the first one. An object that changes meanwhile is read
-// again, as one that changes after a read is.
+// All pages show the objects as they were at the first one. An object that changes meanwhile is
+// read again, as one that changes after a read is.
 func (o *objects) readMany(ctx context.Context, gvr schema.GroupVersionResource, wanted wantedObjects) {
 	var from dynamic.ResourceInterface = o.client.Resource(gvr)
 	if namespace, one := wanted.namespace(); one {

@@ -28,8 +28,8 @@ func TestManyObjectsAreReadTogether(t *testing.T) {
 	for i := range 250 {
 		add(fmt.Sprintf("a-%03d", i))
 	}
-	// expect checks what the mailbox has, and how many requests read ConfigMaps since the last time,
-	// with the lists of the watch.
+	// expect checks what the mailbox has, and how many requests read ConfigMaps since the last
+	// time, with the lists of the watch.
 	expect := func(what string, least, most int) {
 		t.Helper()
 		var want []string
