@@ -175,8 +175,9 @@ func (c *Controller) enqueueNeighbors(before, after *placement.Placement) {
 	moved := before.Deleting != after.Deleting || !maps.Equal(before.Destinations, after.Destinations)
 	neighbors := map[*placement.Placement]bool{}
 	c.config.Index.View(func(view placement.View) {
+		near := view.AtAny(before.Destinations, after.Destinations)
 		add := func(ref objref.Ref) {
-			for name := range view.Listing(ref) {
+			for name := range near.Listing(ref) {
 				if p := view.Get(name); p != nil && name != before.Name && name != after.Name {
 					neighbors[p] = true
 				}

@@ -40,7 +40,7 @@ func (d *deliverer) mergedOptions(p *placement.Placement, mailbox string) map[ob
 	merged := map[objref.Ref]plan.Options{}
 	d.controller.config.Index.View(func(view placement.View) {
 		for _, ref := range view.Shared(p) {
-			for name := range view.Listing(ref) {
+			for name := range view.At(mailbox).Listing(ref) {
 				if _, source := view.Identify(name); name == p.Name || source != p.Source {
 					continue
 				}

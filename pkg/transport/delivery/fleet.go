@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -32,6 +33,25 @@ type its struct {
 // from a Binding of its own. A Placement that is published later is delivered everywhere then.
 func (i *its) concerns(p *placement.Placement, mailbox string) bool {
 	return p != nil && (p.Lists(mailbox) || i.store.has(p.UID, mailbox))
+}
+
+// listing returns the Placements of the Bindings that list an object and have to do with the
+// mailbox, in no order.
+func (i *its) listing(view placement.View, ref objref.Ref, mailbox string) iter.Seq[*placement.Placement] {
+	return func(yield func(*placement.Placement) bool) {
+		for name := range view.At(mailbox).Listing(ref) {
+			if p := view.Get(name); p != nil && p.Lists(mailbox) && !yield(p) {
+				return
+			}
+		}
+		// Those that are not to deliver there any more, and have works there.
+		for _, name := range i.store.namesAt(mailbox) {
+			p := view.Get(name)
+			if p != nil && !p.Lists(mailbox) && i.store.has(p.UID, mailbox) && view.Lists(name, ref) && !yield(p) {
+				return
+			}
+		}
+	}
 }
 
 // fleet is all ITSes. It does not change.

@@ -127,10 +127,8 @@ func (d *deliverer) OnReport(mailbox string, ref objref.Ref, verdict *health.Ver
 		return
 	}
 	d.controller.config.Index.View(func(view placement.View) {
-		for name := range view.Listing(ref) {
-			if d.its.concerns(view.Get(name), mailbox) {
-				d.controller.config.Statuses.Add(name)
-			}
+		for p := range d.its.listing(view, ref, mailbox) {
+			d.controller.config.Statuses.Add(p.Name)
 		}
 	})
 }
@@ -205,10 +203,9 @@ func (d *deliverer) enqueueOtherSources(view placement.View, before, after *plan
 	for ref := range changedItems(before, after, func(ref objref.Ref) bool {
 		return view.OthersList(work.Binding, ref)
 	}) {
-		for name := range view.Listing(ref) {
-			p := view.Get(name)
-			if name != work.Binding && d.its.concerns(p, work.Mailbox) && p.Source != source {
-				d.its.queue.Add(Key{Binding: name, Mailbox: work.Mailbox})
+		for p := range d.its.listing(view, ref, work.Mailbox) {
+			if p.Name != work.Binding && p.Source != source {
+				d.its.queue.Add(Key{Binding: p.Name, Mailbox: work.Mailbox})
 			}
 		}
 	}

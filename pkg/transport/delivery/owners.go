@@ -223,7 +223,7 @@ func (g *gathering) lists(name string, ref objref.Ref) (lists, able bool) {
 func (g *gathering) listing(leaving refs) nested.Map[string, objref.Ref, bool] {
 	listing := g.changed
 	for ref := range leaving {
-		for name := range g.view.Listing(ref) {
+		for name := range g.view.At(g.mailbox).Listing(ref) {
 			if name == g.planned.Name {
 				continue
 			}

@@ -72,6 +72,20 @@ func (s *store) bindingsAt(mailbox string) []types.UID {
 	return slices.Collect(maps.Keys(s.at[mailbox]))
 }
 
+// namesAt returns the names of the Bindings that have works in a mailbox, in no order.
+func (s *store) namesAt(mailbox string) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	names := make([]string, 0, len(s.at[mailbox]))
+	for uid := range s.at[mailbox] {
+		for _, work := range s.works[uid][mailbox] {
+			names = append(names, work.Binding)
+			break // all have the same one
+		}
+	}
+	return names
+}
+
 // setDestination records a destination; nil removes it. It returns the destination before, nil if
 // it was not known.
 func (s *store) setDestination(name string, d *plugin.Destination) (before *plugin.Destination) {

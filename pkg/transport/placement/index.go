@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -30,6 +31,10 @@ type Index struct {
 	listings nested.Map[string, objref.Ref, struct{}]
 	// shared are the objects that several Bindings list.
 	shared map[objref.Ref]struct{}
+	// at has the Bindings of the Placements of each destination. unplaced are those that list
+	// objects and have no Placement, or a provisional one: they may deliver anywhere.
+	at       nested.Map[string, string, struct{}]
+	unplaced map[string]struct{}
 	// sources are by the UIDs of all Bindings that exist; see SourceOf.
 	sources map[types.UID]string
 	// withPackages is the number of Bindings with packages. Where nobody uses packages, all
@@ -43,6 +48,7 @@ func NewIndex(bindings cache.Store) *Index {
 		bindings:   bindings,
 		placements: map[string]*Placement{},
 		shared:     map[objref.Ref]struct{}{},
+		unplaced:   map[string]struct{}{},
 		sources:    map[types.UID]string{},
 	}
 }
@@ -127,7 +133,26 @@ func (x *Index) List(name string, objects iter.Seq2[objref.Ref, bool]) (affected
 			x.shared[ref] = struct{}{}
 		}
 	}
+	x.locate(name, x.placements[name], x.placements[name])
 	return affected
+}
+
+// locate records where a Binding may deliver, when its Placement changes. Either may be nil. The
+// lock is held.
+func (x *Index) locate(name string, before, after *Placement) {
+	if before != after {
+		for d := range cmp.Or(before, &Placement{}).Destinations {
+			x.at.Delete(d, name)
+		}
+		for d := range cmp.Or(after, &Placement{}).Destinations {
+			x.at.Set(d, name, struct{}{})
+		}
+	}
+	if len(x.listings[name]) > 0 && (after == nil || after.Provisional) {
+		x.unplaced[name] = struct{}{}
+	} else {
+		delete(x.unplaced, name)
+	}
 }
 
 // statusWanted reports for each entry whether some Binding wants the status of its object.
@@ -200,5 +225,6 @@ func (x *Index) Publish(name string, p *Placement) Publication {
 			delete(x.shared, ref)
 		}
 	}
+	x.locate(name, done.Before, x.placements[name])
 	return done
 }

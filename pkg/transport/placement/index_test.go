@@ -1,7 +1,9 @@
 package placement
 
 import (
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -27,14 +29,14 @@ func TestIndex(t *testing.T) {
 		}
 	}
 	objects := map[objref.Ref]plan.Object{settings: {}}
-	a := &Placement{Name: "a", Objects: objects}
+	a := &Placement{Name: "a", Objects: objects, Destinations: map[string]struct{}{"one": {}}}
 	check("no Binding wants the status", nil, list("a", false))
 	check("still none", nil, list("b", false))
 	check("the first that wants it", []string{"a", "b"}, list("c", true))
 	check("another one that wants it", nil, list("b", true))
 	x.Publish("a", a)
 	x.View(func(v View) {
-		check("listing", []string{"a", "b", "c"}, slices.Sorted(v.Listing(settings)))
+		check("listing", []string{"a", "b", "c"}, slices.Sorted(v.AtAny(map[string]struct{}{"one": {}}).Listing(settings)))
 		if shared := v.Shared(a); !slices.Equal(shared, []objref.Ref{settings}) || !v.OthersList("a", settings) {
 			t.Errorf("shared: %v", shared)
 		}
@@ -51,8 +53,70 @@ func TestIndex(t *testing.T) {
 	if done := x.Publish("a", nil); done.Before != a || !done.Unlisted[settings] {
 		t.Errorf("nobody lists it: %+v", done)
 	}
-	if n := len(x.placements) + len(x.listed) + len(x.listings) + len(x.shared); n > 0 {
+	if n := len(x.placements) + len(x.listed) + len(x.listings) + len(x.shared) + len(x.at) + len(x.unplaced); n > 0 {
 		t.Errorf("%d entries are left: %+v", n, x)
+	}
+}
+
+// TestNear: the Bindings that list an object at some destinations are the same, whichever way they
+// are found.
+func TestNear(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 31))
+		x := NewIndex(cache.NewStore(cache.MetaNamespaceKeyFunc))
+		ref := func() objref.Ref { return objref.Ref{Resource: "configmaps", Name: fmt.Sprint(random.IntN(3))} }
+		sites := func() map[string]struct{} {
+			some := map[string]struct{}{}
+			for range random.IntN(4) {
+				some[fmt.Sprint(random.IntN(5))] = struct{}{}
+			}
+			return some
+		}
+		for range 60 {
+			name := fmt.Sprint(random.IntN(8))
+			switch random.IntN(4) {
+			case 0:
+				x.Publish(name, nil)
+			case 1:
+				x.List(name, maps.All(map[objref.Ref]bool{ref(): false}))
+			default:
+				p := &Placement{Name: name, Destinations: sites(), Provisional: random.IntN(5) == 0, Objects: map[objref.Ref]plan.Object{}}
+				for range random.IntN(3) {
+					p.Objects[ref()] = plan.Object{}
+				}
+				x.List(name, func(yield func(objref.Ref, bool) bool) {
+					for ref := range p.Objects {
+						if !yield(ref, false) {
+							return
+						}
+					}
+				})
+				x.Publish(name, p)
+			}
+			at, where := ref(), sites()
+			var want []string
+			for _, name := range x.Listing(at) {
+				p := x.placements[name]
+				near := p == nil || p.Provisional
+				for d := range where {
+					near = near || p.Lists(d)
+				}
+				if near {
+					want = append(want, name)
+				}
+			}
+			slices.Sort(want)
+			x.View(func(v View) {
+				if got := slices.Sorted(v.AtAny(where).Listing(at)); !slices.Equal(want, got) {
+					t.Fatalf("seed %d: %q at %v, want %q", seed, got, where, want)
+				}
+				for d := range where {
+					if len(where) == 1 && !slices.Equal(want, slices.Sorted(v.At(d).Listing(at))) {
+						t.Fatalf("seed %d: at one destination: %q, want %q", seed, slices.Sorted(v.At(d).Listing(at)), want)
+					}
+				}
+			})
+		}
 	}
 }
 

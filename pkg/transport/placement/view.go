@@ -23,9 +23,57 @@ func (x *Index) View(read func(View)) {
 // Get returns the Placement of a Binding, nil if it is not known.
 func (v View) Get(name string) *Placement { return v.index.placements[name] }
 
-// Listing returns the names of the Bindings that list an object, in no order. A Binding lists the
-// objects of its Placement, and those that are being read for the next one.
-func (v View) Listing(ref objref.Ref) iter.Seq[string] { return maps.Keys(v.index.listed[ref]) }
+// Near are the Bindings that may deliver to some destinations: those of Placements there, and those
+// that have no Placement yet, or a provisional one.
+type Near struct {
+	view View
+	// placed is shared with the Index if it is of one destination.
+	placed map[string]struct{}
+}
+
+// At returns the Bindings that may deliver to a destination.
+func (v View) At(destination string) Near { return Near{v, v.index.at[destination]} }
+
+// AtAny returns the Bindings that may deliver to one of the destinations.
+func (v View) AtAny(destinations ...map[string]struct{}) Near {
+	placed := map[string]struct{}{}
+	for _, some := range destinations {
+		for d := range some {
+			maps.Copy(placed, v.index.at[d])
+		}
+	}
+	return Near{v, placed}
+}
+
+// Listing returns the names of those of the Bindings that list an object, in no order. A Binding
+// lists the objects of its Placement, and those that are being read for the next one. It costs the
+// smaller one of the number of Bindings that list the object, and of those that may deliver to the
+// destinations: a thousand packages for one cluster each may all have an object of the same name.
+func (n Near) Listing(ref objref.Ref) iter.Seq[string] {
+	listed, unplaced := n.view.index.listed[ref], n.view.index.unplaced
+	return func(yield func(string) bool) {
+		if len(listed) <= len(n.placed)+len(unplaced) {
+			for name := range listed {
+				_, placed := n.placed[name]
+				if _, may := unplaced[name]; (placed || may) && !yield(name) {
+					return
+				}
+			}
+			return
+		}
+		for name := range n.placed {
+			if _, lists := listed[name]; lists && !yield(name) {
+				return
+			}
+		}
+		for name := range unplaced {
+			_, placed := n.placed[name]
+			if _, lists := listed[name]; lists && !placed && !yield(name) {
+				return
+			}
+		}
+	}
+}
 
 // Lists reports whether a Binding lists an object.
 func (v View) Lists(name string, ref objref.Ref) bool {
