@@ -82,7 +82,10 @@ func New(config Config) (*Controller, error) {
 	c.bindings = queue("transport-bindings", func(ctx context.Context, name string) (worker.Result, error) { return c.gatherer.Sync(ctx, name) })
 	c.statuses = queue("transport-status", func(ctx context.Context, name string) (worker.Result, error) { return c.reporter.Sync(ctx, name) })
 
-	index := placement.NewIndex(config.Bindings.GetStore())
+	if err := config.Bindings.AddIndexers(placement.Indexers()); err != nil {
+		return nil, fmt.Errorf("watch Bindings: %w", err)
+	}
+	index := placement.NewIndex(config.Bindings.GetIndexer())
 	c.deliveries = delivery.New(delivery.Config{
 		Index: index, Bindings: c.bindings, Statuses: c.statuses, ITSes: config.ITSes, WDS: config.Writer, Limits: config.Limits,
 		Concurrency: config.Concurrency, Clock: config.Clock,

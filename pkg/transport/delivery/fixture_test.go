@@ -42,7 +42,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{index: placement.NewIndex(cache.NewStore(cache.MetaNamespaceKeyFunc)), statuses: names{}}
+	f := &fixture{index: placement.NewIndex(cache.NewIndexer(cache.MetaNamespaceKeyFunc, placement.Indexers())), statuses: names{}}
 	f.Controller = New(Config{
 		Index: f.index, Bindings: names{}, Statuses: f.statuses, ITSes: []plugin.ITS{{Name: "its"}},
 		Limits: packing.Limits{Count: 1, Bytes: 100}, Concurrency: 1, Clock: clock.RealClock{},

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/nested"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -139,7 +138,7 @@ func changedToList(index *placement.Index, planned *placement.Placement, leaving
 	if len(leaving) == 0 {
 		return found
 	}
-	for _, binding := range index.Bindings() {
+	for _, binding := range index.BindingsAt(mailbox) {
 		if binding.DeletionTimestamp != nil {
 			continue
 		}
@@ -148,9 +147,6 @@ func changedToList(index *placement.Index, planned *placement.Placement, leaving
 			p = index.Get(binding.Name)
 		}
 		if p != nil && p.UID == binding.UID && p.Generation == binding.Generation {
-			continue
-		}
-		if !slices.ContainsFunc(binding.Spec.Destinations, func(d controlv1alpha1.Destination) bool { return d.ClusterID == mailbox }) {
 			continue
 		}
 		listed := corebinding.Refs(&binding.Spec)

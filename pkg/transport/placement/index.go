@@ -20,7 +20,7 @@ import (
 // each Binding comes from. A Gatherer changes it. It is safe for concurrent use, and calls nothing
 // while its lock is held, except the function given to View.
 type Index struct {
-	bindings cache.Store
+	bindings cache.Indexer
 
 	mu         sync.Mutex
 	placements map[string]*Placement
@@ -42,8 +42,26 @@ type Index struct {
 	withPackages int
 }
 
-// NewIndex returns an empty Index. bindings is the store of the informer on Bindings.
-func NewIndex(bindings cache.Store) *Index {
+// byDestination is the index of the informer on Bindings by their destinations.
+const byDestination = "destination"
+
+// Indexers are those that the informer on Bindings needs.
+func Indexers() cache.Indexers {
+	return cache.Indexers{byDestination: func(obj any) ([]string, error) {
+		binding, ok := obj.(*controlv1alpha1.Binding)
+		if !ok {
+			return nil, fmt.Errorf("the informer holds a %T", obj)
+		}
+		clusters := make([]string, len(binding.Spec.Destinations))
+		for i, d := range binding.Spec.Destinations {
+			clusters[i] = d.ClusterID
+		}
+		return clusters, nil
+	}}
+}
+
+// NewIndex returns an empty Index. bindings is the store of the informer on Bindings, with Indexers.
+func NewIndex(bindings cache.Indexer) *Index {
 	return &Index{
 		bindings:   bindings,
 		placements: map[string]*Placement{},
@@ -67,8 +85,19 @@ func (x *Index) Binding(name string) (*controlv1alpha1.Binding, error) {
 }
 
 // Bindings returns all Bindings that the informer holds, in no order. They must not be changed.
-func (x *Index) Bindings() []*controlv1alpha1.Binding {
-	objs := x.bindings.List()
+func (x *Index) Bindings() []*controlv1alpha1.Binding { return bindingsOf(x.bindings.List()) }
+
+// BindingsAt returns those of the Bindings that the informer holds that have this destination, in
+// no order. They must not be changed.
+func (x *Index) BindingsAt(destination string) []*controlv1alpha1.Binding {
+	objs, err := x.bindings.ByIndex(byDestination, destination)
+	if err != nil {
+		panic(err) // there is no such index
+	}
+	return bindingsOf(objs)
+}
+
+func bindingsOf(objs []any) []*controlv1alpha1.Binding {
 	found := make([]*controlv1alpha1.Binding, 0, len(objs))
 	for _, obj := range objs {
 		if binding, ok := obj.(*controlv1alpha1.Binding); ok {

@@ -15,7 +15,7 @@ import (
 // each of n clusters has a package of its own with the same 50 objects. It should not depend on n.
 func BenchmarkNear(b *testing.B) {
 	for _, n := range []int{1e2, 1e3, 1e4} {
-		x := NewIndex(cache.NewStore(cache.MetaNamespaceKeyFunc))
+		x := NewIndex(cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()))
 		objects, listed := map[objref.Ref]plan.Object{}, map[objref.Ref]bool{}
 		for i := range 50 {
 			ref := objref.Ref{Resource: "configmaps", Namespace: "web", Name: fmt.Sprint(i)}

@@ -18,7 +18,7 @@ import (
 // TestIndex: which Bindings list an object, and which of them are affected when another one begins
 // or ceases to want its status.
 func TestIndex(t *testing.T) {
-	x := NewIndex(cache.NewStore(cache.MetaNamespaceKeyFunc))
+	x := NewIndex(cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()))
 	list := func(name string, wantsStatus bool) []string {
 		return slices.Sorted(maps.Keys(x.List(name, maps.All(map[objref.Ref]bool{settings: wantsStatus}))))
 	}
@@ -63,7 +63,7 @@ func TestIndex(t *testing.T) {
 func TestNear(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 31))
-		x := NewIndex(cache.NewStore(cache.MetaNamespaceKeyFunc))
+		x := NewIndex(cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()))
 		ref := func() objref.Ref { return objref.Ref{Resource: "configmaps", Name: fmt.Sprint(random.IntN(3))} }
 		sites := func() map[string]struct{} {
 			some := map[string]struct{}{}
@@ -123,7 +123,7 @@ func TestNear(t *testing.T) {
 // TestSources: a Binding exists from its creation to its deletion, and several sources exist while
 // one has packages.
 func TestSources(t *testing.T) {
-	x := NewIndex(cache.NewStore(cache.MetaNamespaceKeyFunc))
+	x := NewIndex(cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()))
 	plain := &controlv1alpha1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1"}}
 	recreated := &controlv1alpha1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "2"}}
 	recreated.Spec.Workload.Packages = []controlv1alpha1.PackageClause{{Namespace: "default", Repository: "edge", Package: "web"}}
