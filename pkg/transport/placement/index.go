@@ -60,7 +60,8 @@ func Indexers() cache.Indexers {
 	}}
 }
 
-// NewIndex returns an empty Index. bindings is the store of the informer on Bindings, with Indexers.
+// NewIndex returns an empty Index. bindings is the store of the informer on Bindings, which has the
+// Indexers.
 func NewIndex(bindings cache.Indexer) *Index {
 	return &Index{
 		bindings:   bindings,
