@@ -133,27 +133,11 @@ func restart(ctx context.Context, s *stage) (result, error) {
 		if err != nil {
 			return result{}, err
 		}
-		for _, c := range s.controllers {
-			if err := c.stop(); err != nil {
-				return result{}, err
-			}
-		}
-		began := time.Now()
-		for _, c := range s.controllers {
-			if err := c.start(); err != nil {
-				return result{}, err
-			}
-		}
-		for _, c := range s.controllers {
-			if err := c.waitReady(ctx); err != nil {
-				return result{}, err
-			}
-		}
-		worst = max(worst, time.Since(began))
-		// After readiness, the controllers check all mailboxes.
-		if err := s.quiet(ctx); err != nil {
+		ready, err := s.restarted(ctx, func() error { return nil })
+		if err != nil {
 			return result{}, err
 		}
+		worst = max(worst, ready)
 		times, err := s.cpu()
 		if err != nil {
 			return result{}, err
@@ -180,6 +164,107 @@ func restart(ctx context.Context, s *stage) (result, error) {
 		{name + "CPU of the controllers until quiet", seconds(cpu) + " s", "", false},
 	}
 	return r, nil
+}
+
+// start restarts the controllers with very many objects placed on one cluster: once without any
+// change, and once with an edit of a user at the same moment.
+func start(ctx context.Context, s *stage) (result, error) {
+	for _, c := range s.controllers {
+		if !c.own() {
+			return result{}, errLeftOut
+		}
+	}
+	mailboxes, err := s.simulate(ctx, 1)
+	if err != nil {
+		return result{}, err
+	}
+	done := step("place %d objects by %d policies", s.o.startObjects, s.o.startPolicies)
+	each := s.o.startObjects / s.o.startPolicies
+	arrivals := s.watcher.expect(placed, mailboxes, func(in mailbox) bool { return in.objects() >= each*s.o.startPolicies })
+	var last *workload
+	for i := range s.o.startPolicies {
+		if last, err = s.fill(ctx, fmt.Sprintf("start-%d", i), each, mailboxes); err != nil {
+			return result{}, err
+		}
+		if err := last.place(ctx); err != nil {
+			return result{}, err
+		}
+	}
+	if err := s.watcher.wait(ctx, arrivals, limit); err != nil {
+		return result{}, err
+	}
+	done()
+	if err := s.quiet(ctx); err != nil {
+		return result{}, err
+	}
+	before, err := s.everything(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	ready, err := s.restarted(ctx, func() error { return nil })
+	if err != nil {
+		return result{}, err
+	}
+	after, err := s.everything(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	var delivered time.Duration
+	_, err = s.restarted(ctx, func() error {
+		want := mark{object: each / 2, edit: 1}
+		arrivals := s.watcher.expect(placed, mailboxes, func(in mailbox) bool { return in.edited(want) })
+		began := time.Now()
+		if err := last.edit(ctx, want); err != nil {
+			return err
+		}
+		err := s.watcher.wait(ctx, arrivals, limit)
+		delivered = arrivals.since(began).last
+		return err
+	})
+	if err != nil {
+		return result{}, err
+	}
+	r, err := s.result()
+	if err != nil {
+		return result{}, err
+	}
+	name := fmt.Sprintf("start with %d objects of %d policies placed: ", s.o.startObjects, s.o.startPolicies)
+	writes := after.minus(before)
+	const most = 5 * time.Second
+	r.figures = []figure{
+		{name + "writes", writes.only(writeVerbs...).String(), "none", writes.total(writeVerbs...) > 0},
+		{name + "ready after", seconds(ready) + " s", "", false},
+		{name + "an edit at the same moment was in the mailbox after", seconds(delivered) + " s", "less than " + seconds(most) + " s", delivered >= most},
+	}
+	return r, nil
+}
+
+// restarted ends the controllers and starts them again, then does something, and blocks until they
+// are ready and idle. It returns how long after the start they were ready.
+func (s *stage) restarted(ctx context.Context, meanwhile func() error) (ready time.Duration, err error) {
+	done := step("restart")
+	defer done()
+	for _, c := range s.controllers {
+		if err := c.stop(); err != nil {
+			return 0, err
+		}
+	}
+	began := time.Now()
+	for _, c := range s.controllers {
+		if err := c.start(); err != nil {
+			return 0, err
+		}
+	}
+	if err := meanwhile(); err != nil {
+		return 0, err
+	}
+	for _, c := range s.controllers {
+		if err := c.waitReady(ctx); err != nil {
+			return 0, err
+		}
+	}
+	ready = time.Since(began)
+	return ready, s.quiet(ctx)
 }
 
 // quiet blocks until the controllers are idle, and have written the statuses that they delay.

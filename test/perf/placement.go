@@ -29,6 +29,7 @@ type placementOptions struct {
 	churnObjects, churnClusters       int
 	churnRate, churnSeconds           int
 	manyObjects, manyBound, manyRules int
+	startObjects, startPolicies       int
 	editRounds, largeRounds           int
 }
 
@@ -40,6 +41,7 @@ func placementScenarios() []scenario[*stage] {
 		{"place", "the first placement of many objects on many clusters, and the deletion of its policy", place},
 		{"churn", "many edits of different objects", churn},
 		{"restart", "a restart of the controllers with the objects of edit-large and churn placed", restart},
+		{"start", "a restart of the controllers with very many objects placed, and an edit at that moment", start},
 		{"many", "very many objects in the WDS, of which many policies place some", many},
 	}
 }
@@ -72,6 +74,8 @@ processes given by --controller, and what needs a restart is left out.`, o.run)
 	f.IntVar(&o.churnClusters, "churn-clusters", 10, "Number of clusters in churn.")
 	f.IntVar(&o.churnRate, "churn-rate", 20, "Number of edits per second in churn.")
 	f.IntVar(&o.churnSeconds, "churn-seconds", 30, "Duration of churn in seconds.")
+	f.IntVar(&o.startObjects, "start-objects", 100000, "Number of objects in start.")
+	f.IntVar(&o.startPolicies, "start-policies", 100, "Number of policies in start.")
 	f.IntVar(&o.manyObjects, "many-objects", 100000, "Number of objects in many.")
 	f.IntVar(&o.manyBound, "many-bound", 1000, "Number of objects in many that are bound.")
 	f.IntVar(&o.manyRules, "many-policies", 200, "Number of policies in many.")
@@ -83,12 +87,15 @@ func (o *placementOptions) validate() error {
 		"concurrency": o.concurrency, "burst": o.burst, "edit-objects": o.editObjects, "edit-clusters": o.editClusters, "edit-rounds": o.editRounds,
 		"large-objects": o.largeObjects, "large-clusters": o.largeClusters, "large-rounds": o.largeRounds,
 		"churn-objects": o.churnObjects, "churn-clusters": o.churnClusters, "churn-rate": o.churnRate, "churn-seconds": o.churnSeconds,
-		"many-objects": o.manyObjects, "many-bound": o.manyBound, "many-policies": o.manyRules,
+		"start-objects": o.startObjects, "start-policies": o.startPolicies, "many-objects": o.manyObjects, "many-bound": o.manyBound, "many-policies": o.manyRules,
 	}); err != nil {
 		return err
 	}
 	if o.churnRate*o.churnSeconds > o.churnObjects {
 		return fmt.Errorf("invalid --churn-objects %d: must be at least the number of edits, %d", o.churnObjects, o.churnRate*o.churnSeconds)
+	}
+	if o.startPolicies > o.startObjects {
+		return fmt.Errorf("invalid --start-policies %d: must be at most --start-objects", o.startPolicies)
 	}
 	if o.largeObjects < 2 {
 		return fmt.Errorf("invalid --large-objects %d: must be greater than 1", o.largeObjects)

@@ -473,11 +473,7 @@ func TestKindComesAndGoes(t *testing.T) {
 	}
 	errors(unknown)
 
-	widgets := schema.GroupVersionResource{Group: "binding.example.com", Version: "v1", Resource: "widgets"}
-	crd := object("", "widgets.binding.example.com", nil)
-	crd.Object["spec"] = widgetCRD("v1", "v1alpha1")
-	e.create(crds, crd)
-	e.fleet.Space(t, "wds1").Served(t, widgets)
+	e.defineWidgets()
 	e.create(widgets, object(e.name, "w", nil))
 	e.eventuallyBound(policy, "configmaps one", "widgets w")
 	errors()
@@ -489,22 +485,7 @@ func TestKindComesAndGoes(t *testing.T) {
 	e.expectNoWrites(restarted)
 
 	// A kind that is not served for now keeps its objects, also for a controller that starts then.
-	serve := func(served bool) {
-		t.Helper()
-		crd := e.fleet.Space(t, "wds1").Get(t, crds, "", "widgets.binding.example.com")
-		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, version := range versions {
-			version.(map[string]any)["served"] = served //nolint:forcetypeassert // the test wrote it
-		}
-		crd.Object["spec"].(map[string]any)["versions"] = versions //nolint:forcetypeassert // the test wrote it
-		if _, err := e.wds.Resource(crds).Update(t.Context(), crd, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	serve(false)
+	e.serveWidgets(false)
 	testenv.Eventually(t, patience, func() (bool, string) {
 		_, err := e.wds.Resource(widgets).Namespace(e.name).Get(t.Context(), "w", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), fmt.Sprint("still served: ", err)
@@ -516,10 +497,10 @@ func TestKindComesAndGoes(t *testing.T) {
 	if got := e.eventuallyCondition(policy, synced, "Unknown NotObserved"); got != notServed {
 		t.Errorf("the message is %q", got)
 	}
-	serve(true)
+	e.serveWidgets(true)
 	e.fleet.Space(t, "wds1").Served(t, widgets)
 	e.eventuallyCondition(policy, synced, "True Synced")
-	serve(false)
+	e.serveWidgets(false)
 	e.eventuallyCondition(policy, synced, "Unknown NotObserved")
 	restarted.stop()
 	restarted = e.start()
@@ -528,18 +509,18 @@ func TestKindComesAndGoes(t *testing.T) {
 	if got := e.eventuallyCondition(policy, synced, "Unknown NotObserved"); got != notServed {
 		t.Errorf("the message after a restart is %q", got)
 	}
-	serve(true)
+	e.serveWidgets(true)
 	e.fleet.Space(t, "wds1").Served(t, widgets)
 	e.eventuallyCondition(policy, synced, "True Synced")
 
 	// A policy can be deleted all the same.
 	brief := e.policy("brief", `{"downsync":[{"apiGroup":"binding.example.com","resources":["widgets"]}]}`)
 	e.eventuallyBound(brief, "widgets w")
-	serve(false)
+	e.serveWidgets(false)
 	e.eventuallyCondition(brief, synced, "Unknown NotObserved")
 	e.delete(brief)
 	testenv.Eventually(t, patience, func() (bool, string) { return e.getBinding(brief) == nil, "Binding " + brief })
-	serve(true)
+	e.serveWidgets(true)
 	e.fleet.Space(t, "wds1").Served(t, widgets)
 	e.eventuallyCondition(policy, synced, "True Synced")
 
@@ -550,17 +531,39 @@ func TestKindComesAndGoes(t *testing.T) {
 	e.ready(restarted)
 }
 
+// defineWidgets creates the kind Widget.
+func (e *environment) defineWidgets() {
+	e.t.Helper()
+	crd := object("", "widgets.binding.example.com", nil)
+	crd.Object["spec"] = widgetCRD("v1", "v1alpha1")
+	e.create(crds, crd)
+	e.fleet.Space(e.t, "wds1").Served(e.t, widgets)
+}
+
+// serveWidgets sets whether the WDS serves Widgets.
+func (e *environment) serveWidgets(served bool) {
+	e.t.Helper()
+	crd := e.fleet.Space(e.t, "wds1").Get(e.t, crds, "", "widgets.binding.example.com")
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, version := range versions {
+		version.(map[string]any)["served"] = served //nolint:forcetypeassert // the test wrote it
+	}
+	crd.Object["spec"].(map[string]any)["versions"] = versions //nolint:forcetypeassert // the test wrote it
+	if _, err := e.wds.Resource(crds).Update(e.t.Context(), crd, metav1.UpdateOptions{}); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
 // TestWhatCannotBeReadStays: neither an inventory nor an API that cannot be read makes anything
 // leave a Binding, nor holds up anything else.
 func TestWhatCannotBeReadStays(t *testing.T) {
 	e := newEnvironment(t)
 	e.create(configMaps, object(e.name, "one", nil))
 	e.cluster(e.name, map[string]string{"test": e.name})
-	crd := object("", "widgets.binding.example.com", nil)
-	crd.Object["spec"] = widgetCRD("v1")
-	e.create(crds, crd)
-	widgets := schema.GroupVersionResource{Group: "binding.example.com", Version: "v1", Resource: "widgets"}
-	e.fleet.Space(t, "wds1").Served(t, widgets)
+	e.defineWidgets()
 	e.create(widgets, object(e.name, "w", nil))
 	c := e.start()
 	policy := e.policy("p", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}}],"downsync":[{"namespaces":[%q]}]}`, e.name, e.name))

@@ -38,6 +38,7 @@ var (
 	policies    = controlv1alpha1.BindingPolicies
 	bindings    = controlv1alpha1.Bindings
 	managed     = clusters.ManagedClusters
+	widgets     = schema.GroupVersionResource{Group: "binding.example.com", Version: "v1", Resource: "widgets"}
 	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}

@@ -130,3 +130,33 @@ func TestChangesAreSeenInAnyOrder(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletionWaitsForAKindThatIsNotServed: while a kind is not served, it cannot be read whether
+// its objects were given to another policy. So they stay when their policy is deleted, until no
+// other policy could select them.
+func TestDeletionWaitsForAKindThatIsNotServed(t *testing.T) {
+	e := newEnvironment(t)
+	edge := e.name + "-edge"
+	e.cluster(edge, map[string]string{"of": e.name})
+	e.defineWidgets()
+	e.create(widgets, object(e.name, "w", map[string]string{"to": "a"}))
+	e.start()
+	policy := func(name string) string {
+		return e.policy(name, fmt.Sprintf(
+			`{"clusterSelectors":[{"matchLabels":{"of":%q}}],"downsync":[{"resources":["widgets"],"objectSelectors":[{"matchLabels":{"to":%q}}]}]}`, e.name, name))
+	}
+	a, b := policy("a"), policy("b")
+	e.eventuallyBound(a, "widgets w", "-> "+edge)
+	e.serveWidgets(false)
+	e.eventuallyCondition(a, synced, "Unknown NotObserved")
+	e.delete(a)
+	want := "a change was not observed yet, objects that it could concern stay in the clusters: widgets.binding.example.com, which is not served"
+	if got := e.eventuallyCondition(a, synced, "False Deleting"); got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+	if got := strings.Join(entries(e.getBinding(a)), ", "); got != "widgets w, -> "+edge {
+		t.Errorf("its Binding lists %s", got)
+	}
+	e.delete(b)
+	testenv.Eventually(t, patience, func() (bool, string) { return e.getBinding(a) == nil, "the Binding is still there" })
+}
