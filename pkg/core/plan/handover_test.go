@@ -481,6 +481,9 @@ func newFleet(t *testing.T, seed uint64, hubs, policies, packages, objects int) 
 		planned: map[types.UID]map[objref.Ref]int64{}, now: 1,
 	}
 	f.limits = packing.Limits{Count: 1 + f.random.IntN(3), Bytes: 400}
+	if seed%2 == 0 { // objects are also repacked while they are handed over
+		f.limits.Target, f.limits.Repack = packing.Target{Count: 1, Bytes: 200}, seed%4 == 0
+	}
 	for i := range objects {
 		f.refs = append(f.refs, objref.Ref{Resource: "configmaps", Namespace: "web", Name: fmt.Sprint(i)})
 	}
