@@ -42,8 +42,7 @@ type BindingSpec struct {
 
 	// destinations lists the clusters that the objects are delivered to, sorted by clusterId.
 	// +optional
-	// +listType=map
-	// +listMapKey=clusterId
+	// +listType=atomic
 	Destinations []Destination `json:"destinations,omitempty"`
 }
 
@@ -56,23 +55,19 @@ type Destination struct {
 }
 
 // DownsyncObjectClauses lists objects and packages. Both lists of objects are sorted by group,
-// version, resource, namespace and name.
+// version, resource, namespace and name. Of an object that is listed twice, the first entry counts.
+//
+// The lists are atomic: the managedFields of a list that is merged by its keys are larger than the
+// list itself, and each write costs that much more.
 type DownsyncObjectClauses struct {
 	// clusterScope lists the cluster-scoped objects.
 	// +optional
-	// +listType=map
-	// +listMapKey=group
-	// +listMapKey=resource
-	// +listMapKey=name
+	// +listType=atomic
 	ClusterScope []ClusterScopeDownsyncClause `json:"clusterScope,omitempty"`
 
 	// namespaceScope lists the namespaced objects.
 	// +optional
-	// +listType=map
-	// +listMapKey=group
-	// +listMapKey=resource
-	// +listMapKey=namespace
-	// +listMapKey=name
+	// +listType=atomic
 	NamespaceScope []NamespaceScopeDownsyncClause `json:"namespaceScope,omitempty"`
 
 	// packages lists published packages whose objects are delivered, sorted by namespace,

@@ -16,6 +16,10 @@ const (
 	// heals it need not be an event. The status reports nothing sooner either: a start, or a new
 	// kind of object, takes a moment.
 	RecheckUnread = 10 * time.Second
+	// reportReading is how long the status reports nothing of what is being read without an error.
+	// A hundred thousand objects are read in some seconds on an idle machine. A restart must not
+	// write the status of every policy, and then again.
+	reportReading = 5 * time.Minute
 	// RecheckRetained is how soon a policy is synced again that waits for others. Their Bindings
 	// are events; it heals a lost one.
 	RecheckRetained = 10 * time.Second

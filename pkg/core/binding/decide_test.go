@@ -416,6 +416,20 @@ func TestStatus(t *testing.T) {
 			"Unknown NotSynced: see condition Synced",
 		}},
 		"UnreadForAMoment": {func(in *State, _ *Result) { in.Missing, in.MissingSince = []string{"x"}, noon.Add(-time.Second) }, nil},
+		"Reading": {func(in *State, _ *Result) {
+			in.Missing, in.Reading, in.MissingSince = []string{"x"}, true, noon.Add(-time.Minute)
+		}, nil},
+		"ReadingForever": {func(in *State, _ *Result) {
+			in.Missing, in.Reading, in.MissingSince = []string{"x"}, true, noon.Add(-reportReading)
+		}, []string{"Unknown NotObserved: not synced since startup, existing entries are kept: x", "Unknown NotSynced: see condition Synced"}},
+		"ReadingButNotServed": {func(in *State, _ *Result) {
+			in.Missing, in.Reading, in.MissingSince = []string{"x"}, true, noon.Add(-RecheckUnread)
+			in.NotServed.NoResponse = []string{"y"}
+		}, []string{
+			"Unknown NotObserved: not synced since startup, existing entries are kept: x; the API server of this resource does not respond, " +
+				"existing entries are kept: y. Repair it, or delete its APIService to remove the objects from the clusters",
+			"Unknown NotSynced: see condition Synced",
+		}},
 		"Unread": {func(in *State, _ *Result) {
 			in.Missing, in.MissingSince = []string{"a", "b", "c", "d", "e", "f", "g", "h"}, noon.Add(-RecheckUnread)
 		}, []string{"Unknown NotObserved: not synced since startup, existing entries are kept: a, b, c, d, e, f … and 2 more", "Unknown NotSynced: see condition Synced"}},

@@ -50,6 +50,8 @@ type State struct {
 	Missing      []string
 	NotServed    NotServed
 	MissingSince time.Time
+	// Reading says that all that is Missing is being read, without an error so far.
+	Reading bool
 	// Pending has the names of the clusters that match and are not accepted, sorted.
 	Pending []string
 	// Collectors is what is known of the StatusCollectors that the policy names.

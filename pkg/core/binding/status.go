@@ -47,8 +47,8 @@ func Status(s *State, d *Decision, r Result) (*controlv1alpha1.BindingPolicyStat
 	after := d.After
 	after.At(r.Settling)
 	after.At(s.StatusErrorsIn)
-	if missingFor := s.Now.Sub(d.MissingSince); !s.isObserved() && missingFor < RecheckUnread && r.Err == nil {
-		after.At(RecheckUnread - missingFor)
+	if left := s.silence() - s.Now.Sub(d.MissingSince); !s.isObserved() && left > 0 && r.Err == nil {
+		after.At(min(left, RecheckUnread)) // a read may fail meanwhile
 		return nil, after
 	}
 	merged := merge(r.Bindings)
@@ -89,6 +89,14 @@ func Status(s *State, d *Decision, r Result) (*controlv1alpha1.BindingPolicyStat
 		status.Problems, status.ProblemsCount, status.Rollup = merged.Status.Problems, merged.Status.ProblemsCount, merged.Status.Rollup
 	}
 	return status, after
+}
+
+// silence is for how long the status does not report what has not synced.
+func (s *State) silence() time.Duration {
+	if s.Reading && s.NotServed.isEmpty() && len(s.Unseen.Of) == 0 {
+		return reportReading
+	}
+	return RecheckUnread
 }
 
 func syncedCondition(s *State, d *Decision, r Result, merged *controlv1alpha1.Binding) metav1.Condition {

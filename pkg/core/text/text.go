@@ -30,7 +30,18 @@ func Join(items []string, separator string, limit int) string {
 	if len(items) <= limit {
 		return strings.Join(items, separator)
 	}
-	return strings.TrimSpace(strings.Join(items[:limit], separator) + " " + More(len(items)-limit))
+	return some(items[:limit], separator, len(items)-limit)
+}
+
+// Some joins all items with ", " and appends how many more there are: "a, b … and 7 more".
+func Some(items []string, more int) string { return some(items, ", ", more) }
+
+func some(items []string, separator string, more int) string {
+	joined := strings.Join(items, separator)
+	if more <= 0 {
+		return joined
+	}
+	return strings.TrimSpace(joined + " " + More(more))
 }
 
 // Bound returns the first limit items, followed by one item that counts the rest if there are more.
