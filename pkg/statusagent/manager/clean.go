@@ -67,7 +67,9 @@ func newCleaner(installer *installer, inventory *inventory, hub kubernetes.Inter
 	// The add-on may have been deleted while the manager was not running.
 	c.queue.Add(everywhere)
 	inventory.clusters.OnMembers(func(cluster string) {
-		if cluster != everywhere && !inventory.accepts(cluster) {
+		// That a cluster is accepted again may be no event of its add-on, which says the contrary
+		// until then.
+		if cluster != everywhere && (!inventory.accepts(cluster) || c.saysDenied(cluster)) {
 			c.queue.Add(cluster)
 		}
 	})
@@ -202,6 +204,13 @@ func (c *cleaner) show(ctx context.Context, addon *addonv1alpha1.ManagedClusterA
 	target := writer.Target{Resource: managedClusterAddOns, Namespace: addon.Namespace, Name: addon.Name, Subresource: "status"}
 	_, err = c.writer.Patch(ctx, target, types.MergePatchType, patch, "permit")
 	return ignoreNotFound(err)
+}
+
+// saysDenied reports whether the add-on of a cluster has the condition that the hub denies the
+// cluster. If the informer has not seen that yet, it notifies of it later.
+func (c *cleaner) saysDenied(cluster string) bool {
+	addon, err := c.inventory.addons.Lister().ManagedClusterAddOns(cluster).Get(statusagent.AddonName)
+	return err == nil && meta.IsStatusConditionFalse(addon.Status.Conditions, statusagent.ConditionPermitted)
 }
 
 // permitted returns the condition of the add-on in a cluster that the hub denies, or accepts again.
