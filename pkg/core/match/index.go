@@ -213,9 +213,7 @@ func (x *Index) SetObject(in Resource, obj metav1.Object) Changes {
 			x.rematch(c, o)
 		}
 		if content {
-			o.edited = true
-			c.version(o)
-			x.frozenCollections(c, o.ref())
+			x.edited(c, o)
 		}
 	})
 }

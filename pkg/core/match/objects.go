@@ -51,7 +51,10 @@ type object struct {
 	// resourceVersion is that of the last change of the content.
 	resourceVersion string
 	// edited reports whether such a change was seen, or only what there was at the start.
-	edited  bool
+	edited bool
+	// writes are those of the status by us, if the generation does not track the content; nil if
+	// there were none.
+	writes  *statusWrites
 	matches []match
 }
 
@@ -83,18 +86,18 @@ func (o *object) modulation(p *policy) *controlv1alpha1.DownsyncModulation {
 //
 // Where the generation tracks the content, a change of neither the generation nor labels nor
 // annotations is no change of the content: a write of the status, for example. For other resources
-// each write counts as a change of the content. The labels by which Starling marks a returned
-// status are no content.
+// each write counts as a change of the content, except those of the status by us. The labels by
+// which Starling marks a returned status are no content.
 func (o *object) update(obj metav1.Object, seed maphash.Seed) (content, labels bool) {
 	now := obj.GetLabels()
 	labels = !maps.Equal(o.labels, now)
 	digest := digest(seed, obj.GetAnnotations())
 	content = o.uid != obj.GetUID() || o.generation != obj.GetGeneration() || o.annotations != digest ||
 		labels && !equalContentLabels(o.labels, now) ||
-		!o.resource.tracks(obj) && o.resourceVersion != obj.GetResourceVersion()
+		!o.resource.tracks(obj) && !o.sameContent(obj)
 	o.uid, o.generation, o.annotations, o.labels = obj.GetUID(), obj.GetGeneration(), digest, now
 	if content {
-		o.resourceVersion = obj.GetResourceVersion()
+		o.edit(obj.GetResourceVersion())
 	}
 	return content, labels
 }

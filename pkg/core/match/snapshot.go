@@ -123,7 +123,7 @@ func (x *Index) unsorted(name string, listed Listed) (Snapshot, Others, bool) {
 			Ref:             o.ref(),
 			Version:         o.resource.Version,
 			ResourceVersion: o.resourceVersion,
-			Exact:           o.edited || o.generation == 0,
+			Exact:           o.edited || o.generation == 0 && !hasStatusLabel(o.labels),
 			Modulation:      o.modulation(p),
 		})
 	}

@@ -9,11 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	"github.com/starlinghq/starling/pkg/core/objref"
-	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/transport/delivery"
-	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
 // decideStatus returns the status of a Binding in a situation. The times of conditions change only
@@ -35,7 +32,7 @@ func decideStatus(old *controlv1alpha1.BindingStatus, in situation) (controlv1al
 		condition.LastTransitionTime = metav1.NewTime(in.now)
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	status.Errors = delivery.Bound(v.errors)
+	status.Errors = delivery.BoundMore(v.errors, v.moreErrors)
 	status.Problems, status.ProblemsCount, status.Rollup = v.problems, v.problemsCount, v.rollup
 	if in.deleting {
 		status.Rollup = old.Rollup // as it was before the deletion
@@ -47,7 +44,8 @@ func decideStatus(old *controlv1alpha1.BindingStatus, in situation) (controlv1al
 type verdict struct {
 	delivered, applied, healthy metav1.Condition
 	held                        *metav1.Condition // nil if there is no annotation about holds
-	errors                      []string
+	errors                      []string          // the first ones
+	moreErrors                  int
 	problems                    []string // the first maxProblems
 	problemsCount               int64
 	rollup                      *controlv1alpha1.Rollup
@@ -66,22 +64,23 @@ func evaluate(in situation) verdict {
 	if in.deleting {
 		return evaluateDeletion(&in)
 	}
-	t := tally{texts: slices.Clone(in.problems), heldBack: in.heldBack, leaving: in.leaving, now: in.now}
-	for i := range in.destinations {
-		t.add(&in.destinations[i])
-	}
-	for _, ref := range t.tooLarge {
-		t.texts = append(t.texts, ref+": is too large for a work. Make it smaller, or raise --max-size-wrapped of the transport-controller")
-	}
-	scope := scopeOf(in.objects, len(in.destinations))
+	t := tally{remarks: &remarks{failures: len(in.problems), heldBack: namesOf(in.heldBack...), leaving: namesOf(in.leaving...)}}
+	t.add(in.tally)
+	tooLarge := each(t.tooLarge, func(ref string) string {
+		return ref + ": is too large for a work. Make it smaller, or raise --max-size-wrapped of the transport-controller"
+	})
+	t.failures += len(tooLarge)
+	scope := scopeOf(in.objects, in.clusters)
 	v := verdict{delivered: t.delivered(scope)}
 	v.applied = t.applied(&v.delivered, scope)
 	v.healthy = t.healthy(&v.applied, scope)
 	v.held = in.hold.condition()
-	v.errors = slices.Concat(t.texts, t.claims, t.disputes, t.overfull, t.refused, in.mistakes)
+	v.errors, v.moreErrors = slices.Concat(in.problems, t.errors.first, tooLarge, in.mistakes), t.errors.more
 	v.problems, v.problemsCount = t.problems, int64(t.problemsCount)
-	v.rollup = rollupOf(in.objects, len(in.destinations), t.appliedCopies, t.healthyCopies)
-	v.recheck = t.recheck
+	v.rollup = rollupOf(in.objects, in.clusters, t.appliedCopies, t.healthyCopies)
+	if !t.until.IsZero() {
+		v.recheck = t.until.Sub(in.now)
+	}
 	return v
 }
 
@@ -95,7 +94,7 @@ func scopeOf(objects, clusters int) string {
 
 // evaluateDeletion returns what is said about a Binding that is being deleted.
 func evaluateDeletion(in *situation) verdict {
-	message := "waiting until the works are removed from: " + names(in.left)
+	message := "waiting until the works are removed from: " + namesOf(in.left...).String()
 	if len(in.left) == 0 {
 		message = "all works are removed"
 	}
@@ -103,7 +102,7 @@ func evaluateDeletion(in *situation) verdict {
 		message += "; " + in.hold.message()
 	}
 	if len(in.leaving) > 0 {
-		message += "; " + names(in.leaving)
+		message += "; " + namesOf(in.leaving...).String()
 	}
 	return verdict{
 		held:      in.hold.condition(),
@@ -125,43 +124,16 @@ func rollupOf(objects, clusters, applied, healthy int) *controlv1alpha1.Rollup {
 
 // situation is what the status of a Binding is computed from.
 type situation struct {
-	generation   int64
-	deleting     bool
-	left         []string // where works are left of a Binding that is being deleted
-	leaving      []string // objects that are being handed over at destinations that are not listed any more
-	mistakes     []string // in annotations
-	hold         *hold    // nil if there is no annotation about holds
-	objects      int
-	heldBack     []string // destinations that are not listed any more, and hold something held
-	problems     []string // of objects at every destination, and of destinations that are not listed any more
-	destinations []destination
-	missing      missing // is filled while the destinations are evaluated
-	now          time.Time
-}
-
-// complete reports whether all destinations and their reports have been read.
-func (in *situation) complete() bool {
-	return !slices.ContainsFunc(in.destinations, func(d destination) bool {
-		return !d.NotAccepted && (!d.Attempted || d.Reports == plugin.ReportsUnread)
-	})
-}
-
-// destination is one destination of a Binding.
-type destination struct {
-	delivery.Destination
-	// wants reports whether the destination should hold an object.
-	wants func(objref.Ref) bool
-	// excluded are kinds of which no reports are expected.
-	excluded corestatus.Excluded
-	// missingSince returns since when a report is missing, given since when the object is applied
-	// by the clock of the cluster.
-	missingSince func(ref objref.Ref, applied time.Time) time.Time
-}
-
-// appendPrefixed appends texts about a cluster to all.
-func appendPrefixed(all []string, cluster string, texts []string) []string {
-	for _, text := range texts {
-		all = append(all, cluster+": "+text)
-	}
-	return all
+	generation int64
+	deleting   bool
+	left       []string // where works are left of a Binding that is being deleted
+	leaving    []string // objects that are being handed over at destinations that are not listed any more
+	mistakes   []string // in annotations
+	hold       *hold    // nil if there is no annotation about holds
+	objects    int
+	heldBack   []string // destinations that are not listed any more, and hold something held
+	problems   []string // of objects at every destination, and of destinations that are not listed any more
+	clusters   int
+	tally      tally // of the clusters
+	now        time.Time
 }

@@ -55,7 +55,7 @@ type (
 func (s site) destination() destination {
 	return destination{
 		Destination: delivery.Destination{
-			Name: s.name, Attempted: s.known, NotAccepted: s.notAccepted, Outcome: s.outcome, Works: s.works, Unobserved: s.unseen,
+			Name: s.name, Attempted: s.known, NotAccepted: s.notAccepted, Outcome: &s.outcome, Works: s.works, Unobserved: s.unseen,
 			Reports: s.reports, Verdict: s.verdict,
 		},
 		wants: s.wants, excluded: s.excluded, missingSince: s.missed,
@@ -65,10 +65,12 @@ func (s site) destination() destination {
 func (in input) situation() situation {
 	s := situation{
 		objects: in.objects, problems: in.problems, mistakes: in.mistakes, heldBack: in.heldBack, leaving: in.leaving, left: in.left,
-		deleting: in.deleting, hold: in.hold, now: in.now,
+		deleting: in.deleting, hold: in.hold, clusters: len(in.sites), now: in.now,
 	}
 	for _, site := range in.sites {
-		s.destinations = append(s.destinations, site.destination())
+		d := site.destination()
+		t, _ := tallyOf(&d, in.now)
+		s.tally.add(t)
 	}
 	return s
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
-	"github.com/starlinghq/starling/pkg/transport/delivery"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
@@ -17,10 +16,10 @@ const reportPatience = 30 * time.Second
 // copies is the health of the copies of a Binding's objects at one destination.
 type copies struct {
 	applied, healthy int
-	problems         []string // of copies that are not healthy
-	progressing      []string // copies
-	mute             []string // copies that nobody reports
-	recheck          time.Duration
+	problems         []string  // of copies that are not healthy
+	progressing      []string  // copies
+	mute             bool      // nobody reports some copies
+	until            time.Time // when that a report is missing becomes a problem; zero is never
 }
 
 // healthOf adds up the health of the objects that a destination should hold.
@@ -39,7 +38,7 @@ func healthOf(d *destination, now time.Time) (c copies) {
 			}
 			seen[item.Ref] = true
 			if item.State == plan.Silent {
-				c.mute = append(c.mute, item.Ref.String())
+				c.mute = true
 				continue
 			}
 			c.applied++
@@ -64,44 +63,35 @@ func (c *copies) add(d *destination, item *plan.Item, now time.Time) {
 	case reported:
 		c.progressing = append(c.progressing, item.Ref.String()+" ("+verdict.Message+")")
 	case d.Reports != plugin.ReportsRead:
-		c.mute = append(c.mute, item.Ref.String())
+		c.mute = true
 	default:
 		since := time.Unix(item.Since, 0)
 		if d.missingSince != nil {
 			since = d.missingSince(item.Ref, since)
 		}
-		left := since.Add(reportPatience).Sub(now)
-		if left <= 0 {
+		until := since.Add(reportPatience)
+		if !until.After(now) {
 			c.problems = append(c.problems, item.Ref.String()+": is applied, but the cluster does not report its status")
 			return
 		}
 		c.progressing = append(c.progressing, item.Ref.String()+" (not reported yet)")
-		c.recheck = delivery.Sooner(c.recheck, left)
+		c.until = earlier(c.until, until)
 	}
 }
 
-// copyKey identifies a copy: an object in a mailbox.
-type copyKey struct {
-	mailbox string
-	ref     objref.Ref
-}
+// missing are the objects at a destination of which a report is missing, and since when.
+type missing map[objref.Ref]time.Time
 
-// missing are the copies of which a report is missing, and since when.
-type missing map[copyKey]time.Time
-
-// since returns since when a report is missing that is missing now, and records it in current. It
-// is measured by our clock, because that of a cluster may be wrong. Only a report that is found
-// missing at the start counts as missing since its object was applied: otherwise a restart would
-// withdraw a problem for a while.
-func (before missing) since(current missing, key copyKey, applied, now time.Time, starting bool) time.Time {
-	since, known := before[key]
-	switch {
-	case known:
-	case starting && applied.Before(now):
-		since = applied
-	default:
-		since = now
+// since returns since when a report is missing that is missing now. It is measured by our clock,
+// because that of a cluster may be wrong. Only a report that is found missing at the start counts
+// as missing since its object was applied: otherwise a restart would withdraw a problem for a
+// while.
+func (before missing) since(ref objref.Ref, applied, now time.Time, starting bool) time.Time {
+	if since, known := before[ref]; known {
+		return since
 	}
-	current[key] = since
-	return since
+	if starting && applied.Before(now) {
+		return applied
+	}
+	return now
 }

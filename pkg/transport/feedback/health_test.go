@@ -183,7 +183,6 @@ func TestDeletionKeepsCounts(t *testing.T) {
 // TestMissingByOurClock: the clock of a cluster may be wrong. Our clock measures how long a report
 // is missing.
 func TestMissingByOurClock(t *testing.T) {
-	key := copyKey{"a", nginx}
 	for name, tc := range map[string]struct {
 		skew     time.Duration // of the cluster's clock
 		starting bool
@@ -204,20 +203,21 @@ func TestMissingByOurClock(t *testing.T) {
 				s.verdict = func(objref.Ref) (health.Verdict, bool) { return health.Verdict{}, false }
 				s.reports = plugin.ReportsRead
 				s.missed = func(ref objref.Ref, applied time.Time) time.Time {
-					return before.since(current, copyKey{"a", ref}, applied, at, tc.starting && after < startUp)
+					current[ref] = before.since(ref, applied, at, tc.starting && after < startUp)
+					return current[ref]
 				}
 				d := s.destination()
 				w := healthOf(&d, at)
 				got := "problem"
 				if len(w.problems) == 0 {
-					got = "waits " + w.recheck.String()
+					got = "waits " + w.until.Sub(at).String()
 				}
 				if got != tc.want[after] {
 					t.Errorf("%s after it was applied: %s, want %s", after, got, tc.want[after])
 				}
 				before = current
 			}
-			if _, ok := before[key]; !ok {
+			if _, ok := before[nginx]; !ok {
 				t.Error("it is not remembered")
 			}
 		})

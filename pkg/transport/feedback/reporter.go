@@ -16,7 +16,6 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
-	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/transport/delivery"
 	"github.com/starlinghq/starling/pkg/transport/placement"
@@ -53,7 +52,7 @@ type Config struct {
 // Reporter writes the status of Bindings.
 type Reporter struct {
 	config Config
-	// started is when the Reporter was made.
+	// started is when it began to write.
 	started time.Time
 
 	mu      sync.Mutex
@@ -69,11 +68,11 @@ type history struct {
 	version string
 	// heldBack is since when a status is held back; zero if none is.
 	heldBack time.Time
-	// missing is since when which reports are missing.
-	missing missing
+	// readings are what was said about the destinations.
+	readings readings
 }
 
-// New returns a Reporter. The time of its start is now: make it when the controller starts.
+// New returns a Reporter.
 func New(config Config) (*Reporter, error) {
 	r := &Reporter{config: config, started: config.Clock.Now(), history: map[string]*history{}}
 	_, err := config.Bindings.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
@@ -90,6 +89,9 @@ func New(config Config) (*Reporter, error) {
 	}
 	return r, nil
 }
+
+// Start says that the Reporter begins to write now. Call it before the first Sync.
+func (r *Reporter) Start() { r.started = r.config.Clock.Now() }
 
 // Sync writes the status of a Binding if its meaning changed. It must not be called twice at the
 // same time for one Binding.
@@ -110,8 +112,8 @@ func (r *Reporter) Sync(ctx context.Context, name string) (worker.Result, error)
 	if p.UID != binding.UID {
 		return worker.Result{}, nil // the new Binding is gathered first
 	}
-	in := r.situationOf(p, h, now)
-	if h.at.IsZero() && binding.Status.ObservedGeneration == in.generation && !in.complete() {
+	progress := r.config.Deliveries.Progress(p)
+	if h.at.IsZero() && binding.Status.ObservedGeneration == p.Generation && !progress.Complete() {
 		if left := r.started.Add(startUp).Sub(now); left > 0 {
 			return worker.Result{After: left}, nil // the status of our predecessor stays until all mailboxes have been read
 		}
@@ -120,8 +122,7 @@ func (r *Reporter) Sync(ctx context.Context, name string) (worker.Result, error)
 	if placement.Newer(h.version, binding.ResourceVersion) {
 		old = &h.written // the informer has not seen our last write yet
 	}
-	status, v := decideStatus(old, in)
-	h.missing = in.missing
+	status, v := decideStatus(old, r.situationOf(p, &progress, h, now))
 	again := worker.Result{After: v.recheck}
 	if apiequality.Semantic.DeepEqual(*old, status) {
 		h.heldBack = time.Time{}
@@ -171,16 +172,15 @@ func (r *Reporter) write(ctx context.Context, binding *controlv1alpha1.Binding, 
 }
 
 // situationOf collects the situation of a Binding.
-func (r *Reporter) situationOf(p *placement.Placement, h *history, now time.Time) situation {
-	progress := r.config.Deliveries.Progress(p)
+func (r *Reporter) situationOf(p *placement.Placement, progress *delivery.Progress, h *history, now time.Time) situation {
 	in := situation{
 		generation: p.Generation, deleting: p.Deleting, problems: slices.Clone(p.Problems), mistakes: p.Annotations.Mistakes,
-		hold: holdOf(p, progress.Held), now: now, missing: missing{},
+		hold: holdOf(p, progress.Held), now: now,
 	}
 	for _, mailbox := range slices.Sorted(maps.Keys(progress.Former)) {
 		outcome := progress.Former[mailbox]
-		in.problems = appendPrefixed(in.problems, mailbox, outcome.Errors)
-		in.leaving = appendPrefixed(in.leaving, mailbox, outcome.Leaving)
+		in.problems = append(in.problems, prefixed(mailbox, outcome.Errors)...)
+		in.leaving = append(in.leaving, prefixed(mailbox, outcome.Leaving)...)
 		if outcome.HeldBack > 0 {
 			in.heldBack = append(in.heldBack, mailbox)
 		}
@@ -189,18 +189,19 @@ func (r *Reporter) situationOf(p *placement.Placement, h *history, now time.Time
 		in.left = append(in.left, leftover.String())
 	}
 	if p.Deleting {
+		h.readings = nil
 		return in
 	}
-	in.objects = p.Desired.Len()
+	in.objects, in.clusters = p.Desired.Len(), len(progress.Destinations)
 	starting := now.Before(r.started.Add(startUp))
-	for _, d := range progress.Destinations {
-		in.destinations = append(in.destinations, destination{
-			Destination: d, wants: p.Desired.Wants, excluded: r.config.Excluded,
-			missingSince: func(ref objref.Ref, applied time.Time) time.Time {
-				return h.missing.since(in.missing, copyKey{d.Name, ref}, applied, now, starting)
-			},
-		})
+	for i := range progress.Destinations {
+		d := &progress.Destinations[i]
+		in.tally.add(h.readings.of(d, now, starting, func() destination {
+			r.config.Deliveries.Observe(d, p)
+			return destination{Destination: *d, wants: p.Desired.Wants, excluded: r.config.Excluded}
+		}))
 	}
+	h.readings.retain(p.Lists, in.clusters)
 	return in
 }
 
