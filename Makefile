@@ -79,13 +79,21 @@ test-walk: build-race $(BIN)/tools/gotestsum ## Change a fleet at random, and ki
 
 GOTEST = $(BIN)/tools/gotestsum --format standard-quiet --format-hide-empty-pkg -- -count=1
 
-bench: bench-latency bench-placement bench-status bench-packages bench-merge bench-sets ## Run all benchmarks of docs/performance.md (ARGS: flags of all, such as -o bench).
+# A missed goal does not keep the others from running.
+bench: ## Run all benchmarks of docs/performance.md except bench-fleet (ARGS=--check: fail if a goal is missed).
+	@$(MAKE) -k bench-latency bench-placement bench-status bench-packages bench-merge bench-sets
+
+bench-compare: build $(BIN)/tools/benchstat ## Compare with a commit: BASE=COMMIT (ARGS: a command of test/perf and its flags; ROUNDS=3).
+	hack/bench-compare.sh $(or $(BASE),$(error set BASE to the commit to compare with)) $(ARGS)
 
 bench-latency: build ## Measure how long an edit in the WDS takes to a cluster and back (ARGS: flags of test/perf latency).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf latency $(ARGS)
 
 bench-placement: build ## Measure placement on a thousand simulated clusters, compared with bare writes (ARGS: flags of test/perf placement).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf placement $(ARGS)
+
+bench-fleet: build ## Measure 10,000 simulated clusters, in about 15 minutes (ARGS: flags of test/perf placement).
+	STARLING_BIN_DIR=$(BIN) go run ./test/perf placement --scenario fleet $(ARGS)
 
 bench-status: build ## Measure how status returns (ARGS: flags of test/perf status).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf status $(ARGS)
@@ -98,6 +106,20 @@ bench-merge: ## Measure merging and rendering of packages of several sizes. The 
 
 bench-sets: ## Measure planning a PackageVariantSet with ten expressions. 5,000 targets must take less than a second.
 	go test -run '^$$' -bench 'PlanSet|Compile' ./pkg/core/packages/variant
+
+##@ Release
+
+ARCHITECTURES ?= amd64 arm64
+# Each image has one program, without anything else. The same commit gives the same bytes.
+images: ## Build the container images of all programs into bin/images, without a container engine (ARCHITECTURES="amd64 arm64").
+	@rm -rf $(BIN)/images
+	@for arch in $(ARCHITECTURES); do mkdir -p $(BIN)/images/linux-$$arch && \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch hack/build.sh "Compiling for linux/$$arch: once, about 10 minutes with 2 cores." \
+		-trimpath -ldflags '-s -w $(LDFLAGS)' -o $(BIN)/images/linux-$$arch/ $(CONTROLLERS) ./cmd/starling; done
+	go run ./hack/images build --from $(BIN)/images --version $(VERSION) --revision "$$(git rev-parse HEAD)" --created "$$(git log -1 --format=%ct)"
+
+push: ## Push the images of `make images` (REGISTRY: where to; ARGS: flags of hack/images push).
+	go run ./hack/images push --from $(BIN)/images --tag $(VERSION) $(ARGS) $(REGISTRY)
 
 ##@ Develop
 
@@ -135,5 +157,5 @@ tools: $(addprefix $(BIN)/tools/,$(notdir $(tools)))
 $(BIN)/tools/%: hack/tools/go.sum
 	$(BUILD) "Compiling $*: once, up to some minutes." -C hack/tools -o $@ $(filter %/$*,$(tools))
 
-.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-latency bench-placement bench-status bench-packages bench-merge bench-sets generate fmt \
+.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-compare bench-latency bench-placement bench-fleet bench-status bench-packages bench-merge bench-sets images push generate fmt \
 	lint verify verify-generated verify-modules verify-links verify-words tools

@@ -270,7 +270,7 @@ func (b *bareWriter) remove(ctx context.Context) error {
 
 func (b *bareWriter) deleteAll(ctx context.Context) (timing, error) {
 	body := []byte(`{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background"}`)
-	return b.write(ctx, len(b.works)*len(b.mailboxes), func(m mailbox) bool { return len(m) == 0 },
+	return b.write(ctx, len(b.works)*len(b.mailboxes), mailbox.empty,
 		func(ctx context.Context, mailbox string, work int) error {
 			return b.its.raw.Delete().AbsPath(workPath(mailbox, nameOfWork(b.works[work]))...).SetHeader("Content-Type", "application/json").
 				SetHeader("Accept", accept).Body(body).Do(ctx).Error()

@@ -21,6 +21,7 @@ type controller struct {
 	pid  int
 
 	// The other fields are set for controllers that this program started.
+	program string
 	args    []string
 	address string
 	log     string
@@ -53,7 +54,7 @@ func ownController(ctx context.Context, dir, wds, its, name string, flags ...str
 		return nil, err
 	}
 	c := &controller{
-		name: name, address: address, log: filepath.Join(dir, "perf-"+name+".log"),
+		name: name, program: name, address: address, log: filepath.Join(dir, "perf-"+name+".log"),
 		args: append([]string{
 			"--wds-kubeconfig", kubeconfig, "--wds-context", wds, "--wds-name", wds, "--its", its + "=" + kubeconfig,
 			"--health-address", address, "--leader-elect=false", "--pprof",
@@ -80,7 +81,7 @@ func (c *controller) start() error {
 		return err
 	}
 	defer log.Close()
-	c.process = exec.Command(binary(c.name), c.args...)
+	c.process = exec.Command(binary(c.program), c.args...)
 	c.process.Stdout, c.process.Stderr = log, log
 	// If this process is killed, the kernel kills the controller too.
 	c.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

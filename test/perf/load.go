@@ -11,6 +11,9 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
+// lostAfter is how long after the last edit of churn an edit that did not arrive is lost.
+const lostAfter = 30 * time.Second
+
 // churn edits objects at a constant rate, each once.
 func churn(ctx context.Context, s *stage) (result, error) {
 	mailboxes, err := s.simulate(ctx, s.o.churnClusters)
@@ -55,7 +58,7 @@ func churn(ctx context.Context, s *stage) (result, error) {
 	last := time.Now()
 	late := time.Duration(0)
 	lost := s.watcher.missing(placed, mailboxes, marks)
-	for ; lost > 0 && time.Since(last) < limit/6; lost = s.watcher.missing(placed, mailboxes, marks) {
+	for ; lost > 0 && time.Since(last) < lostAfter; lost = s.watcher.missing(placed, mailboxes, marks) {
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
 			return result{}, err
 		}
@@ -92,6 +95,7 @@ func churn(ctx context.Context, s *stage) (result, error) {
 		{name + "requests in the ITS", afterITS.minus(beforeITS).String(), "", false},
 		{name + "CPU of the controllers", fmt.Sprintf("%s s", seconds(sum(used)-sum(cpu))), "", false},
 	}
+	r.samples = []sample{{name: "churn, last edit", took: late}, {name: "churn, CPU", took: sum(used) - sum(cpu)}}
 	return r, nil
 }
 
@@ -120,6 +124,7 @@ func restart(ctx context.Context, s *stage) (result, error) {
 	}
 	const rounds = 3
 	var worst, cpu time.Duration
+	var samples []sample
 	writes := requests{}
 	done := step("restart %d times", rounds)
 	defer done()
@@ -138,6 +143,7 @@ func restart(ctx context.Context, s *stage) (result, error) {
 			return result{}, err
 		}
 		worst = max(worst, ready)
+		samples = append(samples, sample{name: "restart, ready", took: ready})
 		times, err := s.cpu()
 		if err != nil {
 			return result{}, err
@@ -163,12 +169,29 @@ func restart(ctx context.Context, s *stage) (result, error) {
 		{name + "ready, at worst", seconds(worst) + " s", "less than " + seconds(most) + " s", worst >= most},
 		{name + "CPU of the controllers until quiet", seconds(cpu) + " s", "", false},
 	}
+	r.samples = samples
 	return r, nil
 }
 
 // start restarts the controllers with very many objects placed on one cluster: once without any
 // change, and once with an edit of a user at the same moment.
 func start(ctx context.Context, s *stage) (result, error) {
+	return s.succeeded(ctx, "start", func(context.Context) error { return nil }, s.restarted)
+}
+
+// handOver is like start, but other controllers, which stand by, become the leaders.
+func handOver(ctx context.Context, s *stage) (result, error) {
+	return s.succeeded(ctx, "hand-over", s.elect, s.handedOver)
+}
+
+// succeeded places very many objects on one cluster, calls prepare, and lets other processes follow
+// the controllers twice: once without any change, and once with an edit at the same moment. The
+// function next ends the controllers, does something when the next ones may begin, and blocks until
+// they are idle. It returns how long it took until they were ready.
+func (s *stage) succeeded(
+	ctx context.Context, what string, prepare func(context.Context) error,
+	next func(ctx context.Context, meanwhile func() error) (ready time.Duration, err error),
+) (result, error) {
 	for _, c := range s.controllers {
 		if !c.own() {
 			return result{}, errLeftOut
@@ -197,6 +220,9 @@ func start(ctx context.Context, s *stage) (result, error) {
 	if err := s.quiet(ctx); err != nil {
 		return result{}, err
 	}
+	if err := prepare(ctx); err != nil {
+		return result{}, err
+	}
 	before, err := s.everything(ctx)
 	if err != nil {
 		return result{}, err
@@ -205,7 +231,7 @@ func start(ctx context.Context, s *stage) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	ready, err := s.restarted(ctx, func() error { return nil })
+	ready, err := next(ctx, func() error { return nil })
 	if err != nil {
 		return result{}, err
 	}
@@ -218,7 +244,7 @@ func start(ctx context.Context, s *stage) (result, error) {
 		return result{}, err
 	}
 	var delivered time.Duration
-	_, err = s.restarted(ctx, func() error {
+	_, err = next(ctx, func() error {
 		want := mark{object: each / 2, edit: 1}
 		arrivals := s.watcher.expect(placed, mailboxes, func(in mailbox) bool { return in.edited(want) })
 		began := time.Now()
@@ -236,7 +262,7 @@ func start(ctx context.Context, s *stage) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	name := fmt.Sprintf("start with %d objects of %d policies placed: ", s.o.startObjects, s.o.startPolicies)
+	name := fmt.Sprintf("%s with %d objects of %d policies placed: ", what, s.o.startObjects, s.o.startPolicies)
 	writes, works := after.minus(before), worksAfter.minus(worksBefore)
 	const most = 5 * time.Second
 	r.figures = []figure{

@@ -74,6 +74,8 @@ func (m mailbox) edited(want mark) bool {
 	return false
 }
 
+func (m mailbox) empty() bool { return len(m) == 0 }
+
 // objects returns the number of objects in the mailbox.
 func (m mailbox) objects() (n int) {
 	for _, marks := range m {

@@ -42,10 +42,10 @@ type packagesOptions struct {
 
 func packagesScenarios() []scenario[*packageStage] {
 	return []scenario[*packageStage]{
-		{"list", "many revisions: kubectl get, the cost of a change for a watch, memory, idle CPU", listRevisions},
-		{"approve", "approvals, compared with bare writes of revisions", approveRevisions},
-		{"clone", "parallel clones of a package with a pipeline, compared with bare writes of the objects they store", cloneRevisions},
-		{"variants", "a set for many simulated clusters: from publication of the upstream to the last draft, and from approval to the last mailbox", fanOut},
+		{name: "list", what: "many revisions: kubectl get, the cost of a change for a watch, memory, idle CPU", run: listRevisions},
+		{name: "approve", what: "approvals, compared with bare writes of revisions", run: approveRevisions},
+		{name: "clone", what: "parallel clones of a package with a pipeline, compared with bare writes of the objects they store", run: cloneRevisions},
+		{name: "variants", what: "a set for many simulated clusters: from publication of the upstream to the last draft, and from approval to the last mailbox", run: fanOut},
 	}
 }
 

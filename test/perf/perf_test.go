@@ -141,6 +141,8 @@ func TestMissed(t *testing.T) {
 		"Met":       {result{comparisons: []comparison{{rounds: rounds(1.5, good), writes: 50, factor: 1.6}}}, 0},
 		"Slow":      {result{comparisons: []comparison{{rounds: rounds(1.7, good), writes: 50, factor: 1.6}}}, 1},
 		"Allowance": {result{comparisons: []comparison{{rounds: rounds(1.7, good), writes: 50, factor: 1.6, extra: 50 * time.Millisecond}}}, 0},
+		"Late":      {result{comparisons: []comparison{{rounds: rounds(1, good), writes: 50, factor: 1.6, most: 99 * time.Millisecond}}}, 1},
+		"InTime":    {result{comparisons: []comparison{{rounds: rounds(1, good), writes: 50, factor: 1.6, most: 100 * time.Millisecond}}}, 0},
 		"Writes":    {result{comparisons: []comparison{{rounds: rounds(1, requests{"PATCH": 51}), writes: 50, factor: 1.6}}}, 1},
 		"Reads":     {result{comparisons: []comparison{{rounds: rounds(1, requests{"PATCH": 50, "GET": 1}), writes: 50, factor: 1.6}}}, 1},
 		"Figure":    {result{figures: []figure{{what: "a", missed: true}, {what: "b"}}}, 1},
@@ -190,12 +192,13 @@ func TestCombinedVersion(t *testing.T) {
 }
 
 // TestStatusReport checks that a figure without a goal is neither met nor missed, and that samples
-// are lines for benchstat.
+// and memory are lines for benchstat.
 func TestStatusReport(t *testing.T) {
 	results := []result{{
 		scenario: "absorb",
 		figures:  []figure{{what: "a", value: "1"}, {what: "b", value: "2", goal: "3", missed: true}},
 		samples:  []sample{{name: "first reports, x", took: time.Second, bare: time.Millisecond}, {name: "y", took: 1}},
+		memory:   map[string]usage{"a program": {rss: 1 << 20, peak: 2 << 20}},
 	}}
 	var table, bench strings.Builder
 	printResults(&table, "markdown", "BenchmarkStatus", "noted", results)
@@ -203,7 +206,7 @@ func TestStatusReport(t *testing.T) {
 		t.Errorf("table:\n%s\nwant:\n%s", table.String(), want)
 	}
 	printResults(&bench, "bench", "BenchmarkStatus", "", results)
-	if want := "BenchmarkStatus/first_reports_x 1 1000000000 ns/op 1000000 bare-ns/op\nBenchmarkStatus/y 1 1 ns/op\n"; !strings.HasSuffix(bench.String(), want) {
+	if want := "BenchmarkStatus/first_reports_x 1 1000000000 ns/op 1000000 bare-ns/op\nBenchmarkStatus/y 1 1 ns/op\nBenchmarkStatus/absorb/a_program 1 2097152 peak-B\n"; !strings.HasSuffix(bench.String(), want) {
 		t.Errorf("lines:\n%s\nwant:\n%s", bench.String(), want)
 	}
 	if errs := results[0].missed(); len(errs) != 1 {

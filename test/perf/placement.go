@@ -30,19 +30,23 @@ type placementOptions struct {
 	churnRate, churnSeconds           int
 	manyObjects, manyBound, manyRules int
 	startObjects, startPolicies       int
+	fleetObjects, fleetClusters       int
 	editRounds, largeRounds           int
+	fleetRounds                       int
 }
 
 func placementScenarios() []scenario[*stage] {
 	return []scenario[*stage]{
-		{"edit", "an edit of one of some objects on some clusters", edit},
-		{"edit-large", "an edit of one of many objects on many clusters", editLarge},
-		{"fair", "edits for one cluster while an edit for many clusters is delivered", fair},
-		{"place", "the first placement of many objects on many clusters, and the deletion of its policy", place},
-		{"churn", "many edits of different objects", churn},
-		{"restart", "a restart of the controllers with the objects of edit-large and churn placed", restart},
-		{"start", "a restart of the controllers with very many objects placed, and an edit at that moment", start},
-		{"many", "very many objects in the WDS, of which many policies place some", many},
+		{name: "edit", what: "an edit of one of some objects on some clusters", run: edit},
+		{name: "edit-large", what: "an edit of one of many objects on many clusters", run: editLarge},
+		{name: "fair", what: "edits for one cluster while an edit for many clusters is delivered", run: fair},
+		{name: "place", what: "the first placement of many objects on many clusters, and the deletion of its policy", run: place},
+		{name: "churn", what: "many edits of different objects", run: churn},
+		{name: "restart", what: "a restart of the controllers with the objects of edit-large and churn placed", run: restart},
+		{name: "start", what: "a restart of the controllers with very many objects placed, and an edit at that moment", run: start},
+		{name: "hand-over", what: "controllers that stand by become the leaders, with as many objects placed, and an edit at that moment", run: handOver},
+		{name: "many", what: "very many objects in the WDS, of which many policies place some", run: many},
+		{name: "fleet", what: "few objects on very many clusters: placement, edits, labels of clusters, a restart, and memory", run: largeFleet, long: true},
 	}
 }
 
@@ -74,11 +78,14 @@ processes given by --controller, and what needs a restart is left out.`, o.run)
 	f.IntVar(&o.churnClusters, "churn-clusters", 10, "Number of clusters in churn.")
 	f.IntVar(&o.churnRate, "churn-rate", 20, "Number of edits per second in churn.")
 	f.IntVar(&o.churnSeconds, "churn-seconds", 30, "Duration of churn in seconds.")
-	f.IntVar(&o.startObjects, "start-objects", 100000, "Number of objects in start.")
-	f.IntVar(&o.startPolicies, "start-policies", 100, "Number of policies in start.")
+	f.IntVar(&o.startObjects, "start-objects", 100000, "Number of objects in start and hand-over.")
+	f.IntVar(&o.startPolicies, "start-policies", 100, "Number of policies in start and hand-over.")
 	f.IntVar(&o.manyObjects, "many-objects", 100000, "Number of objects in many.")
 	f.IntVar(&o.manyBound, "many-bound", 1000, "Number of objects in many that are bound.")
 	f.IntVar(&o.manyRules, "many-policies", 200, "Number of policies in many.")
+	f.IntVar(&o.fleetObjects, "fleet-objects", 20, "Number of objects in fleet.")
+	f.IntVar(&o.fleetClusters, "fleet-clusters", 10000, "Number of clusters in fleet.")
+	f.IntVar(&o.fleetRounds, "fleet-rounds", 2, "Number of rounds of edits in fleet, after a first one that does not count.")
 	return cmd
 }
 
@@ -88,6 +95,7 @@ func (o *placementOptions) validate() error {
 		"large-objects": o.largeObjects, "large-clusters": o.largeClusters, "large-rounds": o.largeRounds,
 		"churn-objects": o.churnObjects, "churn-clusters": o.churnClusters, "churn-rate": o.churnRate, "churn-seconds": o.churnSeconds,
 		"start-objects": o.startObjects, "start-policies": o.startPolicies, "many-objects": o.manyObjects, "many-bound": o.manyBound, "many-policies": o.manyRules,
+		"fleet-objects": o.fleetObjects, "fleet-clusters": o.fleetClusters, "fleet-rounds": o.fleetRounds,
 	}); err != nil {
 		return err
 	}

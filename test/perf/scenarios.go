@@ -29,6 +29,8 @@ func validOutput(output string) error {
 type scenario[T any] struct {
 	name, what string
 	run        func(ctx context.Context, on T) (result, error)
+	// long scenarios run only if they are named.
+	long bool
 }
 
 // choice has the scenarios of a command, and the options that all commands with scenarios share.
@@ -46,8 +48,13 @@ func (c *choice[T]) command(use, short, long string, run func(ctx context.Contex
 	var help strings.Builder
 	var names []string
 	for _, s := range c.all {
-		fmt.Fprintf(&help, "  %-11s %s\n", s.name, s.what)
-		names = append(names, s.name)
+		what := s.what
+		if s.long {
+			what += " (only if named)"
+		} else {
+			names = append(names, s.name)
+		}
+		fmt.Fprintf(&help, "  %-11s %s\n", s.name, what)
 	}
 	cmd := &cobra.Command{
 		Use:   use,

@@ -30,7 +30,7 @@ var (
 )
 
 // limit is the timeout of every wait.
-const limit = 3 * time.Minute
+const limit = 10 * time.Minute
 
 // space has the clients of an API server.
 type space struct {
@@ -261,12 +261,12 @@ func (s *stage) simulate(ctx context.Context, n int) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		err = create(ctx, s.its.dynamic.Resource(managedClusters), map[string]any{
+		_, err = s.its.dynamic.Resource(managedClusters).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": managedClusters.GroupVersion().String(), "kind": "ManagedCluster",
-			"metadata": map[string]any{"name": names[i]},
+			"metadata": map[string]any{"name": names[i], "labels": map[string]any{clusterLabel(n): "here"}},
 			"spec":     map[string]any{"hubAcceptsClient": true},
-		})
-		if err != nil {
+		}}, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 		_, err = s.its.dynamic.Resource(managedClusters).Patch(ctx, names[i], types.MergePatchType,
@@ -335,6 +335,9 @@ func (w *workload) placeAs(ctx context.Context, policy, label string) error {
 	return err
 }
 
+// full reports whether a mailbox has all objects of the workload.
+func (w *workload) full(in mailbox) bool { return in.objects() >= w.objects }
+
 func (w *workload) remove(ctx context.Context) error {
 	return w.wds.dynamic.Resource(controlv1alpha1.BindingPolicies).Delete(ctx, w.name, metav1.DeleteOptions{})
 }
@@ -350,7 +353,7 @@ func (w *workload) edit(ctx context.Context, m mark) error {
 func (w *workload) placeAndWait(ctx context.Context) error {
 	done := step("place %d objects on %d clusters", w.objects, len(w.mailboxes))
 	defer done()
-	arrivals := w.watcher.expect(placed, w.mailboxes, func(m mailbox) bool { return m.objects() >= w.objects })
+	arrivals := w.watcher.expect(placed, w.mailboxes, w.full)
 	if err := w.place(ctx); err != nil {
 		return err
 	}

@@ -27,9 +27,10 @@ type statusOptions struct {
 
 func statusScenarios() []scenario[*statusOptions] {
 	return []scenario[*statusOptions]{
-		{"return", "a change of a status in a cluster, returned to the object in the WDS and to a CombinedStatus", returnStatus},
-		{"absorb", "reports of many simulated clusters at once, compared with bare writes of them; and one more report", absorb},
-		{"agent", "an agent in a cluster with many objects, of which few are delivered", agentMemory},
+		{name: "return", what: "a change of a status in a cluster, returned to the object in the WDS and to a CombinedStatus", run: returnStatus},
+		{name: "steady", what: "one change a second of the status of one object, returned to the object in the WDS", run: steadyStatus},
+		{name: "absorb", what: "reports of many simulated clusters at once, compared with bare writes of them; and one more report", run: absorb},
+		{name: "agent", what: "an agent in a cluster with many objects, of which few are delivered", run: agentMemory},
 	}
 }
 
@@ -38,7 +39,7 @@ func newStatusCommand() *cobra.Command {
 	o.all = statusScenarios()
 	cmd := o.command("status", "Measure how status returns", "Each scenario starts a fleet and removes it.", o.run)
 	f := cmd.Flags()
-	f.IntVar(&o.changes, "changes", 100, "Number of changes in return, one after the other.")
+	f.IntVar(&o.changes, "changes", 100, "Number of changes in return and steady, one after the other.")
 	f.IntVar(&o.clusters, "clusters", 1000, "Number of simulated clusters in absorb.")
 	f.IntVar(&o.objects, "objects", 20, "Number of objects in absorb, each on every cluster.")
 	f.IntVar(&o.rounds, "rounds", 3, "Number of rounds of absorb, after the first reports.")
@@ -138,23 +139,28 @@ func returnStatus(ctx context.Context, o *statusOptions) (r result, err error) {
 		{"WEC status to .status in the WDS", toObject, 40 * time.Millisecond, 250 * time.Millisecond},
 		{"WEC status to CombinedStatus", toTable, 100 * time.Millisecond, 0},
 	} {
-		sorted := slices.Sorted(slices.Values(way.times))
-		for _, q := range []struct {
-			p    int
-			goal time.Duration
-		}{{50, way.p50}, {99, way.p99}} {
-			got := quantile(sorted, q.p)
-			f := figure{what: fmt.Sprintf("%s, p%d of %d, ms", way.what, q.p, len(sorted)), value: ms(got)}
-			if q.goal > 0 {
-				f.goal, f.missed = fmt.Sprintf("under %d", q.goal.Milliseconds()), got >= q.goal
-			}
-			r.figures = append(r.figures, f)
-		}
-		for _, t := range way.times {
-			r.samples = append(r.samples, sample{name: way.what, took: t})
-		}
+		r.returns(way.what, way.times, way.p50, way.p99)
 	}
 	return r, nil
+}
+
+// returns adds the percentiles of times, with goals that are not 0.
+func (r *result) returns(what string, times []time.Duration, p50, p99 time.Duration) {
+	sorted := slices.Sorted(slices.Values(times))
+	for _, q := range []struct {
+		p    int
+		goal time.Duration
+	}{{50, p50}, {99, p99}} {
+		got := quantile(sorted, q.p)
+		f := figure{what: fmt.Sprintf("%s, p%d of %d, ms", what, q.p, len(sorted)), value: ms(got)}
+		if q.goal > 0 {
+			f.goal, f.missed = fmt.Sprintf("under %d", q.goal.Milliseconds()), got >= q.goal
+		}
+		r.figures = append(r.figures, f)
+	}
+	for _, t := range times {
+		r.samples = append(r.samples, sample{name: what, took: t})
+	}
 }
 
 // combinedVersion returns the state of an object as its CombinedStatus has it.
