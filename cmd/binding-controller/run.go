@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -34,25 +33,14 @@ func run(ctx context.Context, o *options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	group, ctx := errgroup.WithContext(ctx)
-	leads := make(chan struct{})
-	watchClusters := sync.OnceFunc(func() { close(leads) })
-	group.Go(func() error { // a replica that waits does not watch them
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-leads:
-		}
-		if found == nil {
-			return nil
-		}
-		return found.Run(ctx)
-	})
+	if found != nil {
+		group.Go(func() error { return found.Run(ctx) })
+	}
 	var programs []runner.Program
 	if leases := o.leases(binding.Name, status.Name); len(leases) > 0 {
-		programs = append(programs, newProgram(o, lease, leases, func(ctx context.Context, group *errgroup.Group, wds *spaces.Space, ready *readiness) error {
-			watchClusters()
+		programs = append(programs, newProgram(o, lease, leases, func(ctx context.Context, leading <-chan struct{}, group *errgroup.Group, wds *spaces.Space, ready *readiness) error {
 			ready.wait("to serve BindingPolicies and Bindings")
-			check, err := startControllers(ctx, group, o, wds, found)
+			check, err := startControllers(ctx, leading, group, o, wds, found)
 			if err != nil {
 				return err
 			}
@@ -61,10 +49,12 @@ func run(ctx context.Context, o *options) error {
 		}))
 	}
 	if leases := o.leases(repositories.Name); len(leases) > 0 {
-		programs = append(programs, newProgram(o, lease, leases, func(ctx context.Context, group *errgroup.Group, wds *spaces.Space, ready *readiness) error {
-			watchClusters()
-			ready.set(startPackages(ctx, group, o, wds, found))
-			return nil
+		programs = append(programs, newProgram(o, lease, leases, func(ctx context.Context, leading <-chan struct{}, group *errgroup.Group, wds *spaces.Space, ready *readiness) error {
+			// They read little, so they begin when they lead.
+			return runner.WhenLeading(func(ctx context.Context) error {
+				ready.set(startPackages(ctx, group, o, wds, found))
+				return nil
+			})(ctx, leading)
 		}))
 	}
 	group.Go(func() error {
@@ -87,23 +77,23 @@ func (r *readiness) get() error { return (*r.check.Load())() }
 
 // newProgram returns a program that connects to the WDS and starts controllers.
 func newProgram(
-	o *options, lease *rest.Config, leases []string, start func(ctx context.Context, group *errgroup.Group, wds *spaces.Space, ready *readiness) error,
+	o *options, lease *rest.Config, leases []string,
+	start func(ctx context.Context, leading <-chan struct{}, group *errgroup.Group, wds *spaces.Space, ready *readiness) error,
 ) runner.Program {
 	ready := &readiness{}
-	ready.wait("to be led")
+	ready.wait("to answer")
 	return runner.Program{
 		Name:       "binding-controller",
 		Leases:     leases,
 		LeaseSpace: lease,
 		Ready:      ready.get,
-		Run: func(ctx context.Context) error {
-			ready.wait("to answer")
+		Run: func(ctx context.Context, leading <-chan struct{}) error {
 			wds, err := spaces.WaitConnected(ctx, o.wdsName, o.wds)
 			if err != nil {
 				return err
 			}
 			group, ctx := errgroup.WithContext(ctx)
-			if err := start(ctx, group, wds, ready); err != nil {
+			if err := start(ctx, leading, group, wds, ready); err != nil {
 				group.Go(func() error { return err }) // ends the others
 			}
 			return group.Wait()
@@ -148,8 +138,11 @@ func newClusterNames(o *options, found *clusters.Reader) (*clusternames.Controll
 	return clusternames.New(clusternames.Config{Clusters: found, Writers: writers, Clock: clock.RealClock{}})
 }
 
-// startControllers starts the controllers of policies. It returns the check for their readiness.
-func startControllers(ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space, found *clusters.Reader) (ready func() error, err error) {
+// startControllers starts the controllers of policies, which write when leading is closed. It
+// returns the check for their readiness.
+func startControllers(
+	ctx context.Context, leading <-chan struct{}, group *errgroup.Group, o *options, wds *spaces.Space, found *clusters.Reader,
+) (ready func() error, err error) {
 	if err := spaces.WaitForResources(ctx, wds, binding.Required...); err != nil {
 		return nil, err
 	}
@@ -171,7 +164,7 @@ func startControllers(ctx context.Context, group *errgroup.Group, o *options, wd
 	ready = bindings.Ready
 	var observers binding.Observers
 	if o.runs(status.Name) {
-		if observers, ready, err = startStatus(ctx, group, o, wds, bindings, collectors, found); err != nil {
+		if observers, ready, err = startStatus(ctx, leading, group, o, wds, bindings, collectors, found); err != nil {
 			return nil, err
 		}
 	}
@@ -182,8 +175,8 @@ func startControllers(ctx context.Context, group *errgroup.Group, o *options, wd
 		if err != nil {
 			return nil, err
 		}
-		group.Go(func() error { return names.Run(ctx) })
+		group.Go(func() error { return runner.WhenLeading(names.Run)(ctx, leading) })
 	}
-	group.Go(func() error { return bindings.Run(ctx, workers, observers) })
+	group.Go(func() error { return bindings.Run(ctx, leading, workers, observers) })
 	return ready, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/starlinghq/starling/pkg/controller/combinedstatus"
 	"github.com/starlinghq/starling/pkg/controller/status"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/pkg/statusreports"
 	"github.com/starlinghq/starling/pkg/writer"
@@ -25,8 +26,8 @@ import (
 // returns what they observe of the Bindings, and the readiness check of all of it, and of the
 // Bindings.
 func startStatus(
-	ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space, bindings *binding.Running, collectors *combinedstatus.Collectors,
-	found *clusters.Reader,
+	ctx context.Context, leading <-chan struct{}, group *errgroup.Group, o *options, wds *spaces.Space, bindings *binding.Running,
+	collectors *combinedstatus.Collectors, found *clusters.Reader,
 ) (observers binding.Observers, ready func() error, err error) {
 	read, err := newReports(o, wds, found)
 	if err != nil {
@@ -46,9 +47,14 @@ func startStatus(
 	}
 
 	group.Go(func() error { return read.Run(ctx, statuses, combinations) })
-	group.Go(func() error { return statuses.Run(ctx, o.concurrency) })
-	group.Go(func() error { return collectors.Run(ctx, 1, bindings.OnCollector, combinations.OnCollector) })
-	group.Go(func() error { return combinations.Run(ctx, o.concurrency) })
+	write := func(run func(context.Context) error) {
+		group.Go(func() error { return runner.WhenLeading(run)(ctx, leading) })
+	}
+	write(func(ctx context.Context) error { return statuses.Run(ctx, o.concurrency) })
+	write(func(ctx context.Context) error {
+		return collectors.Run(ctx, 1, bindings.OnCollector, combinations.OnCollector)
+	})
+	write(func(ctx context.Context) error { return combinations.Run(ctx, o.concurrency) })
 	observers = binding.Observers{Index: []binding.Observer{statuses, combinations}, Objects: []dynamicinformer.Handler{statuses}}
 	return observers, func() error { return errors.Join(bindings.Ready(), read.Ready(), combinations.Ready()) }, nil
 }
@@ -80,6 +86,7 @@ func newStatus(bindings *binding.Running, read *statusreports.Reader, objects dy
 		Objects:      bindings.Objects,
 		Client:       objects,
 		Writer:       bindings.Writer,
+		Versions:     bindings,
 		StatusErrors: bindings,
 		Clock:        clock.RealClock{},
 	})

@@ -37,7 +37,7 @@ func run(ctx context.Context, o *options) error {
 			}
 			return nil
 		},
-		Run: func(ctx context.Context) error {
+		Run: func(ctx context.Context, _ <-chan struct{}) error {
 			wds, err := spaces.WaitConnected(ctx, o.wdsName, o.wds)
 			if err != nil {
 				return err
@@ -94,7 +94,7 @@ func serve(ctx context.Context, o *options, wds *spaces.Space, ready func()) err
 		if !o.runner.LeaderElect {
 			return keep.Run(ctx)
 		}
-		return runner.Lead(ctx, runner.Program{Name: "package-server", LeaseSpace: wds.Config, Run: keep.Run})
+		return runner.Lead(ctx, runner.Program{Name: "package-server", LeaseSpace: wds.Config, Run: runner.WhenLeading(keep.Run)})
 	})
 	return group.Wait()
 }

@@ -117,7 +117,7 @@ func (o *agentOptions) run(ctx context.Context) error {
 			}
 			return a.Ready()
 		},
-		Run: func(ctx context.Context) error {
+		Run: func(ctx context.Context, _ <-chan struct{}) error {
 			// The agent may not read the identity of the hub, and does not need it: the name
 			// identifies its mailbox.
 			if err := spaces.WaitForResources(ctx, &spaces.Space{Name: "wec", Config: wec}, agent.WECResources...); err != nil {

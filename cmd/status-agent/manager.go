@@ -65,12 +65,12 @@ func (o *managerOptions) run(ctx context.Context) error {
 			}
 			return m.Ready()
 		},
-		Run: func(ctx context.Context) error {
+		Run: runner.WhenLeading(func(ctx context.Context) error {
 			if err := spaces.WaitForResources(ctx, &spaces.Space{Name: "its", Config: its}, manager.Resources...); err != nil {
 				return err
 			}
 			started.Store(true)
 			return m.Run(ctx)
-		},
+		}),
 	})
 }

@@ -43,13 +43,12 @@ func run(ctx context.Context, o *options) error {
 		notYet := func() error { return errors.New("waiting for " + what) }
 		ready.Store(&notYet)
 	}
-	wait("leadership")
+	wait("the WDS to answer")
 	return runner.Run(ctx, o.runner, runner.Program{
 		Name:       "transport-controller",
 		LeaseSpace: lease,
 		Ready:      func() error { return (*ready.Load())() },
-		Run: func(ctx context.Context) error {
-			wait("the WDS to answer")
+		Run: func(ctx context.Context, leading <-chan struct{}) error {
 			wds, err := spaces.WaitConnected(ctx, o.wdsName, o.wds)
 			if err != nil {
 				return err
@@ -64,7 +63,7 @@ func run(ctx context.Context, o *options) error {
 			}
 			isReady := controller.Ready
 			ready.Store(&isReady)
-			return controller.Run(ctx)
+			return controller.Run(ctx, leading)
 		},
 	})
 }
@@ -123,6 +122,7 @@ func newController(o *options, wds *spaces.Space) (*transport.Controller, error)
 			Bindings:         bindings,
 			CustomTransforms: customTransforms,
 			Metadata:         dynamicinformer.MetadataInformer(metadataClient),
+			Versions:         metadataClient,
 			Objects:          objects,
 			Packages:         placement.PackagesOf(objects, files, placement.NewKinds(discoveryClient, clock.RealClock{})),
 			Writer:           writer,

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,10 @@ func waitsError(held []string, missing string) error {
 		"let all processes run the same controllers, or no controller in two of them", Namespace, missing, strings.Join(held, ", "))
 }
 
-// lead acquires the Leases in their order, and runs the program until the context ends. It holds
-// the Leases until the program has returned, not only until ctx ends: no other replica may start
-// while this one still writes. When it loses a Lease, it stops the program and returns an error.
+// lead runs the program until the context ends, and acquires the Leases in their order meanwhile.
+// It holds the Leases until the program has returned, not only until ctx ends: no other replica may
+// act while this one still writes. When it loses a Lease, it stops the program and returns an
+// error.
 func (c *candidate) lead(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.program.LeaseSpace)
 	if err != nil {
@@ -71,11 +73,20 @@ func (c *candidate) lead(ctx context.Context) error {
 	var electors sync.WaitGroup
 	defer electors.Wait()
 	defer release()
+	workCtx, stopWork := context.WithCancel(ctx)
+	leading, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- c.program.Run(workCtx, leading) }()
+	// stop stops the program, before the Leases are released.
+	stop := func() error {
+		stopWork()
+		return <-ended
+	}
 	lost := make(chan string, len(c.leases))
 	for i, name := range c.leases {
 		elected := make(chan struct{})
 		elector, err := newElector(client, name, identity, elected)
 		if err != nil {
+			_ = stop()
 			return err
 		}
 		electors.Go(func() {
@@ -83,32 +94,29 @@ func (c *candidate) lead(ctx context.Context) error {
 			lost <- name
 		})
 		select {
-		case <-ctx.Done():
-			return nil
+		case err := <-ended: // also after the end of ctx
+			stopWork()
+			return err
 		case name := <-lost:
-			return fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name)
+			return cmp.Or(ignoreCanceled(stop()), fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name))
 		case <-elected:
 			c.held.Store(int32(i + 1))
 		}
 	}
-	workCtx, stopWork := context.WithCancel(ctx)
-	defer stopWork()
-	lostName := make(chan string, 1)
-	go func() {
-		select {
-		case name := <-lost:
-			lostName <- name
-			stopWork()
-		case <-workCtx.Done():
-		}
-	}()
-	err = c.program.Run(workCtx)
-	if ctx.Err() == nil && (err == nil || errors.Is(err, context.Canceled)) {
-		select {
-		case name := <-lostName:
-			return fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name)
-		default:
-		}
+	close(leading)
+	select {
+	case err := <-ended:
+		stopWork()
+		return err
+	case name := <-lost:
+		return cmp.Or(ignoreCanceled(stop()), fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name))
+	}
+}
+
+// ignoreCanceled drops the error of work that was stopped.
+func ignoreCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
 	}
 	return err
 }

@@ -89,15 +89,28 @@ type Program struct {
 	// not called while another replica leads: then the program counts as ready. A program that
 	// holds some of its Leases and waits for others is not ready.
 	Ready func() error
-	// Run does the work until the context ends. It is called once, when this replica becomes the
-	// leader.
-	Run func(ctx context.Context) error
+	// Run does the work until the context ends. It is called once, at the start. Until leading is
+	// closed, another replica may act: Run may read, so that it knows everything when it becomes
+	// the leader, and must not write. A program that need not be warm uses WhenLeading.
+	Run func(ctx context.Context, leading <-chan struct{}) error
 }
 
-// Run serves health, waits until this replica is the leader, and runs the program until the context
-// ends or something fails. A lost Lease is an error: the process must end, because another replica
-// may act from then on. Further programs run in the same process. Each of them has its own Leases:
-// one may act while another waits.
+// WhenLeading returns a Program.Run that does nothing before this replica is the leader.
+func WhenLeading(run func(ctx context.Context) error) func(ctx context.Context, leading <-chan struct{}) error {
+	return func(ctx context.Context, leading <-chan struct{}) error {
+		select {
+		case <-leading:
+			return run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// Run serves health, and runs the program until the context ends or something fails; it acts when
+// this replica is the leader. A lost Lease is an error: the process must end, because another
+// replica may act from then on. Further programs run in the same process. Each of them has its own
+// Leases: one may act while another waits.
 func Run(ctx context.Context, o *Options, p Program, further ...Program) error {
 	logger := klog.FromContext(ctx).WithName(p.Name)
 	ctx = klog.NewContext(ctx, logger)
@@ -138,7 +151,9 @@ func Run(ctx context.Context, o *Options, p Program, further ...Program) error {
 		group.Go(func() error {
 			defer cancel() // the health server and the other programs must not outlive the work
 			if !o.LeaderElect {
-				return c.program.Run(ctx)
+				leading := make(chan struct{})
+				close(leading)
+				return c.program.Run(ctx, leading)
 			}
 			return c.lead(ctx)
 		})
@@ -146,8 +161,8 @@ func Run(ctx context.Context, o *Options, p Program, further ...Program) error {
 	return group.Wait()
 }
 
-// Lead calls p.Run when this replica becomes the leader. When the Lease is lost, it waits to become
-// the leader again. It returns when the context ends or p.Run returns. It is for a task that one
+// Lead runs p, which acts when this replica becomes the leader. When the Lease is lost, it runs p
+// again. It returns when the context ends or p.Run returns. It is for a task that one
 // replica does for all, while every replica serves requests.
 func Lead(ctx context.Context, p Program) error {
 	for {

@@ -60,7 +60,7 @@ func TestHealth(t *testing.T) {
 			ready <- err
 			return err
 		},
-		Run: func(context.Context) error {
+		Run: func(context.Context, <-chan struct{}) error {
 			base := "http://" + o.HealthAddress
 			if code, _ := get(t, base+"/healthz"); code != http.StatusOK {
 				t.Errorf("/healthz: got %d", code)
@@ -92,7 +92,7 @@ func TestRunReturnsTheErrorOfTheWork(t *testing.T) {
 	o.LeaderElect = false
 	o.HealthAddress = freeAddress(t)
 	want := errors.New("broken")
-	got := Run(t.Context(), o, Program{Name: "test", Ready: func() error { return nil }, Run: func(context.Context) error { return want }})
+	got := Run(t.Context(), o, Program{Name: "test", Ready: func() error { return nil }, Run: func(context.Context, <-chan struct{}) error { return want }})
 	if !errors.Is(got, want) {
 		t.Errorf("Run: got %v, want %v", got, want)
 	}
@@ -107,7 +107,7 @@ func TestAddressInUseIsOneClearError(t *testing.T) {
 	o := NewOptions()
 	o.LeaderElect = false
 	o.HealthAddress = listener.Addr().String()
-	err = Run(t.Context(), o, Program{Name: "test", Ready: func() error { return nil }, Run: func(context.Context) error {
+	err = Run(t.Context(), o, Program{Name: "test", Ready: func() error { return nil }, Run: func(context.Context, <-chan struct{}) error {
 		t.Error("the work began although health cannot be served")
 		return nil
 	}})
@@ -127,7 +127,7 @@ func TestSeparateAddresses(t *testing.T) {
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	err := Run(t.Context(), o, Program{Name: "test", Ready: func() error { return nil }, Run: func(context.Context) error {
+	err := Run(t.Context(), o, Program{Name: "test", Ready: func() error { return nil }, Run: func(context.Context, <-chan struct{}) error {
 		for url, want := range map[string]int{
 			metrics + "/metrics": http.StatusOK, metrics + "/healthz": http.StatusOK, metrics + "/readyz": http.StatusOK, metrics + "/debug/pprof/": http.StatusNotFound,
 			profiles + "/metrics": http.StatusNotFound, profiles + "/readyz": http.StatusNotFound, profiles + "/debug/pprof/": http.StatusOK,

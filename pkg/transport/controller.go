@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
@@ -18,6 +19,10 @@ import (
 	"github.com/starlinghq/starling/pkg/transport/placement"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
+
+// catchUpFor is how long the mailboxes are waited for when this process becomes the leader. Without
+// them, all bound objects are read again.
+const catchUpFor = 5 * time.Second
 
 // Config is what a Controller is made of.
 type Config struct {
@@ -42,8 +47,8 @@ type Config struct {
 
 func (c *Config) validate() error {
 	switch {
-	case c.Bindings == nil || c.CustomTransforms == nil || c.Metadata == nil || c.Objects == nil || c.Writer == nil:
-		return errors.New("transport: Bindings, CustomTransforms, Metadata, Objects and Writer are required")
+	case c.Bindings == nil || c.CustomTransforms == nil || c.Metadata == nil || c.Objects == nil || c.Versions == nil || c.Writer == nil:
+		return errors.New("transport: Bindings, CustomTransforms, Metadata, Objects, Versions and Writer are required")
 	case len(c.ITSes) == 0:
 		return errors.New("transport: at least one ITS is required")
 	case c.Concurrency < 1:
@@ -73,14 +78,15 @@ func New(config Config) (*Controller, error) {
 		config.Clock = clock.RealClock{}
 	}
 	c := &Controller{config: config}
-	queue := func(name string, sync func(context.Context, string) (worker.Result, error)) *worker.Queue[string] {
-		return worker.New(worker.Config{
-			Name: name, Clock: config.Clock, MinBackOff: placement.MinBackOff, Quiet: apierrors.IsNotFound,
-		}, sync)
+	queue := func(name string) worker.Config {
+		return worker.Config{Name: name, Clock: config.Clock, MinBackOff: placement.MinBackOff, Quiet: apierrors.IsNotFound}
 	}
 	// The queues come first: each of the three packages notifies those before it through them.
-	c.bindings = queue("transport-bindings", func(ctx context.Context, name string) (worker.Result, error) { return c.gatherer.Sync(ctx, name) })
-	c.statuses = queue("transport-status", func(ctx context.Context, name string) (worker.Result, error) { return c.reporter.Sync(ctx, name) })
+	c.bindings = worker.NewNewestFirst(queue("transport-bindings"),
+		func(ctx context.Context, name string) (worker.Result, error) { return c.gatherer.Sync(ctx, name) },
+		func(name string) uint64 { return c.gatherer.Newest(name) })
+	c.statuses = worker.New(queue("transport-status"),
+		func(ctx context.Context, name string) (worker.Result, error) { return c.reporter.Sync(ctx, name) })
 
 	if err := config.Bindings.AddIndexers(placement.Indexers()); err != nil {
 		return nil, fmt.Errorf("watch Bindings: %w", err)
@@ -109,8 +115,17 @@ func New(config Config) (*Controller, error) {
 }
 
 // Run carries out Bindings until the context ends, or a Plugin returns an error, which it returns.
-// Everything that it started has ended then.
-func (c *Controller) Run(ctx context.Context) error {
+// Everything that it started has ended then. Until leading is closed, it reads all that it needs,
+// and writes nothing.
+func (c *Controller) Run(ctx context.Context, leading <-chan struct{}) error {
+	standsBy := true
+	select {
+	case <-leading:
+		standsBy = false
+	default:
+	}
+	// leads is closed when what stood by is as new as what the last leader wrote.
+	leads := make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -127,11 +142,31 @@ func (c *Controller) Run(ctx context.Context) error {
 			return
 		}
 		c.gatherer.ListAll()
-		running.Go(func() { c.gatherer.ReadAhead(ctx) })
-		running.Go(func() { c.statuses.Run(ctx, 2) })
-		c.bindings.Run(ctx, min(c.config.Concurrency, 8))
+		if !standsBy {
+			c.gatherer.Lead()
+			c.reporter.Start()
+			close(leads)
+		}
+		running.Go(func() { c.bindings.Run(ctx, min(c.config.Concurrency, 8)) })
+		if standsBy {
+			select {
+			case <-leading:
+			case <-ctx.Done():
+				return
+			}
+			// An ITS that does not answer delays the others no longer than this.
+			caughtUp, stop := context.WithTimeout(ctx, catchUpFor)
+			c.deliveries.CaughtUp(caughtUp)
+			stop()
+			if err := c.gatherer.TakeOver(ctx); err != nil {
+				return // the context has ended
+			}
+			c.reporter.Start()
+			close(leads)
+		}
+		c.statuses.Run(ctx, 2)
 	})
-	return c.deliveries.Run(ctx)
+	return c.deliveries.Run(ctx, standsBy, leading, leads)
 }
 
 // Ready returns an error that says what is not known yet, including an ITS that does not answer;

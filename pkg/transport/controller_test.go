@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	cachetesting "k8s.io/client-go/tools/cache/testing"
@@ -109,6 +111,10 @@ func (w *wds) controller(t *testing.T, itses ...plugin.ITS) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
+	versions, err := metadata.NewForConfig(w.config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	writer, err := writer.New(w.config, "wds", "test")
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +132,7 @@ func (w *wds) controller(t *testing.T, itses ...plugin.ITS) *Controller {
 			Metadata: func(dynamicinformer.Resource) cache.SharedIndexInformer {
 				return informer(w.configMaps, &metav1.PartialObjectMetadata{})
 			},
-			Objects: objects, Writer: writer,
+			Objects: objects, Versions: versions, Writer: writer,
 		},
 		ITSes: itses, Limits: packing.Limits{Count: 10, Bytes: 10000}, Concurrency: 2,
 	})
@@ -155,6 +161,8 @@ func (p *fakePlugin) Run(ctx context.Context, handler plugin.Handler) error {
 	<-ctx.Done()
 	return nil
 }
+
+func (p *fakePlugin) Works(context.Context) (map[types.UID]int64, error) { return nil, nil }
 
 func (p *fakePlugin) Do(ctx context.Context, _ plugin.Origin, action *plan.Action) (plugin.Receipt, error) {
 	for _, step := range []func() error{
@@ -198,7 +206,9 @@ func TestDeletionWaitsForWritesUnderWay(t *testing.T) {
 			var running sync.WaitGroup
 			defer running.Wait()
 			defer cancel()
-			running.Go(func() { _ = c.Run(ctx) })
+			leading := make(chan struct{})
+			close(leading)
+			running.Go(func() { _ = c.Run(ctx, leading) })
 			w.bindings.Add(bindingOf("b", "edge", "settings"))
 			handler, action := <-p.handler, <-p.began
 			if action.Verb != plan.Create {

@@ -54,3 +54,10 @@ func Ready(t testing.TB, ready ...func() error) {
 		return true, ""
 	})
 }
+
+// Leading returns a channel that is closed: the controller that receives it may write at once.
+func Leading() <-chan struct{} {
+	leading := make(chan struct{})
+	close(leading)
+	return leading
+}

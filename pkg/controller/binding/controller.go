@@ -95,6 +95,7 @@ type Controller struct {
 	deletions       *deletions
 	statusErrors    *statusErrors
 	pendingClusters pendingClusters
+	failing         failing
 
 	// indexing orders what the index receives of policies.
 	indexing sync.Mutex
@@ -138,9 +139,16 @@ func New(config Config) (*Controller, error) {
 	return c, nil
 }
 
-// Run works until the context ends, and waits for its workers and informers. It begins when the
-// policies and Bindings have synced; what else has not synced stays as it is.
-func (c *Controller) Run(ctx context.Context, workers int) error {
+// Run works until the context ends, and waits for its workers and informers. It begins to write
+// when the policies and Bindings have synced and leading is closed; what else has not synced stays
+// as it is. Until leading is closed, another process may write: what that wrote is read first.
+func (c *Controller) Run(ctx context.Context, leading <-chan struct{}, workers int) error {
+	standsBy := true
+	select {
+	case <-leading:
+		standsBy = false
+	default:
+	}
 	c.config.Clusters.OnChange(c.onCluster)
 	c.config.Clusters.OnMembers(c.onPendingCluster)
 	c.config.API.OnNotServed(c.enqueueAll)
@@ -159,6 +167,17 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	}
 	c.config.Index.SetPoliciesKnown()
 	c.notifyKnown(schema.GroupResource{})
+	if standsBy {
+		select {
+		case <-leading:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := c.config.Live.CatchUp(ctx, c.config.Policies.GetStore(), c.config.Bindings.GetStore()); err != nil {
+			return nil // the context has ended
+		}
+	}
+	c.started = c.config.Clock.Now()
 	c.queue.Run(ctx, workers)
 	return nil
 }

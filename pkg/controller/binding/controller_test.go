@@ -153,6 +153,9 @@ func (s *wds) Bindings(context.Context, *controlv1alpha1.BindingPolicy) ([]*cont
 	return []*controlv1alpha1.Binding{s.bound.DeepCopy()}, nil
 }
 
+// CatchUp implements Live.
+func (s *wds) CatchUp(context.Context, cache.Store, cache.Store) error { return nil }
+
 // Policies implements Live.
 func (s *wds) Policies(context.Context) (map[string]versionOf, error) {
 	s.mu.Lock()
@@ -235,7 +238,9 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = reader.Run(ctx) })
-	running.Go(func() { _ = c.Run(ctx, 2) })
+	leading := make(chan struct{})
+	close(leading)
+	running.Go(func() { _ = c.Run(ctx, leading, 2) })
 	return c, func() {
 		cancel()
 		running.Wait()
@@ -391,5 +396,37 @@ func TestRefusedDeletion(t *testing.T) {
 		if s.bound == nil || synced.Reason != controlv1alpha1.ReasonDeleting || !strings.Contains(synced.Message, "forbidden") {
 			t.Errorf("Binding %v, condition %+v", s.bound, synced)
 		}
+	})
+}
+
+// TestLongStart: a restart whose reads take long writes nothing as long as they do not fail.
+func TestLongStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWDS(newPolicy())
+		c, stop := run(t, s)
+		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
+			c.OnSynced(r)
+		}
+		c.OnChange(configMapResource, nil, configMap("one", "100"))
+		pass(2 * time.Second)
+		stop()
+		s.took()
+
+		s.policies, s.bindings = fcache.NewFakeControllerSource(), fcache.NewFakeControllerSource()
+		s.publish(s.policies.Add, s.policy)
+		s.publish(s.bindings.Add, s.bound)
+		c, stop = run(t, s)
+		defer stop()
+		c.OnSynced(namespaceResource)
+		pass(time.Minute)
+		expectWrites(t, "while ConfigMaps are read", s)
+
+		c.failing.set(configMapResource.GroupResource(), true) // what the Set reports
+		pass(time.Minute)
+		expectWrites(t, "after an error", s, "patch bindingpolicies.control.kubestellar.io p (status) status")
+		c.OnChange(configMapResource, nil, configMap("one", "100"))
+		c.OnSynced(configMapResource)
+		pass(time.Minute)
+		expectWrites(t, "when they are read", s, "patch bindingpolicies.control.kubestellar.io p (status) status")
 	})
 }

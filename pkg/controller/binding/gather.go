@@ -72,7 +72,7 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	s.Unserved = append(match.Unserved(&policy.Spec, served{c.config.API, c.config.Selectable}), c.config.Index.Withheld(name)...)
 	// Before the snapshot: what is read in between is not in it completely.
 	s.Unread = c.unread(listed)
-	s.Missing = c.missing(spec.compiled, policy, s.Unread, listed)
+	s.Missing, s.Reading = c.missing(spec.compiled, policy, s.Unread, listed)
 	s.NotServed = c.notServed(listed)
 	if len(s.Missing) == 0 {
 		s.Miscounts = c.config.Index.Miscounts(name, corebinding.MaxMiscounts)
@@ -147,29 +147,33 @@ func (c *Controller) behind(policy *controlv1alpha1.BindingPolicy, first *contro
 }
 
 // missing lists what the policy could select, or its Bindings list, and what has not synced since
-// startup. Sorted.
-func (c *Controller) missing(compiled *match.Policy, policy *controlv1alpha1.BindingPolicy, unread corebinding.Unread, listed match.Listed) []string {
+// startup. Sorted. It also reports whether all of that is being read, without an error so far.
+func (c *Controller) missing(
+	compiled *match.Policy, policy *controlv1alpha1.BindingPolicy, unread corebinding.Unread, listed match.Listed,
+) (missing []string, reading bool) {
 	var itses []string
 	if len(policy.Spec.ClusterSelectors) > 0 || len(listed.Clusters) > 0 {
 		itses = unsyncedITSes(c.config.Clusters)
 	}
 	if len(c.config.API.Resources()) == 0 {
-		return append([]string{"the API of the WDS"}, itses...)
+		return append([]string{"the API of the WDS"}, itses...), false
 	}
-	var missing []string
+	reading = len(itses) == 0
 	for gr, read := range unread.Read {
 		isListed := func(ref objref.Ref) bool { return ref.GroupResource() == gr }
 		if !read && (compiled.Reaches(gr) || slices.ContainsFunc(listed.Objects, isListed)) {
 			missing = append(missing, gr.String())
+			_, watched := c.config.API.Resources()[gr]
+			reading = reading && watched && !c.failing.has(gr)
 		}
 	}
 	for _, group := range c.config.API.Unknown() {
 		if compiled.ReachesGroup(group) {
-			missing = append(missing, "API group "+group)
+			missing, reading = append(missing, "API group "+group), false
 		}
 	}
 	slices.Sort(missing)
-	return append(missing, itses...)
+	return append(missing, itses...), reading
 }
 
 // notServed returns what the Bindings list and the WDS does not serve for now.

@@ -157,6 +157,7 @@ func (c *Controller) OnChange(r dynamicinformer.Resource, before, after metav1.O
 
 // OnSynced implements dynamicinformer.Handler.
 func (c *Controller) OnSynced(r dynamicinformer.Resource) {
+	c.failing.set(r.GroupResource(), false)
 	c.config.Index.SetKnown(resourceOf(r))
 	of := r.GroupResource()
 	if of == namespaces {
@@ -168,6 +169,7 @@ func (c *Controller) OnSynced(r dynamicinformer.Resource) {
 
 // OnStopped implements dynamicinformer.Handler.
 func (c *Controller) OnStopped(r dynamicinformer.Resource) {
+	c.failing.set(r.GroupResource(), false)
 	c.changed(c.config.Index.DeleteResource(r.GroupResource()))
 	c.enqueueAll()
 }

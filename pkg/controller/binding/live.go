@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
@@ -18,6 +19,9 @@ import (
 // Live reads from the API server of the WDS, for the rare moment when a cache is not enough. It is
 // safe for concurrent use.
 type Live interface {
+	// CatchUp blocks until these stores show what exists now, or the context ends: then it returns
+	// an error.
+	CatchUp(ctx context.Context, policies, bindings cache.Store) error
 	// Bindings reads those of a policy.
 	Bindings(ctx context.Context, policy *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error)
 	// Policies reads the versions of all BindingPolicies, by name. Shared: do not change them.
@@ -36,6 +40,14 @@ type live struct {
 
 func newLive(control *client.Client, metadata metadata.Interface) *live {
 	return &live{control: control, metadata: metadata, policies: newShared[map[string]versionOf]()}
+}
+
+// CatchUp implements Live.
+func (l *live) CatchUp(ctx context.Context, policies, bindings cache.Store) error {
+	if err := client.CatchUp(ctx, l.metadata.Resource(controlv1alpha1.BindingPolicies).List, policies); err != nil {
+		return err
+	}
+	return client.CatchUp(ctx, l.metadata.Resource(controlv1alpha1.Bindings).List, bindings)
 }
 
 // Bindings implements Live.

@@ -116,6 +116,9 @@ func Setup(config SetupConfig) (*Running, error) {
 	}
 	r.Objects, err = dynamicinformer.New(dynamicinformer.Config{
 		Source: r.Discovery, Informer: dynamicinformer.MetadataInformer(metadataClient), Handler: r.controller,
+		Failed: func(resource dynamicinformer.Resource, _ error) {
+			r.controller.failing.set(resource.GroupResource(), true)
+		},
 	})
 	return r, err
 }
@@ -126,14 +129,15 @@ type Observers struct {
 	Objects []dynamicinformer.Handler
 }
 
-// Run works until the context ends. Without workers it updates the Index and writes nothing.
-func (r *Running) Run(ctx context.Context, workers int, observers Observers) error {
+// Run works until the context ends. Without workers, and until leading is closed, it updates the
+// Index and writes nothing.
+func (r *Running) Run(ctx context.Context, leading <-chan struct{}, workers int, observers Observers) error {
 	r.controller.observers = observers.Index
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.record(ctx) })
 	group.Go(func() error { return r.Discovery.Run(ctx) })
 	group.Go(func() error { return r.Objects.Run(ctx, observers.Objects...) })
-	group.Go(func() error { return r.controller.Run(ctx, workers) })
+	group.Go(func() error { return r.controller.Run(ctx, leading, workers) })
 	return group.Wait()
 }
 
@@ -165,6 +169,15 @@ func selectable(groups []string, gr schema.GroupResource) bool {
 
 // OnCollector enqueues the policies that name a StatusCollector, which came, went or changed.
 func (r *Running) OnCollector(name string) { r.controller.onCollector(name) }
+
+// StatusWriting records that the status of an object, or its labels about that, are about to be
+// written, if the object still has that version. StatusWritten must follow.
+func (r *Running) StatusWriting(ref objref.Ref, version string) { r.Index.StatusWriting(ref, version) }
+
+// StatusWritten records which version such a write left; "" if it failed.
+func (r *Running) StatusWritten(ref objref.Ref, version string) {
+	r.controller.changed(r.Index.StatusWritten(ref, version))
+}
 
 // SetStatusError stores what keeps the status of an object from coming back, "" if nothing does.
 // The policies that ask for the status report it.

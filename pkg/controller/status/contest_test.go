@@ -164,7 +164,7 @@ func newWorld(t *testing.T) *world {
 		return true, changed, err
 	})
 	var err error
-	w.controller, err = New(Config{Reports: reportsOf{w}, Requests: w, Objects: w, Client: reads, Writer: w, StatusErrors: w, Clock: clock.RealClock{}})
+	w.controller, err = New(Config{Reports: reportsOf{w}, Requests: w, Objects: w, Client: reads, Writer: w, Versions: noVersions{}, StatusErrors: w, Clock: clock.RealClock{}})
 	if err != nil {
 		t.Fatal(err)
 	}

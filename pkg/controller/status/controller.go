@@ -51,6 +51,15 @@ type Writer interface {
 	Patch(ctx context.Context, t writer.Target, kind types.PatchType, patch []byte, reason string) (*metav1.PartialObjectMetadata, error)
 }
 
+// Versions learns which versions of an object differ in the status only. *binding.Running is one.
+// It does not block.
+type Versions interface {
+	// StatusWriting is called before a write that is bound to a version of an object.
+	StatusWriting(ref objref.Ref, version string)
+	// StatusWritten is called after it, with the version that it left; "" if it failed.
+	StatusWritten(ref objref.Ref, version string)
+}
+
 // Config is what a Controller is made of. All fields are required.
 type Config struct {
 	// Reports are the reports of clusters. Its owner runs it.
@@ -63,6 +72,8 @@ type Config struct {
 	Client dynamic.Interface
 	// Writer writes to the WDS.
 	Writer Writer
+	// Versions learns of all writes.
+	Versions Versions
 	// StatusErrors receives what users have to do something about.
 	StatusErrors Errors
 	// Clock is the real one but in tests.
@@ -102,7 +113,7 @@ var (
 // New returns a Controller that does nothing until Run.
 func New(config Config) (*Controller, error) {
 	if config.Reports == nil || config.Requests == nil || config.Objects == nil || config.Client == nil ||
-		config.Writer == nil || config.StatusErrors == nil || config.Clock == nil {
+		config.Writer == nil || config.Versions == nil || config.StatusErrors == nil || config.Clock == nil {
 		return nil, errors.New("status: all fields of Config are required")
 	}
 	c := &Controller{

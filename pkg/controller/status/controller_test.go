@@ -35,6 +35,12 @@ func (nothing) Patch(context.Context, writer.Target, types.PatchType, []byte, st
 	panic("nothing is to be written")
 }
 
+// noVersions learns nothing.
+type noVersions struct{}
+
+func (noVersions) StatusWriting(objref.Ref, string) {}
+func (noVersions) StatusWritten(objref.Ref, string) {}
+
 type noReports struct{}
 
 func (noReports) Get(objref.Ref, string) (*statusreports.Report, bool) { return nil, true }
@@ -43,7 +49,7 @@ func newController(t *testing.T) (*Controller, nothing) {
 	t.Helper()
 	n := nothing{errors: map[objref.Ref]string{}}
 	c, err := New(Config{
-		Reports: noReports{}, Requests: n, Objects: n, Client: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Writer: n, StatusErrors: n,
+		Reports: noReports{}, Requests: n, Objects: n, Client: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), Writer: n, Versions: noVersions{}, StatusErrors: n,
 		Clock: clock.RealClock{},
 	})
 	if err != nil {

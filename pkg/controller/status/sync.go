@@ -246,17 +246,25 @@ func (c *Controller) upToDate(ctx context.Context, resource dynamicinformer.Reso
 	return !changed, nil
 }
 
-func (c *Controller) write(ctx context.Context, resource dynamicinformer.Resource, ref objref.Ref, step corestatus.Step, version string) (*metav1.PartialObjectMetadata, error) {
+func (c *Controller) write(ctx context.Context, resource dynamicinformer.Resource, ref objref.Ref, step corestatus.Step, version string) (answer *metav1.PartialObjectMetadata, err error) {
 	body, err := step.Encode(version)
 	if err != nil {
 		return nil, fmt.Errorf("encode patch of %s: %w", ref, err)
 	}
+	c.config.Versions.StatusWriting(ref, version)
+	defer func() {
+		left := ""
+		if err == nil && answer != nil {
+			left = answer.ResourceVersion
+		}
+		c.config.Versions.StatusWritten(ref, left)
+	}()
 	target := writer.Target{Resource: resource.GroupVersionResource, Namespace: ref.Namespace, Name: ref.Name}
 	if !step.Status {
 		return c.writeObject(ctx, target, body, step.Reason)
 	}
 	target.Subresource = "status"
-	answer, err := c.config.Writer.Patch(ctx, target, types.MergePatchType, body, step.Reason)
+	answer, err = c.config.Writer.Patch(ctx, target, types.MergePatchType, body, step.Reason)
 	if noSubresource(err) {
 		// This is not cached: "not found" may have meant the object, and a kind may get the
 		// subresource later.

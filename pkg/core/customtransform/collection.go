@@ -148,6 +148,16 @@ func (c *Collection) Note(name string, ct *controlv1alpha1.CustomTransform) (aga
 	return again
 }
 
+// Reset removes all rows of INSTRUCTIONS: the next call of Changes derives each again from the
+// current CustomTransforms. The Bindings must be processed again.
+func (c *Collection) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for about := range c.rows {
+		c.drop(about)
+	}
+}
+
 // SetBindingGroupResources records all the GroupResources that a Binding uses, and removes those
 // that it used before. KubeStellar calls this "setBindingGroupResources". It adds no rows; Changes
 // does.

@@ -63,14 +63,22 @@ func ownerText(o *plan.Owner) string {
 	return name
 }
 
-// maxTexts bounds the texts about one destination, and those in a status.
-const maxTexts = 32
+// MaxTexts bounds the texts about one destination, and those in a status.
+const MaxTexts = 32
 
 // Bound returns texts sorted, each once, and the list of bounded length. It is nil if there are
 // none.
-func Bound(texts []string) []string {
+func Bound(texts []string) []string { return BoundMore(texts, 0) }
+
+// BoundMore is Bound for the first of some texts, given how many more there are, which are none of
+// them. There must be at least MaxTexts then.
+func BoundMore(texts []string, more int) []string {
 	if len(texts) == 0 {
 		return nil
 	}
-	return text.Bound(slices.Compact(slices.Sorted(slices.Values(texts))), maxTexts)
+	sorted := slices.Compact(slices.Sorted(slices.Values(texts)))
+	if more == 0 {
+		return text.Bound(sorted, MaxTexts)
+	}
+	return append(slices.Clip(sorted[:MaxTexts]), text.More(len(sorted)-MaxTexts+more))
 }

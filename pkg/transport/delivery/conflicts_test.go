@@ -42,7 +42,7 @@ func TestBoundSortsAndCuts(t *testing.T) {
 		texts = append(texts, fmt.Sprintf("%02d", 39-i), "00")
 	}
 	got := Bound(texts)
-	if len(got) != maxTexts+1 || got[0] != "00" || got[1] != "01" || got[maxTexts] != "… and 8 more" {
+	if len(got) != MaxTexts+1 || got[0] != "00" || got[1] != "01" || got[MaxTexts] != "… and 8 more" {
 		t.Errorf("Bound() = %q", got)
 	}
 	if Bound(nil) != nil {

@@ -51,6 +51,7 @@ type Controller struct {
 	fleet      fleet
 	deliverers []*deliverer
 	outcomes   *outcomes
+	revisions  *revisions
 	expansions *expansions
 	// removals are Bindings that are being deleted and may be gone from all mailboxes.
 	removals *worker.Queue[string]
@@ -68,7 +69,8 @@ var (
 func New(config Config) *Controller {
 	metrics.Register(deliverySeconds, orphanedBindings, wecs, wrappedObjects)
 	c := &Controller{
-		config: config, outcomes: &outcomes{index: config.Index}, expansions: newExpansions(), bindingsSynced: make(chan struct{}),
+		config: config, outcomes: &outcomes{index: config.Index}, revisions: newRevisions(), expansions: newExpansions(),
+		bindingsSynced: make(chan struct{}),
 	}
 	c.removals = worker.New(worker.Config{
 		Name: "transport-removals", Clock: config.Clock, MinBackOff: placement.MinBackOff, Quiet: apierrors.IsNotFound,
@@ -82,25 +84,29 @@ func New(config Config) *Controller {
 }
 
 // Run delivers until the context ends, or a Plugin returns an error, which it returns. Everything
-// that it started has ended then.
-func (c *Controller) Run(ctx context.Context) error {
+// that it started has ended then. It writes nothing before leads is closed. If it stands by,
+// another process may write until leading is closed: each ITS must show what that wrote first.
+func (c *Controller) Run(ctx context.Context, standsBy bool, leading, leads <-chan struct{}) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running sync.WaitGroup
 	for _, d := range c.deliverers {
 		running.Go(func() {
-			if err := d.run(ctx, c.config.Concurrency); err != nil {
+			if err := d.run(ctx, c.config.Concurrency, standsBy, leading, leads); err != nil {
 				cancel(err)
 			}
 		})
 	}
-	running.Go(func() { c.removals.Run(ctx, min(c.config.Concurrency, 8)) })
+	running.Go(func() {
+		defer c.removals.ShutDown()
+		if await(ctx, leads) {
+			c.removals.Run(ctx, min(c.config.Concurrency, 8))
+		}
+	})
 	running.Go(func() {
 		defer c.orphans.ShutDown()
-		select {
-		case <-c.bindingsSynced: // before that, every work looks orphaned
+		if await(ctx, c.bindingsSynced, leads) { // before that, every work looks orphaned
 			c.orphans.Run(ctx, 1)
-		case <-ctx.Done():
 		}
 	})
 	<-ctx.Done()
@@ -109,6 +115,25 @@ func (c *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// await blocks until all channels are closed. It returns false if the context ends before.
+func await(ctx context.Context, channels ...<-chan struct{}) bool {
+	for _, closed := range channels {
+		select {
+		case <-closed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// CaughtUp blocks until all ITSes show what the last leader wrote, or the context ends.
+func (c *Controller) CaughtUp(ctx context.Context) {
+	for _, d := range c.deliverers {
+		await(ctx, d.caughtUp)
+	}
 }
 
 // Ready returns an error that names an ITS that has not reported all works and destinations yet,
@@ -132,6 +157,9 @@ func (c *Controller) Delivered(binding types.UID) (refs map[objref.Ref]struct{},
 	})
 	return refs, complete
 }
+
+// Lacking implements placement.Mailboxes.
+func (c *Controller) Lacking(p *placement.Placement) map[objref.Ref]bool { return c.fleet.lacking(p) }
 
 // OnBinding implements placement.Consumer.
 func (c *Controller) OnBinding(uid types.UID) {

@@ -25,7 +25,9 @@ type deliverer struct {
 	written  writings
 	fights   fights
 	underWay deliveries
-	synced   chan struct{}
+	// synced is closed when the Plugin has reported all works, caughtUp when it has reported those
+	// that the last leader wrote.
+	synced, caughtUp chan struct{}
 }
 
 // timeout bounds a write. An ITS that takes longer is not well; the write is tried again.
@@ -101,5 +103,5 @@ func (d *deliverer) record(key Key, outcome *Outcome) {
 	if p.Deleting {
 		d.controller.removals.Add(key.Binding) // it may be released now
 	}
-	d.controller.config.Statuses.Add(key.Binding)
+	d.controller.statusChanged(p, key.Mailbox)
 }

@@ -50,6 +50,13 @@ func (e *expectations) expect(key Key, a *plan.Action, r plugin.Receipt, now tim
 	e.pending.Set(key, a.Name, expectation{uid: r.UID, generation: r.Generation, nudges: a.Nudges, verb: a.Verb, until: until})
 }
 
+// any reports whether some write of ours may not be reported yet.
+func (e *expectations) any(key Key) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.pending[key]) > 0
+}
+
 // unmet reports whether some write of ours does not show in these works yet. It forgets the writes
 // that do.
 func (e *expectations) unmet(key Key, works []*plan.Work, now time.Time) bool {

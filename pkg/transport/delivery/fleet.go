@@ -95,6 +95,31 @@ func (f fleet) enqueueAll(p *placement.Placement) {
 	}
 }
 
+// lacking returns the objects of a Placement that some work of its Binding has with other content,
+// or that none has. While some ITS has not reported its works, that is all of them.
+func (f fleet) lacking(p *placement.Placement) map[objref.Ref]bool {
+	lacking := make(map[objref.Ref]bool, len(p.Objects))
+	for ref := range p.Objects {
+		lacking[ref] = true
+	}
+	if slices.ContainsFunc(f, func(i *its) bool { return !i.store.synced.Load() }) {
+		return lacking
+	}
+	differs := map[objref.Ref]bool{}
+	for _, i := range f {
+		for _, mailbox := range i.store.mailboxes(p.UID) {
+			for _, item := range plan.Items(i.store.of(p.UID, mailbox)) {
+				delete(lacking, item.Ref)
+				if object, listed := p.Objects[item.Ref]; listed && (item.Withdrawn || item.Hash != object.Hash) {
+					differs[item.Ref] = true
+				}
+			}
+		}
+	}
+	maps.Copy(lacking, differs)
+	return lacking
+}
+
 // delivered calls visit for each object in the works of a Binding. It returns false while some ITS
 // has not reported its works.
 func (f fleet) delivered(binding types.UID, visit func(ref objref.Ref, withdrawn bool)) (complete bool) {

@@ -24,7 +24,7 @@ import (
 func newDeliverer(c *Controller, to plugin.ITS) *deliverer {
 	d := &deliverer{
 		controller: c, its: &its{name: to.Name, store: newStore(), orphaned: map[types.UID]bool{}}, connect: to.Connect,
-		synced: make(chan struct{}),
+		synced: make(chan struct{}), caughtUp: make(chan struct{}),
 	}
 	// An edit for one cluster does not wait for a change of a Binding with a thousand clusters, nor
 	// for a cluster that receives a thousand Bindings.
@@ -35,9 +35,9 @@ func newDeliverer(c *Controller, to plugin.ITS) *deliverer {
 	return d
 }
 
-// run connects to the ITS and delivers until the context ends. It returns when everything that it
-// started has ended.
-func (d *deliverer) run(ctx context.Context, workers int) error {
+// run connects to the ITS and delivers until the context ends, as soon as leads is closed. It
+// returns when everything that it started has ended.
+func (d *deliverer) run(ctx context.Context, workers int, standsBy bool, leading, leads <-chan struct{}) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithValues(klog.FromContext(ctx), logging.Space, d.its.name))
 	defer d.its.queue.ShutDown()
 	connected, err := d.connect(ctx)
@@ -53,11 +53,14 @@ func (d *deliverer) run(ctx context.Context, workers int) error {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() {
-		// A mailbox that has not been read yet must not look like an empty one.
-		select {
-		case <-d.synced:
+		// A mailbox that has not been read yet must not look like an empty one, nor one that
+		// another process wrote meanwhile like one that it did not.
+		if !await(ctx, d.synced, leading) || standsBy && d.catchUp(ctx) != nil {
+			return
+		}
+		d.begin()
+		if await(ctx, leads) {
 			d.its.queue.Run(ctx, workers)
-		case <-ctx.Done():
 		}
 	})
 	logger := klog.FromContext(ctx).WithValues(logging.Controller, "transport")
@@ -84,6 +87,7 @@ func (d *deliverer) OnWork(before, after *plan.Work) {
 			continue
 		}
 		d.its.queue.Add(Key{Binding: work.Binding, Mailbox: work.Mailbox})
+		d.controller.revisions.changed(work.BindingUID, work.Mailbox)
 		d.controller.config.Statuses.Add(work.Binding)
 		if before == nil || after == nil || before.BindingUID != after.BindingUID {
 			d.controller.orphans.Add(orphan{d.its, work.BindingUID})
@@ -128,7 +132,7 @@ func (d *deliverer) OnReport(mailbox string, ref objref.Ref, verdict *health.Ver
 	}
 	d.controller.config.Index.View(func(view placement.View) {
 		for p := range d.its.listing(view, ref, mailbox) {
-			d.controller.config.Statuses.Add(p.Name)
+			d.controller.statusChanged(p, mailbox)
 		}
 	})
 }
@@ -155,10 +159,14 @@ func (d *deliverer) OnPartial(mailbox string, partial bool) {
 	}
 }
 
-// OnSynced implements plugin.Handler. Now the mailboxes can be compared with what they should hold.
-func (d *deliverer) OnSynced() {
+// OnSynced implements plugin.Handler.
+func (d *deliverer) OnSynced() { close(d.synced) }
+
+// begin says that all works are known. Now the mailboxes can be compared with what they should
+// hold.
+func (d *deliverer) begin() {
 	d.its.store.synced.Store(true)
-	close(d.synced)
+	close(d.caughtUp)
 	for _, uid := range d.its.store.bindings() {
 		d.controller.orphans.Add(orphan{d.its, uid})
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"maps"
 	"sync"
 
@@ -11,7 +12,8 @@ import (
 	"github.com/starlinghq/starling/pkg/transport/placement"
 )
 
-// Outcome is the result of the last delivery of a Binding to one destination.
+// Outcome is the result of the last delivery of a Binding to one destination. It is immutable once
+// recorded.
 type Outcome struct {
 	// Errors are what kept objects from being delivered. Sorted.
 	Errors []string
@@ -45,7 +47,7 @@ type outcomes struct {
 	index *placement.Index
 
 	mu sync.Mutex
-	by nested.Map[string, string, Outcome]
+	by nested.Map[string, string, *Outcome]
 }
 
 // record stores the Outcome of a delivery. Of a destination that is not listed any more it stores
@@ -63,7 +65,7 @@ func (o *outcomes) record(key Key, outcome *Outcome) *placement.Placement {
 	case !p.Lists(key.Mailbox) && !p.Deleting && !outcome.lingers():
 		o.by.Delete(key.Binding, key.Mailbox)
 	default:
-		o.by.Set(key.Binding, key.Mailbox, *outcome)
+		o.by.Set(key.Binding, key.Mailbox, outcome)
 	}
 	return p
 }
@@ -77,21 +79,21 @@ func (o *outcomes) prune(name string, before, after *placement.Placement) {
 		return
 	}
 	another := before == nil || before.UID != after.UID
-	maps.DeleteFunc(o.by[name], func(mailbox string, outcome Outcome) bool {
+	maps.DeleteFunc(o.by[name], func(mailbox string, outcome *Outcome) bool {
 		return !after.Lists(mailbox) && (after.Deleting || another || !outcome.lingers())
 	})
 }
 
 // of returns the Outcomes of a Binding by mailbox.
-func (o *outcomes) of(name string) map[string]Outcome {
+func (o *outcomes) of(name string) map[string]*Outcome {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.by[name])
 }
 
 // at returns the Outcome of a Binding at one mailbox.
-func (o *outcomes) at(key Key) Outcome {
+func (o *outcomes) at(key Key) *Outcome {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.by[key.Binding][key.Mailbox]
+	return cmp.Or(o.by[key.Binding][key.Mailbox], &Outcome{})
 }

@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/starlinghq/starling/pkg/core/health"
@@ -18,28 +20,41 @@ type Progress struct {
 	// that is being deleted.
 	Destinations []Destination
 	// Former are the Outcomes at destinations that are not listed any more, by name.
-	Former map[string]Outcome
+	Former map[string]*Outcome
 	// Leftovers are where works are left of a Binding that is being deleted.
 	Leftovers []Leftover
 	// Held are the objects, listed or delivered, that the Binding holds.
 	Held []objref.Ref
 }
 
+// Complete reports whether all destinations and their reports have been read.
+func (p *Progress) Complete() bool {
+	return !slices.ContainsFunc(p.Destinations, func(d Destination) bool {
+		return !d.NotAccepted && (!d.Attempted || d.Reports == plugin.ReportsUnread)
+	})
+}
+
 // Destination is one destination of a Placement.
 type Destination struct {
 	Name string
+	// Version changes whenever something changes that the Destination, observed, says.
+	Version Version
 	// NotAccepted says that no ITS accepts a cluster of that name. It is false while that is not
 	// sure.
 	NotAccepted bool
 	// Attempted says that the present content of the Placement was delivered, successfully or not.
 	Attempted bool
-	Outcome
-	// Works are those in the mailbox.
-	Works []Work
+	// Outcome is that of the last delivery; the zero Outcome if there was none.
+	*Outcome
 	// Unobserved says that something was written that the works do not show yet.
 	Unobserved bool
 	// Reports says what follows from a missing report.
 	Reports plugin.Reports
+
+	// Observe fills the rest.
+
+	// Works are those in the mailbox.
+	Works []Work
 	// Verdict returns the health of an object, if the cluster reported it; nil if the destination
 	// belongs to no ITS.
 	Verdict func(objref.Ref) (health.Verdict, bool)
@@ -52,42 +67,65 @@ type Work struct {
 	FailingSince time.Time
 }
 
-// Progress returns what has become of a Placement. It does not block.
+// Progress returns what has become of a Placement. It does not block. It costs time linear in the
+// destinations, however many objects they have: Observe reads those.
 func (c *Controller) Progress(p *placement.Placement) Progress {
+	names := slices.Sorted(maps.Keys(p.Destinations))
+	revisions := make([]uint64, len(names))
+	for i, name := range names {
+		revisions[i] = c.revisions.of(p.UID, name) // before all that they count the changes of
+	}
 	outcomes := c.outcomes.of(p.Name)
-	progress := Progress{Former: maps.Clone(outcomes), Held: c.held(p)}
+	progress := Progress{Former: outcomes, Held: c.held(p)}
 	if p.Deleting {
 		progress.Leftovers, _ = c.leftovers(p)
 		return progress
 	}
 	now := c.config.Clock.Now()
-	for _, name := range slices.Sorted(maps.Keys(p.Destinations)) {
+	progress.Destinations = make([]Destination, len(names))
+	for i, name := range names {
+		d := &progress.Destinations[i]
+		d.Name, d.Outcome = name, cmp.Or(outcomes[name], &Outcome{})
 		delete(progress.Former, name)
-		d := Destination{Name: name, Outcome: outcomes[name]}
 		d.Attempted = d.desired == p.Desired
 		assigned, sure := c.fleet.assigned(name)
 		if assigned == nil {
 			d.NotAccepted = sure
 		} else {
-			assigned.observe(&d, p, now)
+			assigned.glance(d, p, now)
 		}
-		progress.Destinations = append(progress.Destinations, d)
+		d.Version = Version{
+			desired: p.Desired, its: assigned, revision: revisions[i],
+			notAccepted: d.NotAccepted, attempted: d.Attempted, unobserved: d.Unobserved, reports: d.Reports,
+		}
 	}
 	return progress
 }
 
-// observe completes a destination by what its ITS reports.
-func (i *its) observe(d *Destination, p *placement.Placement, now time.Time) {
+// glance completes a destination by what its ITS reports of it as a whole.
+func (i *its) glance(d *Destination, p *placement.Placement, now time.Time) {
 	if len(p.Templates) > 0 {
 		current, _ := i.store.destination(d.Name)
 		d.Attempted = d.Attempted && d.properties != nil && d.properties.Equal(current.Properties)
 	}
 	d.Reports = i.reports.missing(d.Name)
-	d.Verdict = func(ref objref.Ref) (health.Verdict, bool) { return i.reports.of(d.Name, ref) }
-	d.Unobserved = i.expected.unmet(Key{Binding: p.Name, Mailbox: d.Name}, i.store.of(p.UID, d.Name), now)
-	// The works are read again: a delivery may have met its expectation with newer works than
-	// those.
-	for _, work := range i.store.of(p.UID, d.Name) {
+	key := Key{Binding: p.Name, Mailbox: d.Name}
+	d.Unobserved = i.expected.any(key) && i.expected.unmet(key, i.store.of(p.UID, d.Name), now)
+}
+
+// Observe completes a destination of a Placement by the works in its mailbox, and the reports of
+// their objects. It does not block.
+func (c *Controller) Observe(d *Destination, p *placement.Placement) {
+	i := d.Version.its
+	if i == nil {
+		return
+	}
+	now, name := c.config.Clock.Now(), d.Name
+	d.Verdict = func(ref objref.Ref) (health.Verdict, bool) { return i.reports.of(name, ref) }
+	// These are at least as new as those with which an expectation was met.
+	works := i.store.of(p.UID, name)
+	slices.SortFunc(works, func(a, b *plan.Work) int { return strings.Compare(a.Name, b.Name) })
+	for _, work := range works {
 		d.Works = append(d.Works, Work{work, i.retries.since(work.UID, now)})
 	}
 }

@@ -27,7 +27,10 @@ func (d *deliverer) retry(ctx context.Context, key Key, p *placement.Placement, 
 		failing := !work.Deleting && slices.ContainsFunc(work.Items, func(item plan.Item) bool {
 			return item.State == plan.Failed && Transient(&item)
 		})
-		next := d.its.retries.note(work.UID, failing, now)
+		next, changed := d.its.retries.note(work.UID, failing, now)
+		if changed {
+			d.controller.revisions.changed(p.UID, key.Mailbox) // since when the work fails
+		}
 		switch {
 		case !work.Deleting && d.its.retries.takeOutdated(work.UID):
 			outdated = append(outdated, work)
@@ -153,23 +156,24 @@ func (r *retries) forget(uid types.UID) {
 	delete(r.outdated, uid)
 }
 
-// note records whether a work fails. It returns when a work that fails is to be nudged.
-func (r *retries) note(uid types.UID, failing bool, now time.Time) (next time.Time) {
+// note records whether a work fails, and reports whether that is a change. It returns when a work
+// that fails is to be nudged.
+func (r *retries) note(uid types.UID, failing bool, now time.Time) (next time.Time, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	a, known := r.works[uid]
 	if !failing {
 		delete(r.works, uid)
-		return time.Time{}
+		return time.Time{}, known
 	}
-	a, ok := r.works[uid]
-	if !ok {
+	if !known {
 		if r.works == nil {
 			r.works = map[types.UID]attempts{}
 		}
 		a = attempts{since: now, next: now.Add(firstNudge)}
 		r.works[uid] = a
 	}
-	return a.next
+	return a.next, !known
 }
 
 // nudged records that a work was nudged.

@@ -92,14 +92,17 @@ func TestExpectations(t *testing.T) {
 
 func TestRetries(t *testing.T) {
 	var r retries
-	if next := r.note("1", true, now); !next.Equal(now.Add(firstNudge)) {
-		t.Errorf("first nudge at %s", next.Sub(now))
+	if next, changed := r.note("1", true, now); !next.Equal(now.Add(firstNudge)) || !changed {
+		t.Errorf("first nudge at %s, changed %t", next.Sub(now), changed)
 	}
 	at := now
 	var delays []time.Duration
 	for range 10 {
 		r.nudged("1", at)
-		next := r.note("1", true, at)
+		next, changed := r.note("1", true, at)
+		if changed {
+			t.Error("a work that goes on failing changes")
+		}
 		delays = append(delays, next.Sub(at))
 		at = next
 	}
@@ -113,7 +116,9 @@ func TestRetries(t *testing.T) {
 	if since := r.since("1", at); !since.Equal(now) {
 		t.Errorf("fails since %s, want since the first failure", since.Sub(now))
 	}
-	r.note("1", false, at)
+	if _, changed := r.note("1", false, at); !changed {
+		t.Error("a work that does not fail any more does not change")
+	}
 	if since := r.since("1", at); !since.Equal(at) || len(r.works) != 0 {
 		t.Error("a work that does not fail any more is remembered")
 	}

@@ -127,6 +127,22 @@ func (p *Plugin) Run(ctx context.Context, handler plugin.Handler) error {
 	}
 }
 
+// Works implements plugin.Plugin.
+func (p *Plugin) Works(context.Context) (map[types.UID]int64, error) {
+	if err := p.scan(); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	works := map[types.UID]int64{}
+	for _, s := range p.files {
+		if s.work != nil && s.work.Foreign == (plan.WDS{}) {
+			works[s.work.UID] = s.work.Generation
+		}
+	}
+	return works, nil
+}
+
 // open opens the directory, if it is an ITS. Everything is done in the directory that was opened,
 // whatever happens to its name: a disk that is removed must not look like an empty one. No link
 // leads out of it.

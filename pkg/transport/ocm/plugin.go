@@ -13,11 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -54,6 +56,7 @@ type Plugin struct {
 	works     workclient.Interface
 	core      kubernetes.Interface
 	control   *client.Client
+	metadata  metadata.Interface
 	writer    *writer.Writer
 	manifests *manifests
 }
@@ -78,11 +81,15 @@ func New(config Config) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
+	versions, err := metadata.NewForConfig(config.Hub)
+	if err != nil {
+		return nil, fmt.Errorf("build metadata client: %w", err)
+	}
 	writer, err := writer.New(config.Hub, config.Space, FieldManager)
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{config: config, works: works, core: core, control: control, writer: writer, manifests: newManifests(1 << 17)}, nil
+	return &Plugin{config: config, works: works, core: core, control: control, metadata: versions, writer: writer, manifests: newManifests(1 << 17)}, nil
 }
 
 // Run implements plugin.Plugin.
@@ -122,6 +129,20 @@ func (p *Plugin) Run(ctx context.Context, handler plugin.Handler) error {
 	}
 	running.Wait()
 	return nil
+}
+
+// Works implements plugin.Plugin.
+func (p *Plugin) Works(ctx context.Context) (map[types.UID]int64, error) {
+	ours := metav1.ListOptions{LabelSelector: controlv1alpha1.LabelWDSUID + "=" + string(p.config.WDSUID)}
+	list, err := p.metadata.Resource(ManifestWorks).List(ctx, ours)
+	if err != nil {
+		return nil, fmt.Errorf("list ManifestWorks: %w", err)
+	}
+	works := make(map[types.UID]int64, len(list.Items))
+	for i := range list.Items {
+		works[list.Items[i].UID] = list.Items[i].Generation
+	}
+	return works, nil
 }
 
 // Do implements plugin.Plugin.

@@ -28,8 +28,7 @@ type customTransforms struct {
 	informer   cache.SharedIndexInformer
 	queue      *worker.Queue[string]
 	writer     *writer.Writer
-	// enqueue enqueues a Binding.
-	enqueue func(binding string)
+	bindings   enqueuer
 	// published is what was last written to statuses, by name, until the informer has seen it. Only
 	// the one worker uses it.
 	published map[string]publishedTransform
@@ -43,8 +42,16 @@ type publishedTransform struct {
 	version string
 }
 
-func newCustomTransforms(informer cache.SharedIndexInformer, w *writer.Writer, c clock.WithTicker, enqueue func(string)) (*customTransforms, error) {
-	t := &customTransforms{informer: informer, writer: w, enqueue: enqueue, published: map[string]publishedTransform{}}
+// enqueuer enqueues Bindings: one, or several of which the objects have to be read again. It knows
+// whether this process may write.
+type enqueuer interface {
+	mayWrite() bool
+	enqueue(name, version string)
+	enqueueTogether(names []string)
+}
+
+func newCustomTransforms(informer cache.SharedIndexInformer, w *writer.Writer, c clock.WithTicker, bindings enqueuer) (*customTransforms, error) {
+	t := &customTransforms{informer: informer, writer: w, bindings: bindings, published: map[string]publishedTransform{}}
 	t.queue = worker.New(worker.Config{Name: "transport-transforms", Clock: c, MinBackOff: MinBackOff, Quiet: apierrors.IsNotFound}, t.sync)
 	t.collection = customtransform.NewCollection(t.about)
 	err := t.informer.AddIndexers(cache.Indexers{bySubject: func(obj any) ([]string, error) {
@@ -122,12 +129,13 @@ func (t *customTransforms) sync(ctx context.Context, name string) (worker.Result
 			return worker.Result{}, fmt.Errorf("the informer holds a %T", obj)
 		}
 	}
-	for _, binding := range t.collection.Note(name, ct) {
-		t.enqueue(binding)
-	}
+	t.bindings.enqueueTogether(t.collection.Note(name, ct))
 	if ct == nil {
 		delete(t.published, name)
 		return worker.Result{}, nil
+	}
+	if !t.bindings.mayWrite() {
+		return worker.Result{}, nil // it is enqueued again then
 	}
 	return worker.Result{}, t.publish(ctx, ct)
 }
@@ -174,7 +182,7 @@ func (t *customTransforms) instructionsFor(binding string) instructionsFunc {
 	return func(gr schema.GroupResource) *customtransform.Instructions {
 		instructions, affected := t.collection.Changes(binding, gr)
 		for _, name := range affected {
-			t.enqueue(name)
+			t.bindings.enqueue(name, "")
 		}
 		return instructions
 	}

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
@@ -45,6 +46,18 @@ func entriesOf(binding *controlv1alpha1.Binding) []entry {
 		})
 	}
 	return entries
+}
+
+// listedTwice says which objects a Binding lists more than once. The API server accepts that.
+func listedTwice(binding *controlv1alpha1.Binding) (problems []string) {
+	times := map[objref.Ref]int{}
+	for e := range match.Entries(&binding.Spec) {
+		times[e.Ref]++
+		if times[e.Ref] == 2 {
+			problems = append(problems, e.Ref.String()+": is listed twice by the Binding. The first entry counts; remove the other one")
+		}
+	}
+	return problems
 }
 
 // SourceOf names where the content of a Binding comes from. One source delivers one content of each

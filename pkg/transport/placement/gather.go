@@ -14,6 +14,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
@@ -43,6 +44,8 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 		Templates:    map[objref.Ref]*customize.Template{},
 		Source:       SourceOf(binding),
 		ofPolicy:     isOfPolicy(binding),
+		Problems:     listedTwice(binding),
+		requested:    map[objref.Ref]options.Requested{},
 	}
 	for _, d := range binding.Spec.Destinations {
 		p.Destinations[d.ClusterID] = struct{}{}
@@ -78,6 +81,9 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 				p.Templates[e.ref] = template
 			}
 		}
+		if f.options != (options.Requested{}) {
+			p.requested[e.ref] = f.options
+		}
 		if f.err != nil {
 			p.Problems = append(p.Problems, e.ref.String()+": "+Clip(f.err.Error()))
 		}
@@ -91,6 +97,7 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 	slices.Sort(p.Problems)
 	p.Desired = plan.NewDesired(objects, g.config.Limits)
 	p.Decided = g.config.Clock.Now()
+	p.settled = more == again{} && !slices.ContainsFunc(objects, func(o plan.Object) bool { return !o.Known })
 	return p, more
 }
 
@@ -146,7 +153,7 @@ func (g *Gatherer) findAll(ctx context.Context, entries []entry, recipes []recip
 			unread.add(e.ref, how)
 		}
 	}
-	g.objects.readAhead(ctx, unread)
+	g.objects.readTogether(ctx, unread)
 	now := g.config.Clock.Now()
 	slots := make(chan struct{}, atOnce)
 	var reading sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
@@ -48,6 +49,9 @@ type Mailboxes interface {
 	// Delivered returns the objects in the works of a Binding; complete is false while some
 	// mailboxes have not been read yet.
 	Delivered(binding types.UID) (refs map[objref.Ref]struct{}, complete bool)
+	// Lacking returns the objects of a Placement that some work of its Binding has with other
+	// content, or that no work has.
+	Lacking(p *Placement) map[objref.Ref]bool
 }
 
 // WDS is how the transport reads a WDS, and writes to it. All is required except Packages.
@@ -61,6 +65,8 @@ type WDS struct {
 	Metadata func(dynamicinformer.Resource) cache.SharedIndexInformer
 	// Objects reads objects.
 	Objects dynamic.Interface
+	// Versions reads which Bindings and CustomTransforms exist, and in which version.
+	Versions metadata.Interface
 	// Packages reads packages; nil: none are delivered.
 	Packages Packages
 	// Writer writes finalizers and status of Bindings, and the status of CustomTransforms.
@@ -97,9 +103,16 @@ type Gatherer struct {
 	// handled reports whether all Bindings that existed at the start went through onBinding.
 	handled cache.InformerSynced
 
+	// leading guards leads, and is held for reading while a Placement is published.
+	leading sync.RWMutex
+	// leads says that this process may write.
+	leads bool
+
 	mu sync.Mutex
-	// changed is when the change was observed for which a Binding is in the queue.
-	changed map[string]time.Time
+	// changed are the changes for which Bindings are in the queue.
+	changed map[string]change
+	// unconfirmed are Bindings with content that was read before this process became the leader.
+	unconfirmed map[string]struct{}
 }
 
 // New returns a Gatherer that does nothing until Run.
@@ -108,7 +121,7 @@ func New(config Config) (*Gatherer, error) {
 	metrics.Register(bindingsCount, customTransformsCount, bindingWhats, bindingWheres, bindingAreas)
 	g := &Gatherer{
 		config: config, index: config.Index, watches: newWatches(), packages: newPackages(config.Packages),
-		templates: newTemplates(), changed: map[string]time.Time{},
+		templates: newTemplates(), changed: map[string]change{},
 	}
 	var err error
 	g.watch.definitions = config.Metadata(crds)
@@ -126,7 +139,7 @@ func New(config Config) (*Gatherer, error) {
 		return nil, fmt.Errorf("watch Bindings: %w", err)
 	}
 	g.handled = registration.HasSynced
-	g.transforms, err = newCustomTransforms(config.CustomTransforms, config.Writer, config.Clock, g.enqueue)
+	g.transforms, err = newCustomTransforms(config.CustomTransforms, config.Writer, config.Clock, g)
 	return g, err
 }
 
@@ -152,10 +165,36 @@ func (g *Gatherer) Run(ctx context.Context) {
 // synced, before the first Sync: which other Bindings list an object must be known before it is
 // delivered.
 func (g *Gatherer) ListAll() {
-	for _, b := range g.index.Bindings() {
+	bindings := g.index.Bindings()
+	for _, b := range bindings {
 		if b.DeletionTimestamp == nil {
 			g.list(b.Name, entriesOf(b))
 		}
+	}
+	g.want(bindings)
+}
+
+// want has the objects of these Bindings read together where the Bindings share lists; each Sync
+// reads its own ones at the latest. It watches what they need.
+func (g *Gatherer) want(bindings []*controlv1alpha1.Binding) {
+	for _, b := range bindings {
+		if b.DeletionTimestamp != nil {
+			continue
+		}
+		entries := entriesOf(b)
+		p := &Placement{Name: b.Name, ofPolicy: isOfPolicy(b)}
+		p.need(entries)
+		recipes := g.recipes(p, entries, g.watches.add(p))
+		unread := batches{}
+		for i, e := range entries {
+			if len(recipes[i].removal.Unknown) > 0 {
+				continue
+			}
+			if _, ok := g.objects.cached(e.ref, recipes[i]); !ok {
+				unread.add(e.ref, recipes[i])
+			}
+		}
+		g.objects.want(unread)
 	}
 }
 
@@ -175,25 +214,37 @@ func (g *Gatherer) Ready() error {
 	return nil
 }
 
-// enqueue enqueues a Binding and records since when it waits.
-func (g *Gatherer) enqueue(name string) {
-	now := g.config.Clock.Now()
-	g.mu.Lock()
-	if _, waiting := g.changed[name]; !waiting {
-		g.changed[name] = now
+// enqueueTogether enqueues Bindings whose objects may have to be read again.
+func (g *Gatherer) enqueueTogether(names []string) {
+	var bindings []*controlv1alpha1.Binding
+	for _, name := range names {
+		if b, err := g.index.Binding(name); err == nil && b != nil {
+			bindings = append(bindings, b)
+		}
 	}
-	g.mu.Unlock()
-	g.config.Queue.Add(name)
+	g.want(bindings)
+	for _, name := range names {
+		g.enqueue(name, "")
+	}
 }
 
-// dequeue returns when the change was observed for which a Binding was in the queue, zero if it was
-// not enqueued for a change.
-func (g *Gatherer) dequeue(name string) time.Time {
+// Newest returns the resourceVersion of the newest change for which a Binding waits in the queue, 0
+// if that is not known. At the start all Bindings wait, and the one that a user edited last is the
+// one for which somebody waits.
+func (g *Gatherer) Newest(name string) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	since := g.changed[name]
+	return g.changed[name].version
+}
+
+// dequeue returns the change for which a Binding was in the queue, the zero change if it was not
+// enqueued for one.
+func (g *Gatherer) dequeue(name string) change {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := g.changed[name]
 	delete(g.changed, name)
-	return since
+	return c
 }
 
 // list records the objects that a Binding lists, and enqueues the Bindings that this affects.
@@ -206,7 +257,7 @@ func (g *Gatherer) list(name string, entries []entry) {
 		}
 	}
 	for other := range g.index.List(name, objects) {
-		g.enqueue(other)
+		g.enqueue(other, "")
 	}
 }
 
@@ -226,9 +277,9 @@ func (g *Gatherer) onBinding(before, after any) {
 	}
 	switch {
 	case current == nil:
-		g.enqueue(old.Name)
+		g.enqueue(old.Name, old.ResourceVersion)
 	case Changed(old, current):
-		g.enqueue(current.Name)
+		g.enqueue(current.Name, current.ResourceVersion)
 	}
 }
 
@@ -246,17 +297,23 @@ type objectHandler struct{ *Gatherer }
 // OnChange implements dynamicinformer.Handler.
 func (h objectHandler) OnChange(resource dynamicinformer.Resource, before, after metav1.Object) {
 	meta := after
-	switch {
-	case after == nil:
+	if after == nil {
 		meta = before
-	case before != nil:
-		tracks := h.watch.TracksContent(resource.GroupResource())
-		if fingerprint(before, tracks) == fingerprint(after, tracks) {
-			return
-		}
 	}
-	for _, name := range h.index.Listing(objref.New(resource.GroupResource(), meta.GetNamespace(), meta.GetName())) {
-		h.enqueue(name)
+	ref := objref.New(resource.GroupResource(), meta.GetNamespace(), meta.GetName())
+	switch tracks := h.watch.TracksContent(resource.GroupResource()); {
+	case after == nil:
+	case before == nil && h.objects.has(ref, after, tracks):
+		return // the watch begins, after the object was read
+	case before != nil && fingerprint(before, tracks) == fingerprint(after, tracks):
+		return
+	}
+	for _, name := range h.index.Listing(ref) {
+		if ofItself(ref, before, after) {
+			h.enqueueFor(name, ref, meta.GetResourceVersion())
+		} else {
+			h.enqueue(name, meta.GetResourceVersion())
+		}
 	}
 }
 
@@ -264,8 +321,14 @@ func (h objectHandler) OnChange(resource dynamicinformer.Resource, before, after
 // now.
 func (h objectHandler) OnSynced(resource dynamicinformer.Resource) {
 	for _, p := range h.index.All() {
-		if _, ok := p.watched[resource.GroupResource()]; ok {
-			h.enqueue(p.Name)
+		for ref, object := range p.Objects {
+			if ref.GroupResource() != resource.GroupResource() {
+				continue
+			}
+			if _, present := h.watch.Get(ref); !present || !object.Known {
+				h.enqueue(p.Name, "")
+				break
+			}
 		}
 	}
 }

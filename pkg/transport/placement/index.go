@@ -218,6 +218,19 @@ func (x *Index) addAffected(affected map[string]struct{}, name string, ref objre
 	}
 }
 
+// Unplace forgets all Placements, and returns how many there were. The Bindings list their objects
+// still, and may deliver them anywhere.
+func (x *Index) Unplace() (count int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	count = len(x.placements)
+	for name, p := range x.placements {
+		delete(x.placements, name)
+		x.locate(name, p, nil)
+	}
+	return count
+}
+
 // Publication is what follows from publishing a Placement.
 type Publication struct {
 	// Before is the Placement until then, nil if there was none.

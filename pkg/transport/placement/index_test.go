@@ -150,3 +150,19 @@ func TestSources(t *testing.T) {
 		})
 	}
 }
+
+// TestUnplace: without their Placements, Bindings list their objects still, and may deliver
+// anywhere.
+func TestUnplace(t *testing.T) {
+	x := NewIndex(cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()))
+	x.List("a", maps.All(map[objref.Ref]bool{settings: false}))
+	x.Publish("a", &Placement{Name: "a", Objects: map[objref.Ref]plan.Object{settings: {}}, Destinations: map[string]struct{}{"one": {}}})
+	if n := x.Unplace(); n != 1 || x.Get("a") != nil {
+		t.Errorf("%d were forgotten; then %v", n, x.Get("a"))
+	}
+	x.View(func(v View) {
+		if got := slices.Collect(v.At("two").Listing(settings)); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("at another destination: %v list it", got)
+		}
+	})
+}

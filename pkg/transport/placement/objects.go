@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/keymutex"
 
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -38,8 +38,13 @@ type objects struct {
 	client  dynamic.Interface
 	watched watched
 
+	// lists has a lock for each group of objects, held while a list of them is read.
+	lists keymutex.KeyMutex
+
 	mu    sync.Mutex
 	cache map[objref.Ref]*cachedObject
+	// wanted are objects that are to be read for some Binding and have not been read.
+	wanted batches
 }
 
 // cachedObject is what is known of one object.
@@ -47,10 +52,8 @@ type cachedObject struct {
 	object  transform.Object
 	options options.Requested
 	version version
-	// removed is the digest of the instructions of CustomTransforms that the object was made with,
-	// and sourced is as in recipe.
-	removed string
-	sourced bool
+	// how is how object was made.
+	how recipe
 	// missing is since when the object does not exist; zero if it exists.
 	missing time.Time
 }
@@ -76,7 +79,7 @@ type finding struct {
 }
 
 func newObjects(client dynamic.Interface, w watched) *objects {
-	return &objects{client: client, watched: w, cache: map[objref.Ref]*cachedObject{}}
+	return &objects{client: client, watched: w, lists: keymutex.NewHashed(0), cache: map[objref.Ref]*cachedObject{}, wanted: batches{}}
 }
 
 // recipe is how the content of an object is made from the object in the WDS.
@@ -88,6 +91,11 @@ type recipe struct {
 	// sourced says that the content names the generation of the object, because some Binding wants
 	// its status.
 	sourced bool
+}
+
+// equal reports whether the two make the same.
+func (r recipe) equal(other recipe) bool {
+	return r.version == other.version && r.removal.Digest == other.removal.Digest && r.sourced == other.sourced
 }
 
 // find returns the content of an object. It blocks for a read if the object changed since the last
@@ -146,8 +154,7 @@ func (o *objects) cached(ref objref.Ref, how recipe) (finding, bool) {
 	o.mu.Lock()
 	have := o.cache[ref]
 	o.mu.Unlock()
-	if have == nil || have.version.api != how.version || have.removed != how.removal.Digest || have.sourced != how.sourced ||
-		!have.missing.IsZero() {
+	if have == nil || !have.missing.IsZero() || !have.how.equal(how) {
 		return finding{}, false
 	}
 	f := finding{object: have.object, options: have.options, known: true}
@@ -156,6 +163,14 @@ func (o *objects) cached(ref objref.Ref, how recipe) (finding, bool) {
 		return f, !o.watched.Synced(ref.GroupResource())
 	}
 	return f, !have.version.olderThan(meta, o.watched.TracksContent(ref.GroupResource()))
+}
+
+// has reports whether the content of an object is known that the watch shows like this.
+func (o *objects) has(ref objref.Ref, meta metav1.Object, tracksContent bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	have := o.cache[ref]
+	return have != nil && have.missing.IsZero() && !have.version.olderThan(meta, tracksContent)
 }
 
 // missing records since when an object does not exist. Its content is dropped: it must not be
@@ -171,6 +186,7 @@ func (o *objects) missing(ref objref.Ref, have *cachedObject, now time.Time) fin
 	}
 	o.mu.Lock()
 	o.cache[ref] = &cachedObject{missing: since}
+	o.wanted.remove(ref)
 	o.mu.Unlock()
 	if now.Sub(since) < grace {
 		return finding{recheck: true}
@@ -190,6 +206,9 @@ func (o *objects) read(ctx context.Context, ref objref.Ref, how recipe) (finding
 
 // accept caches the content of an object that was read.
 func (o *objects) accept(ref objref.Ref, how recipe, live *unstructured.Unstructured) (finding, error) {
+	o.mu.Lock()
+	o.wanted.remove(ref)
+	o.mu.Unlock()
 	wanted, err := options.Parse(live.GetAnnotations())
 	if err != nil {
 		return finding{autoscaler: autoscalerOf(ref, live.Object)}, &invalidError{err}
@@ -208,7 +227,7 @@ func (o *objects) accept(ref objref.Ref, how recipe, live *unstructured.Unstruct
 	if have := o.cache[ref]; have != nil && have.object.Hash == object.Hash {
 		object = have.object // one copy of the bytes for all that hold it
 	}
-	o.cache[ref] = &cachedObject{object: object, options: wanted, version: version, removed: how.removal.Digest, sourced: how.sourced}
+	o.cache[ref] = &cachedObject{object: object, options: wanted, version: version, how: how}
 	return finding{object: object, options: wanted, known: true}, nil
 }
 
@@ -219,7 +238,10 @@ func (o *objects) forget(refs map[objref.Ref]bool) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	maps.DeleteFunc(o.cache, func(ref objref.Ref, _ *cachedObject) bool { return refs[ref] })
+	for ref := range refs {
+		delete(o.cache, ref)
+		o.wanted.remove(ref)
+	}
 }
 
 // errMissing says that a listed object does not exist.

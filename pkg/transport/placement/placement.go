@@ -9,6 +9,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 )
@@ -44,6 +45,12 @@ type Placement struct {
 	// Decided is when Desired was computed.
 	Decided time.Time
 
+	// settled says that all objects are known, and that the Placement changes only when something
+	// changes of which it was made.
+	settled bool
+	// requested are the options that the annotations of objects ask for; objects without are left
+	// out.
+	requested map[objref.Ref]options.Requested
 	// ofPolicy says that the Binding is that of a policy.
 	ofPolicy bool
 	// watched are the resources of the objects that the Binding lists itself.

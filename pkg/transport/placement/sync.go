@@ -19,8 +19,12 @@ import (
 
 // Sync brings the Placement of one Binding up to date and notifies the Consumer. It must not be
 // called twice at the same time for one Binding.
+//
+// While another process leads, it writes nothing, so that the Placement is known, with its content,
+// when this process becomes the leader: all are gathered again then.
 func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error) {
-	since, before := g.dequeue(name), g.index.Get(name)
+	leads := g.mayWrite()
+	changed, before := g.dequeue(name), g.index.Get(name)
 	binding, err := g.index.Binding(name)
 	if err != nil {
 		return worker.Result{}, err
@@ -29,32 +33,36 @@ func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error)
 	case binding == nil || binding.DeletionTimestamp != nil && !hasFinalizer(binding):
 		// The Binding is gone, or is deleted without us. Works that are left are orphaned: nobody
 		// asked for their deletion.
-		g.publish(name, nil)
-		g.config.Consumer.OnPlacement(name, before, nil)
-		return worker.Result{}, nil
+		return worker.Result{}, g.publish(name, leads, before, nil)
 	case binding.DeletionTimestamp != nil:
-		after := g.deleting(before, binding)
-		if after != before {
-			g.publish(name, after)
-		}
-		g.config.Consumer.OnPlacement(name, before, after)
-		return worker.Result{}, nil
-	case !hasFinalizer(binding):
+		return worker.Result{}, g.publish(name, leads, before, g.deleting(before, binding))
+	case leads && !hasFinalizer(binding):
 		// Before anything is delivered, or the Binding could be deleted and leave works behind.
 		if err := SetFinalizer(ctx, g.config.Writer, binding, true); err != nil {
 			return worker.Result{}, err
 		}
 	}
 
-	next, again := g.gather(ctx, binding, before)
+	if !changed.whole && len(changed.objects) > 0 && before.isOf(binding) {
+		next, ok := g.revise(ctx, before, changed.objects)
+		switch {
+		case ok && next == before:
+			return worker.Result{}, nil
+		case ok:
+			packagingSeconds.Observe(next.Decided.Sub(changed.since).Seconds())
+			return worker.Result{}, g.publish(name, leads, before, next)
+		}
+	}
+	next, again := g.gatherConfirmed(ctx, binding, before)
 	if before.sameContent(next) {
 		// Only versions changed, or what is wrong with objects: the mailboxes should hold the same.
 		next.Desired, next.Objects, next.Decided = before.Desired, before.Objects, before.Decided
-	} else if !since.IsZero() {
-		packagingSeconds.Observe(next.Decided.Sub(since).Seconds())
+	} else if !changed.since.IsZero() {
+		packagingSeconds.Observe(next.Decided.Sub(changed.since).Seconds())
 	}
-	g.publish(name, next)
-	g.config.Consumer.OnPlacement(name, before, next)
+	if err := g.publish(name, leads, before, next); err != nil {
+		return worker.Result{}, err
+	}
 	switch {
 	case again.retry:
 		return worker.Result{}, errors.New("some objects cannot be read")
@@ -78,14 +86,29 @@ func (g *Gatherer) deleting(before *Placement, binding *controlv1alpha1.Binding)
 	}
 }
 
-// publish makes p, which may be nil, the Placement of a Binding, and forgets what only its
+// publish makes p, which may be nil, the Placement of a Binding, if it is not so already, and
+// notifies the Consumer. What was gathered before this process became the leader is dropped.
+func (g *Gatherer) publish(name string, leads bool, before, p *Placement) error {
+	g.leading.RLock()
+	defer g.leading.RUnlock()
+	if g.leads != leads {
+		return worker.ErrStale
+	}
+	if p == nil || p != before {
+		g.place(name, p)
+	}
+	g.config.Consumer.OnPlacement(name, before, p)
+	return nil
+}
+
+// place makes p, which may be nil, the Placement of a Binding, and forgets what only its
 // predecessor needed.
-func (g *Gatherer) publish(name string, p *Placement) {
+func (g *Gatherer) place(name string, p *Placement) {
 	done := g.index.Publish(name, p)
 	bindingsCount.Add(Step(done.Before != nil, p != nil))
-	g.watches.drop(name, done.Before, p)
+	g.watches.drop(name, p)
 	for other := range done.Affected {
-		g.enqueue(other)
+		g.enqueue(other, "")
 	}
 	g.objects.forget(done.Unlisted)
 	before, after := cmp.Or(done.Before, &Placement{}), cmp.Or(p, &Placement{})

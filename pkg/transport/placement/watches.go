@@ -57,15 +57,15 @@ func (w *watches) add(p *Placement) map[schema.GroupResource]string {
 	return versions
 }
 
-// drop stops watching what only the predecessor of a Placement needed. Either may be nil.
-func (w *watches) drop(name string, before, after *Placement) {
-	if before == nil {
-		return
-	}
+// drop stops watching what a Binding needed, except what its Placement, which may be nil, needs.
+func (w *watches) drop(name string, after *Placement) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed := false
-	for gr := range before.watched {
+	for gr, needs := range w.by {
+		if _, needed := needs[name]; !needed {
+			continue
+		}
 		if after != nil {
 			if _, still := after.watched[gr]; still {
 				continue

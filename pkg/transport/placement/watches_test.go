@@ -30,7 +30,7 @@ func needing(name string, resources ...schema.GroupVersionResource) *Placement {
 // TestWatchesWhatBindingsNeed: also while several are gathered, and no longer than they exist.
 func TestWatchesWhatBindingsNeed(t *testing.T) {
 	w, index := newWatches(), NewIndex(nil)
-	publish := func(name string, p *Placement) { w.drop(name, index.Publish(name, p).Before, p) }
+	publish := func(name string, p *Placement) { index.Publish(name, p); w.drop(name, p) }
 	one, two := needing("one", schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}), needing("two", schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
 	check := func(what string, want ...string) {
 		t.Helper()
@@ -75,7 +75,7 @@ func TestVersionsThatAreRead(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w, index := newWatches(), NewIndex(nil)
-			publish := func(name string, p *Placement) { w.drop(name, index.Publish(name, p).Before, p) }
+			publish := func(name string, p *Placement) { index.Publish(name, p); w.drop(name, p) }
 			for _, p := range tc.placements {
 				w.add(p)
 				publish(p.Name, p)

@@ -42,6 +42,11 @@ type Plugin interface {
 	// that wraps ErrStale if the guards of the Action do not hold; errors of an API server are
 	// wrapped, so apierrors.IsForbidden and the like recognize them.
 	Do(ctx context.Context, origin Origin, action *plan.Action) (Receipt, error)
+
+	// Works reads from the ITS, not from what it watches, which works of the WDS exist now, and
+	// returns their generations by UID. The Handler may receive them later. It is called when this
+	// process becomes the leader after it has stood by.
+	Works(ctx context.Context) (map[types.UID]int64, error)
 }
 
 // Origin is the Binding that a work belongs to. All of it is written on the work.

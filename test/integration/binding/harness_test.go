@@ -92,6 +92,7 @@ func object(namespace, name string, labels map[string]string) *unstructured.Unst
 
 var kinds = map[string]string{
 	"namespaces": "Namespace", "configmaps": "ConfigMap", "deployments": "Deployment", "clusterroles": "ClusterRole",
+	"services":        "Service",
 	"managedclusters": "ManagedCluster", "bindingpolicies": "BindingPolicy", "bindings": "Binding",
 	"customresourcedefinitions": "CustomResourceDefinition", "apiservices": "APIService", "widgets": "Widget",
 }
@@ -252,6 +253,12 @@ type controller struct {
 // start runs the controllers until stop, or the end of the test. Without ITSes they read its1.
 func (e *environment) start(itses ...its) *controller {
 	e.t.Helper()
+	return e.startWith(func(*controller) (binding.Observers, func(context.Context) error) { return binding.Observers{}, nil }, itses...)
+}
+
+// startWith is start with a controller that observes the others; run may be nil.
+func (e *environment) startWith(beside func(*controller) (observers binding.Observers, run func(context.Context) error), itses ...its) *controller {
+	e.t.Helper()
 	c := &controller{Traffic: &testenv.Traffic{Events: true}}
 	config := c.Count(e.connect("wds1"))
 	if itses == nil {
@@ -275,7 +282,12 @@ func (e *environment) start(itses ...its) *controller {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	c.stop = testenv.Run(e.t, reader.Run, names.Run, func(ctx context.Context) error { return c.Run(ctx, 4, binding.Observers{}) })
+	observers, run := beside(c)
+	running := []func(context.Context) error{reader.Run, names.Run, func(ctx context.Context) error { return c.Run(ctx, testenv.Leading(), 4, observers) }}
+	if run != nil {
+		running = append(running, run)
+	}
+	c.stop = testenv.Run(e.t, running...)
 	return c
 }
 

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -86,21 +85,19 @@ func (e *environment) eventuallyHolds(lease string) {
 	})
 }
 
-// process starts a binding-controller as a process. It returns which of its controllers have a
-// queue, and what ends it as Kubernetes ends a pod.
+// process starts a binding-controller as a process. It returns which of its controllers work, and
+// what ends it as Kubernetes ends a pod.
 func (e *environment) process(args ...string) (running func() []string, stop func()) {
 	e.t.Helper()
 	binary, err := testenv.Binary()
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	address := testenv.Address(e.t)
-	var log bytes.Buffer
+	log := &output{}
 	cmd := exec.Command(filepath.Join(filepath.Dir(binary), "binding-controller"), append([]string{
 		"--wds-kubeconfig=" + e.fleet.Kubeconfig(), "--wds-context=wds1", "--its-name=its1", "--its-kubeconfig=" + e.fleet.Kubeconfig(),
-		"--metrics-bind-address=" + address,
 	}, args...)...)
-	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		e.t.Fatal(err)
 	}
@@ -122,7 +119,7 @@ func (e *environment) process(args ...string) (running func() []string, stop fun
 	e.t.Cleanup(func() {
 		stop()
 		if e.t.Failed() {
-			e.t.Logf("log of binding-controller %v:\n%s", args, &log)
+			e.t.Logf("log of binding-controller %v:\n%s", args, log)
 		}
 	})
 	return func() []string {
@@ -131,30 +128,37 @@ func (e *environment) process(args ...string) (running func() []string, stop fun
 			return nil
 		default:
 		}
-		return queues(e.t, "http://"+address+"/metrics")
+		return working(log.String())
 	}, stop
 }
 
-// queues returns which controllers of policies a process runs: they are the ones that have a queue.
-func queues(t *testing.T, url string) []string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		return nil // it does not listen yet
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+// output is what a process writes. It is safe for concurrent use.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// working returns which controllers of policies have begun to write, as the log of a process says.
+func working(log string) []string {
 	var found []string
 	for _, controller := range []string{"binding", "status"} {
-		if bytes.Contains(body, []byte(fmt.Sprintf("workqueue_unfinished_work_seconds{name=%q}", controller))) {
-			found = append(found, controller)
+		for line := range strings.Lines(log) {
+			if strings.Contains(line, `"Starting workers"`) && strings.Contains(line, fmt.Sprintf("controller=%q", controller)) {
+				found = append(found, controller)
+				break
+			}
 		}
 	}
 	return found

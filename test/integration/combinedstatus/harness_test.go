@@ -244,7 +244,7 @@ func (e *environment) start(itses ...clusters.ITS) *running {
 	}
 	r.stop = testenv.Run(e.t, reader.Run,
 		func(ctx context.Context) error {
-			return r.bindings.Run(ctx, 4, binding.Observers{Index: []binding.Observer{controller}})
+			return r.bindings.Run(ctx, testenv.Leading(), 4, binding.Observers{Index: []binding.Observer{controller}})
 		},
 		func(ctx context.Context) error { return read.Run(ctx, controller) },
 		func(ctx context.Context) error {

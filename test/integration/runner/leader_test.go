@@ -40,7 +40,7 @@ func TestOneLeads(t *testing.T) {
 				Name:       "leader-test",
 				LeaseSpace: config,
 				Ready:      func() error { return nil },
-				Run: func(ctx context.Context) error {
+				Run: runner.WhenLeading(func(ctx context.Context) error {
 					if working.Add(1) > 1 {
 						together.Store(1)
 					}
@@ -49,7 +49,7 @@ func TestOneLeads(t *testing.T) {
 					<-ctx.Done()
 					<-finish
 					return nil
-				},
+				}),
 			})
 			if err != nil {
 				t.Errorf("Run: %v", err)
@@ -87,6 +87,69 @@ func TestOneLeads(t *testing.T) {
 	stopSecond()
 	if together.Load() != 0 {
 		t.Error("two replicas worked at the same time")
+	}
+}
+
+// TestStandby: a replica runs while another one leads, and leads only after the work of that one
+// has ended. When it is stopped before, it has not led.
+func TestStandby(t *testing.T) {
+	config := testenv.Shared(t).Config(t, "wds1")
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	createNamespace(t, client)
+	var working atomic.Bool
+	type replica struct {
+		runs, leads chan struct{}
+		stop        func()
+	}
+	start := func() replica {
+		r := replica{runs: make(chan struct{}), leads: make(chan struct{})}
+		r.stop = testenv.Run(t, func(ctx context.Context) error {
+			return runner.Run(ctx, runner.NewOptions(), runner.Program{
+				Name: "standby-test", LeaseSpace: config, Ready: func() error { return nil },
+				Run: func(ctx context.Context, leading <-chan struct{}) error {
+					close(r.runs)
+					select {
+					case <-leading:
+					case <-ctx.Done():
+						return nil
+					}
+					if !working.CompareAndSwap(false, true) {
+						t.Error("two replicas lead")
+					}
+					close(r.leads)
+					<-ctx.Done()
+					working.Store(false)
+					return nil
+				},
+			})
+		})
+		return r
+	}
+	led := func(r replica) bool {
+		select {
+		case <-r.leads:
+			return true
+		default:
+			return false
+		}
+	}
+	first := start()
+	<-first.leads
+	second, third := start(), start()
+	<-second.runs
+	<-third.runs
+	third.stop()
+	if led(second) || led(third) {
+		t.Error("two replicas lead")
+	}
+	first.stop()
+	<-second.leads
+	second.stop()
+	if led(third) {
+		t.Error("a replica led after its end")
 	}
 }
 

@@ -26,14 +26,14 @@ type roster struct {
 
 // work returns a program that runs controllers, with one Lease for each, in a process.
 func (r *roster) work(process string, lease func(string) string, controllers ...string) runner.Program {
-	p := runner.Program{Name: process, Ready: func() error { return nil }, Run: func(ctx context.Context) error {
+	p := runner.Program{Name: process, Ready: func() error { return nil }, Run: runner.WhenLeading(func(ctx context.Context) error {
 		r.change(process, controllers, func(now []string) []string { return append(now, process) })
 		<-ctx.Done()
 		r.change(process, controllers, func(now []string) []string {
 			return slices.DeleteFunc(now, func(other string) bool { return other == process })
 		})
 		return nil
-	}}
+	})}
 	for _, controller := range controllers {
 		p.Leases = append(p.Leases, lease(controller))
 	}

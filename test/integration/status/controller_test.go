@@ -43,6 +43,12 @@ type policies struct {
 	unknown bool
 }
 
+// StatusWriting implements status.Versions: nothing here depends on versions.
+func (*policies) StatusWriting(objref.Ref, string) {}
+
+// StatusWritten implements status.Versions.
+func (*policies) StatusWritten(objref.Ref, string) {}
+
 func (p *policies) Requests(ref objref.Ref) match.Requests {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +155,7 @@ func (h *hub) start() {
 	}
 	h.controller, err = status.New(status.Config{
 		Reports: h.reports, Requests: h.policies,
-		Objects: set, Client: wdsClient, Writer: writer, StatusErrors: h.errors, Clock: h.clock,
+		Objects: set, Client: wdsClient, Writer: writer, Versions: h.policies, StatusErrors: h.errors, Clock: h.clock,
 	})
 	if err != nil {
 		h.t.Fatal(err)

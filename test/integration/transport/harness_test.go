@@ -463,6 +463,17 @@ type running struct {
 // start runs the controller until the test ends, or until stop.
 func (e *environment) start(limits packing.Limits, more ...plugin.ITS) *running {
 	e.t.Helper()
+	r, controller := e.startWhen(testenv.Leading(), limits, more...)
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		err := controller.Ready()
+		return err == nil || len(more) > 0 || e.blind.Load(), fmt.Sprint(err)
+	})
+	return r
+}
+
+// startWhen runs a controller that stands by until leading is closed.
+func (e *environment) startWhen(leading <-chan struct{}, limits packing.Limits, more ...plugin.ITS) (*running, *transport.Controller) {
+	e.t.Helper()
 	r := &requests{count: map[string]int{}}
 	wdsConfig, itsConfig := r.wrap(e.fleet.Config(e.t, e.space), e.space), r.wrap(e.fleet.Config(e.t, "its1"), "its1")
 	wdsConfig.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -510,6 +521,7 @@ func (e *environment) start(limits packing.Limits, more ...plugin.ITS) *running 
 			CustomTransforms: transformInformer,
 			Metadata:         dynamicinformer.MetadataInformer(metadataClient),
 			Objects:          objects,
+			Versions:         metadataClient,
 			Packages:         placement.PackagesOf(objects, files, placement.NewKinds(discoveryClient, clock.RealClock{})),
 			Writer:           writer,
 		},
@@ -522,12 +534,8 @@ func (e *environment) start(limits packing.Limits, more ...plugin.ITS) *running 
 		ManagementNamespaces: e.management,
 	})
 	must(err)
-	stop := testenv.Run(e.t, controller.Run)
-	testenv.Eventually(e.t, patience, func() (bool, string) {
-		err := controller.Ready()
-		return err == nil || len(more) > 0 || e.blind.Load(), fmt.Sprint(err)
-	})
-	return &running{requests: r, stop: stop}
+	stop := testenv.Run(e.t, func(ctx context.Context) error { return controller.Run(ctx, leading) })
+	return &running{requests: r, stop: stop}, controller
 }
 
 var roomy = packing.Limits{Count: 512000, Bytes: 512000}

@@ -181,6 +181,28 @@ func TestOverlap(t *testing.T) {
 	e.applied()
 }
 
+// TestListedTwice: an object that a Binding lists twice is delivered as the first entry says, the
+// others are delivered too, and the Binding says so until it is corrected.
+func TestListedTwice(t *testing.T) {
+	e := newEnvironment(t)
+	sites := e.clusters(1)
+	e.start(roomy)
+	one, two := e.configMap("one", "1"), e.configMap("two", "1")
+	first := one
+	first.createOnly = true
+	e.bind(sites, first, one, two)
+	status := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonFailed).Status
+	want := []string{"configmaps " + e.name + "/one: is listed twice by the Binding. The first entry counts; remove the other one"}
+	if diff := cmp.Diff(want, status.Errors); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+	e.expectStrategies(sites[0], e.name, "one: CreateOnly")
+	e.expectContents(sites[0], "ConfigMap "+e.name+"/one: 1", "ConfigMap "+e.name+"/two: 1")
+	e.rebind(sites, one, two)
+	e.expectStrategies(sites[0], e.name)
+	e.applied()
+}
+
 func TestRulesOfKinds(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(1)
