@@ -18,44 +18,55 @@ const (
 	readAgain = time.Second
 )
 
-// CatchUp blocks until the store of an informer has had all objects in the versions that the list
-// has now, or newer ones. Handlers of the informer may be behind the store. It returns an error
-// only if the context ends.
-func CatchUp(ctx context.Context, list ListMetadata, store cache.Store) error {
+// CatchUp blocks until a view, which a watch fills, has had everything that exists now, in that
+// version or a newer one. read asks the API server, shown returns what the view has, both as
+// versions by key; newer reports whether version a is surely newer than b. Who uses the view may be
+// behind it. CatchUp returns an error only if the context ends.
+func CatchUp[K comparable, V any](ctx context.Context, read func(context.Context) (map[K]V, error), shown func() map[K]V, newer func(a, b V) bool) error {
 	return wait.PollUntilContextCancel(ctx, readAgain, true, func(ctx context.Context) (bool, error) {
-		before, read := versionsIn(store), map[cache.ObjectName]string{}
-		err := ReadEach(ctx, list, metav1.ListOptions{}, func(m *metav1.PartialObjectMetadata) {
-			read[cache.MetaObjectToName(m)] = m.ResourceVersion
-		})
+		before := shown()
+		exist, err := read(ctx)
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "Cannot read which objects exist; will retry before anything is written")
+			klog.FromContext(ctx).V(2).Info("Cannot read which objects exist; will retry before anything is written", "err", err)
 			return false, nil
 		}
 		err = wait.PollUntilContextTimeout(ctx, seenPoll, readAgain, true, func(context.Context) (bool, error) {
-			return !behind(before, read, versionsIn(store)), nil
+			return !behind(before, exist, shown(), newer), nil
 		})
 		return err == nil, nil
 	})
 }
 
-// behind reports whether a store does not show the objects yet that were read, after it showed
-// those before. All are resourceVersions. An object that was deleted meanwhile may look like one
-// that is not shown yet, until all are read again.
-func behind(before, read, shown map[cache.ObjectName]string) bool {
-	for name, version := range read {
-		_, had := before[name]
-		now, shows := shown[name]
-		if !shows && !had || shows && isNewer(version, now) {
+// behind reports whether a view does not show the objects yet that were read, after it showed those
+// before. An object that was deleted meanwhile may look like one that is not shown yet, until all
+// are read again.
+func behind[K comparable, V any](before, read, shown map[K]V, newer func(a, b V) bool) bool {
+	for key, version := range read {
+		_, had := before[key]
+		now, shows := shown[key]
+		if !shows && !had || shows && newer(version, now) {
 			return true
 		}
 	}
-	for name := range before {
-		_, exists := read[name]
-		if _, shows := shown[name]; shows && !exists {
+	for key := range before {
+		_, exists := read[key]
+		if _, shows := shown[key]; shows && !exists {
 			return true
 		}
 	}
 	return false
+}
+
+// CatchUpStore is CatchUp for the store of an informer. Handlers of the informer may be behind it.
+func CatchUpStore(ctx context.Context, list ListMetadata, store cache.Store) error {
+	read := func(ctx context.Context) (map[cache.ObjectName]string, error) {
+		versions := map[cache.ObjectName]string{}
+		err := ReadEach(ctx, list, metav1.ListOptions{}, func(m *metav1.PartialObjectMetadata) {
+			versions[cache.MetaObjectToName(m)] = m.ResourceVersion
+		})
+		return versions, err
+	}
+	return CatchUp(ctx, read, func() map[cache.ObjectName]string { return versionsIn(store) }, isNewer)
 }
 
 // isNewer reports whether resourceVersion a is surely newer than b.

@@ -25,6 +25,7 @@ func TestBehind(t *testing.T) {
 		"NotShown":              {nil, versions{a: "9"}, nil, true},
 		"OtherNamespace":        {versions{a: "9"}, versions{a: "9", b: "9"}, versions{a: "9"}, true},
 		"DeletionNotShown":      {versions{a: "9"}, nil, versions{a: "9"}, true},
+		"OneDeletionNotShown":   {versions{a: "9", b: "9"}, versions{a: "9"}, versions{a: "9", b: "9"}, true},
 		"DeletionShown":         {versions{a: "9"}, nil, nil, false},
 		"DeletedAfterTheRead":   {versions{a: "9"}, versions{a: "9"}, nil, false},
 		"CreatedAfterTheRead":   {nil, nil, versions{a: "9"}, false},
@@ -33,16 +34,16 @@ func TestBehind(t *testing.T) {
 		"OneOfTwoIsNotUpToDate": {versions{a: "9", b: "9"}, versions{a: "9", b: "10"}, versions{a: "9", b: "9"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := behind(tc.before, tc.read, tc.shown); got != tc.want {
+			if got := behind(tc.before, tc.read, tc.shown, isNewer); got != tc.want {
 				t.Errorf("behind: %v, want %v", got, tc.want)
 			}
 		})
 	}
 }
 
-// TestCatchUp: it waits for what the API server has, also if that does not answer at first, and if
+// TestCatchUpStore: it waits for what the API server has, also if that does not answer at first, and if
 // what was read first never shows because it was deleted.
-func TestCatchUp(t *testing.T) {
+func TestCatchUpStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		object := func(version string) *metav1.PartialObjectMetadata {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version}}
@@ -70,7 +71,7 @@ func TestCatchUp(t *testing.T) {
 			}
 			return &metav1.PartialObjectMetadataList{Items: items}, nil
 		}
-		if err := CatchUp(t.Context(), list, store); err != nil {
+		if err := CatchUpStore(t.Context(), list, store); err != nil {
 			t.Error(err)
 		}
 		if reads != 3 {
@@ -78,7 +79,7 @@ func TestCatchUp(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := CatchUp(ctx, list, cache.NewStore(cache.MetaNamespaceKeyFunc)); err == nil {
+		if err := CatchUpStore(ctx, list, cache.NewStore(cache.MetaNamespaceKeyFunc)); err == nil {
 			t.Error("no error after the end of the context")
 		}
 	})

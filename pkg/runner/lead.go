@@ -53,10 +53,11 @@ func waitsError(held []string, missing string) error {
 		"let all processes run the same controllers, or no controller in two of them", Namespace, missing, strings.Join(held, ", "))
 }
 
-// lead runs the program until the context ends, and acquires the Leases in their order meanwhile.
-// It holds the Leases until the program has returned, not only until ctx ends: no other replica may
-// act while this one still writes. When it loses a Lease, it stops the program and returns an
-// error.
+// lead acquires the Leases in their order, and runs the program until the context ends: from when
+// all Leases are held, or when another process turns out to hold one, so that a program that need
+// not stand by is not told to. It holds the Leases until the program has returned, not only until
+// ctx ends: no other replica may act while this one still writes. When it loses a Lease, it stops
+// the program and returns an error.
 func (c *candidate) lead(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.program.LeaseSpace)
 	if err != nil {
@@ -73,44 +74,75 @@ func (c *candidate) lead(ctx context.Context) error {
 	var electors sync.WaitGroup
 	defer electors.Wait()
 	defer release()
-	workCtx, stopWork := context.WithCancel(ctx)
-	leading, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- c.program.Run(workCtx, leading) }()
-	// stop stops the program, before the Leases are released.
-	stop := func() error {
-		stopWork()
-		return <-ended
-	}
-	lost := make(chan string, len(c.leases))
+	var w work
+	defer w.stop() //nolint:errcheck // before the Leases are released; where its error counts, it has ended
+	leading := make(chan struct{})
+	lost, others := make(chan string, len(c.leases)), make(chan struct{}, 1)
 	for i, name := range c.leases {
 		elected := make(chan struct{})
-		elector, err := newElector(client, name, identity, elected)
+		elector, err := newElector(client, name, identity, elected, others)
 		if err != nil {
-			_ = stop()
 			return err
 		}
 		electors.Go(func() {
 			elector.Run(leaseCtx)
 			lost <- name
 		})
-		select {
-		case err := <-ended: // also after the end of ctx
-			stopWork()
-			return err
-		case name := <-lost:
-			return cmp.Or(ignoreCanceled(stop()), fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name))
-		case <-elected:
-			c.held.Store(int32(i + 1))
+		for held := false; !held; {
+			select {
+			case <-ctx.Done():
+				return w.stop()
+			case <-w.ended:
+				return w.stop()
+			case name := <-lost:
+				return cmp.Or(ignoreCanceled(w.stop()), fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name))
+			case <-others:
+				w.start(ctx, c.program.Run, leading)
+			case <-elected:
+				held = true
+				c.held.Store(int32(i + 1))
+			}
 		}
 	}
 	close(leading)
+	w.start(ctx, c.program.Run, leading)
 	select {
-	case err := <-ended:
-		stopWork()
-		return err
+	case <-w.ended: // also after the end of ctx
+		return w.stop()
 	case name := <-lost:
-		return cmp.Or(ignoreCanceled(stop()), fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name))
+		return cmp.Or(ignoreCanceled(w.stop()), fmt.Errorf("%w %s/%s", errLeaseLost, Namespace, name))
 	}
+}
+
+// work is a program that runs at some time.
+type work struct {
+	cancel context.CancelFunc
+	// ended is closed when the program has ended with err. It is nil before the program is started.
+	ended chan struct{}
+	err   error
+}
+
+// start runs the program, unless it was started before.
+func (w *work) start(ctx context.Context, run func(context.Context, <-chan struct{}) error, leading <-chan struct{}) {
+	if w.ended != nil {
+		return
+	}
+	ctx, w.cancel = context.WithCancel(ctx)
+	w.ended = make(chan struct{})
+	go func() {
+		defer close(w.ended)
+		w.err = run(ctx, leading)
+	}()
+}
+
+// stop ends the program, if it was started, and returns its error.
+func (w *work) stop() error {
+	if w.ended == nil {
+		return nil
+	}
+	w.cancel()
+	<-w.ended
+	return w.err
 }
 
 // ignoreCanceled drops the error of work that was stopped.
@@ -121,8 +153,9 @@ func ignoreCanceled(err error) error {
 	return err
 }
 
-// newElector returns what acquires a Lease and closes the channel then.
-func newElector(client kubernetes.Interface, name, identity string, elected chan struct{}) (*leaderelection.LeaderElector, error) {
+// newElector returns what acquires a Lease and closes elected then. It sends to others, unless
+// something waits there, when another process holds the Lease.
+func newElector(client kubernetes.Interface, name, identity string, elected, others chan struct{}) (*leaderelection.LeaderElector, error) {
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, Namespace, name, client.CoreV1(), client.CoordinationV1(),
 		resourcelock.ResourceLockConfig{Identity: identity})
 	if err != nil {
@@ -138,6 +171,15 @@ func newElector(client kubernetes.Interface, name, identity string, elected chan
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(elected) },
 			OnStoppedLeading: func() {},
+			OnNewLeader: func(leader string) {
+				if leader == identity {
+					return
+				}
+				select {
+				case others <- struct{}{}:
+				default:
+				}
+			},
 		},
 	})
 	if err != nil {

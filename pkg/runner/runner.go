@@ -89,9 +89,10 @@ type Program struct {
 	// not called while another replica leads: then the program counts as ready. A program that
 	// holds some of its Leases and waits for others is not ready.
 	Ready func() error
-	// Run does the work until the context ends. It is called once, at the start. Until leading is
-	// closed, another replica may act: Run may read, so that it knows everything when it becomes
-	// the leader, and must not write. A program that need not be warm uses WhenLeading.
+	// Run does the work until the context ends. It is called once, when it is known who leads: if
+	// that is this replica, leading is closed before. Until leading is closed, another replica may
+	// act: Run may read, so that it knows everything when it becomes the leader, and must not
+	// write. A program that need not be warm uses WhenLeading.
 	Run func(ctx context.Context, leading <-chan struct{}) error
 }
 

@@ -44,10 +44,10 @@ func newLive(control *client.Client, metadata metadata.Interface) *live {
 
 // CatchUp implements Live.
 func (l *live) CatchUp(ctx context.Context, policies, bindings cache.Store) error {
-	if err := client.CatchUp(ctx, l.metadata.Resource(controlv1alpha1.BindingPolicies).List, policies); err != nil {
+	if err := client.CatchUpStore(ctx, l.metadata.Resource(controlv1alpha1.BindingPolicies).List, policies); err != nil {
 		return err
 	}
-	return client.CatchUp(ctx, l.metadata.Resource(controlv1alpha1.Bindings).List, bindings)
+	return client.CatchUpStore(ctx, l.metadata.Resource(controlv1alpha1.Bindings).List, bindings)
 }
 
 // Bindings implements Live.

@@ -15,31 +15,6 @@ import (
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
-// TestBehind: a store that is as new as what was read, or newer, is not behind.
-func TestBehind(t *testing.T) {
-	type works = map[types.UID]int64
-	for name, tc := range map[string]struct {
-		before, read, shown works
-		want                bool
-	}{
-		"Nothing":             {nil, nil, nil, false},
-		"Same":                {works{"a": 1}, works{"a": 1}, works{"a": 1}, false},
-		"Older":               {works{"a": 1}, works{"a": 2}, works{"a": 1}, true},
-		"Newer":               {works{"a": 1}, works{"a": 2}, works{"a": 3}, false},
-		"NotShown":            {works{"a": 1}, works{"a": 1, "b": 1}, works{"a": 1}, true},
-		"DeletionNotShown":    {works{"a": 1, "b": 1}, works{"a": 1}, works{"a": 1, "b": 1}, true},
-		"DeletionShown":       {works{"a": 1, "b": 1}, works{"a": 1}, works{"a": 1}, false},
-		"DeletedAfterTheRead": {works{"a": 1}, works{"a": 1}, nil, false},
-		"CreatedAfterTheRead": {nil, nil, works{"a": 1}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := behind(tc.before, tc.read, tc.shown); got != tc.want {
-				t.Errorf("behind: %v, want %v", got, tc.want)
-			}
-		})
-	}
-}
-
 // worksOf is a Plugin of which only Works is called.
 type worksOf struct {
 	plugin.Plugin

@@ -25,7 +25,7 @@ func (g *Gatherer) TakeOver(ctx context.Context) error {
 	for gvr, store := range map[schema.GroupVersionResource]cache.Store{
 		controlv1alpha1.Bindings: g.config.Bindings.GetStore(), controlv1alpha1.CustomTransforms: g.config.CustomTransforms.GetStore(),
 	} {
-		if err := client.CatchUp(ctx, g.config.Versions.Resource(gvr).List, store); err != nil {
+		if err := client.CatchUpStore(ctx, g.config.Versions.Resource(gvr).List, store); err != nil {
 			return err
 		}
 	}

@@ -91,7 +91,8 @@ func TestOneLeads(t *testing.T) {
 }
 
 // TestStandby: a replica runs while another one leads, and leads only after the work of that one
-// has ended. When it is stopped before, it has not led.
+// has ended. When it is stopped before, it has not led. One that leads at its start never stands
+// by.
 func TestStandby(t *testing.T) {
 	config := testenv.Shared(t).Config(t, "wds1")
 	client, err := kubernetes.NewForConfig(config)
@@ -102,14 +103,16 @@ func TestStandby(t *testing.T) {
 	var working atomic.Bool
 	type replica struct {
 		runs, leads chan struct{}
+		stoodBy     bool // set before runs is closed
 		stop        func()
 	}
-	start := func() replica {
-		r := replica{runs: make(chan struct{}), leads: make(chan struct{})}
+	start := func() *replica {
+		r := &replica{runs: make(chan struct{}), leads: make(chan struct{})}
 		r.stop = testenv.Run(t, func(ctx context.Context) error {
 			return runner.Run(ctx, runner.NewOptions(), runner.Program{
 				Name: "standby-test", LeaseSpace: config, Ready: func() error { return nil },
 				Run: func(ctx context.Context, leading <-chan struct{}) error {
+					r.stoodBy = !isClosed(leading)
 					close(r.runs)
 					select {
 					case <-leading:
@@ -128,19 +131,15 @@ func TestStandby(t *testing.T) {
 		})
 		return r
 	}
-	led := func(r replica) bool {
-		select {
-		case <-r.leads:
-			return true
-		default:
-			return false
-		}
-	}
+	led := func(r *replica) bool { return isClosed(r.leads) }
 	first := start()
 	<-first.leads
 	second, third := start(), start()
 	<-second.runs
 	<-third.runs
+	if first.stoodBy || !second.stoodBy || !third.stoodBy {
+		t.Errorf("stood by: %v, %v, %v", first.stoodBy, second.stoodBy, third.stoodBy)
+	}
 	third.stop()
 	if led(second) || led(third) {
 		t.Error("two replicas lead")
@@ -150,6 +149,15 @@ func TestStandby(t *testing.T) {
 	second.stop()
 	if led(third) {
 		t.Error("a replica led after its end")
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
