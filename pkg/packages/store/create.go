@@ -79,6 +79,13 @@ func (s *Store) Create(ctx context.Context, pr *porchv1alpha1.PackageRevision, u
 			return nil, err
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	// As soon as the revision exists, others see it. So what follows does not end with the request,
+	// and the revision goes only because of a conflict that is known.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
 	made, err := s.Revisions(pr.Namespace).Create(ctx, cr, metav1.CreateOptions{DryRun: dryRunOption(dryRun)})
 	if err != nil {
 		return nil, TranslateError(err, pr.Name)
@@ -87,15 +94,19 @@ func (s *Store) Create(ctx context.Context, pr *porchv1alpha1.PackageRevision, u
 		return made, nil
 	}
 	s.cached.add(made.DeepCopy())
-	if err := s.recheckLayout(ctx, pr, made); err != nil {
+	switch other, err := s.recheckLayout(ctx, pr, made); {
+	case other != nil:
 		return nil, s.undoCreate(ctx, made, err)
+	case err != nil:
+		return nil, apierrors.NewInternalError(fmt.Errorf("the revision was created, but it is not known whether it conflicts with another one: %w", err))
 	}
 	return made, nil
 }
 
-// undoCreate deletes a revision whose creation is refused, and returns the reason.
+// undoCreate deletes a revision whose creation is refused, unless somebody has changed it, and
+// returns the reason.
 func (s *Store) undoCreate(ctx context.Context, cr *storev1alpha1.PackageRevision, why error) error {
-	err := s.Revisions(cr.Namespace).Delete(context.WithoutCancel(ctx), cr.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &cr.UID}})
+	err := s.Revisions(cr.Namespace).Delete(ctx, cr.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &cr.UID, ResourceVersion: &cr.ResourceVersion}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return apierrors.NewInternalError(fmt.Errorf("%w; the revision was created and could not be deleted: %w", why, err))
 	}

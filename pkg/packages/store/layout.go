@@ -27,6 +27,9 @@ type neighbourFinder func(key layoutKey) ([]neighbour, error)
 // instead.
 const watchTimeout = 2 * time.Second
 
+// writeTimeout bounds what a creation does from when it writes the revision.
+const writeTimeout = 10 * time.Second
+
 // checkLayout refuses a revision that conflicts with existing ones. The layout index is enough to
 // accept. Before a refusal the neighbours are listed, because a revision in the index may have been
 // deleted.
@@ -44,15 +47,14 @@ func (s *Store) checkLayout(ctx context.Context, pr *porchv1alpha1.PackageRevisi
 	return refused
 }
 
-// recheckLayout refuses a revision after its creation if it conflicts with one that was created
-// before.
+// recheckLayout returns the revision created before with which a new one conflicts, and the error.
 //
 // Two concurrent requests may create packages around or within each other, or two first revisions
 // of one package. Neither sees the other in checkLayout. The later one sees the earlier here: it
 // waits until the watch shows its own revision, so the index has all earlier ones. Without a watch
 // it lists the neighbours; then one or both are undone. If the replica ends before that, the
 // Housekeeper resolves it.
-func (s *Store) recheckLayout(ctx context.Context, pr *porchv1alpha1.PackageRevision, made *storev1alpha1.PackageRevision) error {
+func (s *Store) recheckLayout(ctx context.Context, pr *porchv1alpha1.PackageRevision, made *storev1alpha1.PackageRevision) (*neighbour, error) {
 	find := s.listNeighbours(ctx, pr.Name)
 	at, err := strconv.ParseUint(made.ResourceVersion, 10, 64)
 	if err == nil && s.layout.waitFor(ctx, types.NamespacedName{Namespace: made.Namespace, Name: made.Name}, made.UID, watchTimeout) {
@@ -61,8 +63,7 @@ func (s *Store) recheckLayout(ctx context.Context, pr *porchv1alpha1.PackageRevi
 			return found, nil
 		}
 	}
-	_, refused := checkNeighbours(pr, made.UID, find)
-	return refused
+	return checkNeighbours(pr, made.UID, find)
 }
 
 // checkNeighbours returns the revision that pr conflicts with, and the error. A package may not be
