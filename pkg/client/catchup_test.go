@@ -41,8 +41,8 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestCatchUpStore: it waits for what the API server has, also if that does not answer at first, and if
-// what was read first never shows because it was deleted.
+// TestCatchUpStore: it waits for what the API server has, also if that does not answer at first,
+// and if what was read first never shows because it was deleted.
 func TestCatchUpStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		object := func(version string) *metav1.PartialObjectMetadata {
