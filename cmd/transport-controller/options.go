@@ -36,12 +36,14 @@ type options struct {
 // themselves.
 func newOptions() *options {
 	return &options{
-		runner:      runner.NewOptions(),
-		wds:         spaces.Options{QPS: 300, Burst: 600},
-		wdsName:     "wds",
-		itsLimits:   spaces.Options{QPS: 1000, Burst: 2000},
-		limits:      packing.Limits{Count: packing.MaxCount, Bytes: 512000, Target: packing.Target{Count: 16, Bytes: 32 << 10}},
-		concurrency: 32,
+		runner:    runner.NewOptions(),
+		wds:       spaces.Options{QPS: 300, Burst: 600},
+		wdsName:   "wds",
+		itsLimits: spaces.Options{QPS: 1000, Burst: 2000},
+		limits:    packing.Limits{Count: packing.MaxCount, Bytes: 512000, Target: packing.Target{Count: 16, Bytes: 32 << 10}},
+		// More writes at once gain nothing with an API server that is near, and each takes longer:
+		// an edit for one cluster waits for those under way.
+		concurrency: 8,
 		exclude:     corestatus.DefaultExcludeKinds(),
 	}
 }

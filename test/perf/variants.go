@@ -18,7 +18,7 @@ import (
 
 const (
 	variantWrites  = 6 // per target, from publication of the upstream to its draft
-	approvalWrites = 5 // per target, from approval to its mailbox
+	approvalWrites = 4 // per target, from approval to its mailbox
 	variantCPU     = 50 * time.Millisecond
 	// variantGrowth is the maximum factor of the CPU time per target with ten times as many
 	// targets, and its inverse the minimum: a first set that is too expensive would hide growth.
@@ -40,7 +40,7 @@ type cost struct {
 // phase is a part of the measurement of a set.
 type phase struct {
 	name   string
-	writes int // maximum per target
+	writes int // maximum per target, besides its ManifestWorks
 }
 
 var (
@@ -89,13 +89,15 @@ func fanOut(ctx context.Context, p *packageStage) (result, error) {
 // figures returns the cost of a phase per target.
 func (c cost) figures(of phase, n int) []figure {
 	all := 0
-	for _, written := range c.writes {
-		all += written
+	for what, written := range c.writes {
+		if what != "POST manifestworks" { // the package has as many as it is large
+			all += written
+		}
 	}
 	writes, cpu := float64(all)/float64(n), sum(c.cpu)/time.Duration(n)
 	return []figure{
 		{
-			what:  fmt.Sprintf("%d targets, %s: writes per target (%s)", n, of.name, c.writes),
+			what:  fmt.Sprintf("%d targets, %s: writes per target, besides its ManifestWorks (%s)", n, of.name, c.writes),
 			value: fmt.Sprintf("%.2f", writes), goal: fmt.Sprintf("%d at most", of.writes),
 			missed: writes > float64(of.writes)+float64(perSet)/float64(n),
 		},
