@@ -151,7 +151,7 @@ func TestRunaways(t *testing.T) {
 		killed  bool
 	}{
 		"Endless": {
-			[]string{"print(1)", "x = 0\nwhile True:\n  x = (x + 1) % 7"},
+			[]string{"print(1)", "x = 0\nwhile True:\n  x = len(str(list(range(1000))))"},
 			"function starlark:v0.5 was killed: it took longer than 5s", true,
 		},
 		"Memory": {
