@@ -124,6 +124,9 @@ func (c *Controller) Run(ctx context.Context, leading <-chan struct{}) error {
 		standsBy = false
 	default:
 	}
+	if !standsBy {
+		c.gatherer.Lead() // before a CustomTransform is synced, which would write no status
+	}
 	// leads is closed when what stood by is as new as what the last leader wrote.
 	leads := make(chan struct{})
 	ctx, cancel := context.WithCancel(ctx)
@@ -143,7 +146,6 @@ func (c *Controller) Run(ctx context.Context, leading <-chan struct{}) error {
 		}
 		c.gatherer.ListAll()
 		if !standsBy {
-			c.gatherer.Lead()
 			c.reporter.Start()
 			close(leads)
 		}
