@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-heavy='^(k8s\.io/kubernetes|go\.etcd\.io/etcd/server/v3|open-cluster-management\.io/ocm)(/|$)'
+heavy='^(k8s\.io/kubernetes|go\.etcd\.io/etcd/server/v3|open-cluster-management\.io/ocm/pkg)(/|$)'
 
 # One line per package, including those with tests: its path, a tab, all packages that it links.
 go list -test -f '{{.ImportPath}}{{"\t"}}{{join .Deps " "}}' ./... |

@@ -9,14 +9,22 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// etcdFlags are the few settings of etcd that a fleet needs.
+// etcdFlags are the few settings of etcd that spaces need.
 type etcdFlags struct {
-	dataDir, listen     string
+	name, dataDir       string
+	listen, advertise   string
 	cert, key, clientCA string
 	noFsync             bool
+
+	// peers is NAME=URL of each member, separated by commas. If it is empty, etcd is the only
+	// member and listens for clients only.
+	peers, peerListen         string
+	peerCert, peerKey, peerCA string
+	metricsListen             string
 }
 
 func newEtcdCommand() *cobra.Command {
@@ -31,40 +39,88 @@ func newEtcdCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&o.name, "name", "starling", "Name of this member.")
 	f.StringVar(&o.dataDir, "data-dir", "", "Data directory.")
 	f.StringVar(&o.listen, "listen", "", "Address to listen at for clients, as host:port.")
+	f.StringVar(&o.advertise, "advertise", "", "Address at which clients find this member, as host:port. If empty, it is --listen.")
 	f.StringVar(&o.cert, "cert", "", "File with the serving certificate.")
 	f.StringVar(&o.key, "key", "", "File with the key of the serving certificate.")
 	f.StringVar(&o.clientCA, "client-ca", "", "File with the CA of client certificates.")
 	f.BoolVar(&o.noFsync, "no-fsync", false, "If true, writes do not wait for the disk.")
+	f.StringVar(&o.peers, "peers", "", "All members of a new cluster, as NAME=https://HOST:PORT,... If empty, there is only this member.")
+	f.StringVar(&o.peerListen, "peer-listen", "", "Address to listen at for other members, as host:port.")
+	f.StringVar(&o.peerCert, "peer-cert", "", "File with the certificate for other members.")
+	f.StringVar(&o.peerKey, "peer-key", "", "File with the key of the certificate for other members.")
+	f.StringVar(&o.peerCA, "peer-ca", "", "File with the CA of the certificates of other members.")
+	f.StringVar(&o.metricsListen, "metrics-listen", "", "Address at which to serve /metrics and /readyz without TLS, as host:port. If empty, they are not served.")
 	return cmd
 }
 
-// runEtcd runs a cluster of one member, which listens for clients only.
-func runEtcd(ctx context.Context, o *etcdFlags) error {
+// config returns the configuration of etcd.
+func (o *etcdFlags) config() (*embed.Config, error) {
 	cfg := embed.NewConfig()
-	cfg.Name = "starling"
+	cfg.Name = o.name
 	cfg.Dir = o.dataDir
-	client := url.URL{Scheme: "https", Host: o.listen}
-	cfg.ListenClientUrls = []url.URL{client}
-	cfg.AdvertiseClientUrls = []url.URL{client}
-	// The peer URL is only a name of the member. Nothing listens there.
-	peer := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
-	cfg.ListenPeerUrls = nil
-	cfg.AdvertisePeerUrls = []url.URL{peer}
-	cfg.InitialCluster = cfg.Name + "=" + peer.String()
+	cfg.ListenClientUrls = []url.URL{{Scheme: "https", Host: o.listen}}
+	cfg.AdvertiseClientUrls = cfg.ListenClientUrls
+	if o.advertise != "" {
+		cfg.AdvertiseClientUrls = []url.URL{{Scheme: "https", Host: o.advertise}}
+	}
 	cfg.ClientTLSInfo = transport.TLSInfo{
 		CertFile: o.cert, KeyFile: o.key, TrustedCAFile: o.clientCA, ClientCertAuth: true,
+	}
+	if err := o.setPeers(cfg); err != nil {
+		return nil, err
+	}
+	if o.metricsListen != "" {
+		cfg.ListenMetricsUrls = []url.URL{{Scheme: "http", Host: o.metricsListen}}
 	}
 	cfg.EnableGRPCGateway = false
 	cfg.UnsafeNoFsync = o.noFsync
 	cfg.LogLevel = "warn"
 	cfg.WarningUnaryRequestDuration = time.Second
-	// The API servers compact every five minutes. There are no followers to catch up, so fewer
-	// entries are kept for them, which saves memory.
+	// The API servers compact every five minutes. A follower that is further behind gets a snapshot,
+	// so few entries are kept, which saves memory.
 	cfg.SnapshotCatchUpEntries = 100
 	cfg.SnapshotCount = 5000
+	return cfg, nil
+}
 
+// setPeers sets what concerns other members.
+func (o *etcdFlags) setPeers(cfg *embed.Config) error {
+	if o.peers == "" {
+		// The peer URL is only a name of the member. Nothing listens there.
+		own := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
+		cfg.ListenPeerUrls = nil
+		cfg.AdvertisePeerUrls = []url.URL{own}
+		cfg.InitialCluster = cfg.Name + "=" + own.String()
+		return nil
+	}
+	members, err := types.NewURLsMap(o.peers)
+	if err != nil {
+		return fmt.Errorf("--peers: %w", err)
+	}
+	own := members[o.name]
+	if len(own) == 0 {
+		return fmt.Errorf("--peers %q does not have this member, %q", o.peers, o.name)
+	}
+	cfg.ListenPeerUrls = []url.URL{{Scheme: "https", Host: o.peerListen}}
+	cfg.AdvertisePeerUrls = own
+	cfg.InitialCluster = o.peers
+	cfg.PeerTLSInfo = transport.TLSInfo{
+		CertFile: o.peerCert, KeyFile: o.peerKey, TrustedCAFile: o.peerCA, ClientCertAuth: true,
+		// Members are pods: the address of one resolves to no name of its certificate.
+		SkipClientSANVerify: true,
+	}
+	return nil
+}
+
+// runEtcd runs one member until the context ends.
+func runEtcd(ctx context.Context, o *etcdFlags) error {
+	cfg, err := o.config()
+	if err != nil {
+		return err
+	}
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {
 		return fmt.Errorf("start etcd: %w", err)

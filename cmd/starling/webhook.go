@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,7 @@ func newWebhookCommand() *cobra.Command {
 	f.StringVar(&kubeconfig, "kubeconfig", "", "Path of the kubeconfig of the hub.")
 	f.StringVar(&listen, "listen", "", "Address to listen at, as host:port.")
 	f.StringVar(&cert, "cert", "", "File with the serving certificate.")
-	f.StringVar(&key, "key", "", "File with the key of the serving certificate.")
+	f.StringVar(&key, "key", "", "File with the key of the serving certificate, in the same directory.")
 	return cmd
 }
 
@@ -56,10 +57,6 @@ func runWebhooks(ctx context.Context, kubeconfig, listen, cert, key string) erro
 		return err
 	}
 	port, err := strconv.Atoi(portText)
-	if err != nil {
-		return err
-	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return err
 	}
@@ -78,10 +75,11 @@ func runWebhooks(ctx context.Context, kubeconfig, listen, cert, key string) erro
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Host: host,
 			Port: port,
-			TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-				c.MinVersion = tls.VersionTLS12
-				c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
-			}},
+			// The files are read again when they change: certificates are renewed.
+			CertDir:  filepath.Dir(cert),
+			CertName: filepath.Base(cert),
+			KeyName:  filepath.Base(key),
+			TLSOpts:  []func(*tls.Config){func(c *tls.Config) { c.MinVersion = tls.VersionTLS12 }},
 		}),
 	})
 	if err != nil {

@@ -79,11 +79,18 @@ func check(ctx context.Context) ([]finding, error) {
 		if skipped(file) {
 			continue
 		}
+		info, err := os.Lstat(file)
+		if os.IsNotExist(err) {
+			continue // removed, and not committed yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			continue // a link: what it leads to has its own name
+		}
 		content, err := os.ReadFile(file)
 		if err != nil {
-			if os.IsNotExist(err) {
-				continue // removed, and not committed yet
-			}
 			return nil, err
 		}
 		if generated(content) {

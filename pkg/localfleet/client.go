@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/install/manifest"
 )
 
 const (
@@ -166,7 +167,7 @@ func (f *Fleet) run(ctx context.Context, c *Component) error {
 
 // runAs starts a component that connects to its space as a ServiceAccount, and blocks until it is
 // ready.
-func (f *Fleet) runAs(ctx context.Context, identity account, c *Component) error {
+func (f *Fleet) runAs(ctx context.Context, identity manifest.Account, c *Component) error {
 	if err := f.writeTokenKubeconfig(ctx, c.Space(), c.Program(), identity); err != nil {
 		return err
 	}

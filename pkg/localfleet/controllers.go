@@ -6,10 +6,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/starlinghq/starling/pkg/install/chart"
+	"github.com/starlinghq/starling/pkg/install/manifest"
 )
 
 // statusManagerAccount is the identity of `status-agent manager`.
-var statusManagerAccount = account{releaseNamespace, "status-agent-manager"}
+var statusManagerAccount = manifest.Account{Namespace: chart.Namespace, Name: "status-agent-manager"}
 
 // controllerPrograms are the programs that run once for each WDS.
 var controllerPrograms = []string{programBinding, programTransport}
@@ -21,7 +24,7 @@ func (f *Fleet) startControllers(ctx context.Context) error {
 	for _, wds := range f.state.WDS {
 		for _, program := range controllerPrograms {
 			group.Go(func() error {
-				identity := account{releaseNamespace, program}
+				identity := manifest.Account{Namespace: chart.Namespace, Name: program}
 				for _, its := range f.state.ITS {
 					token, err := f.requestToken(ctx, its, identity, componentToken)
 					if err != nil {

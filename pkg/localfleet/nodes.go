@@ -4,25 +4,27 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/starlinghq/starling/pkg/install/manifest"
 )
 
 // kwokAccount is kwok's identity in a WEC.
-var kwokAccount = account{"kube-system", "kwok"}
+var kwokAccount = manifest.Account{Namespace: "kube-system", Name: "kwok"}
 
 // nodeObjects returns a fake Node, and kwok's ServiceAccount with its rights.
 func nodeObjects() []*unstructured.Unstructured {
-	node := newObject("v1", "Node", "", "node1")
+	node := manifest.New("v1", "Node", "", "node1")
 	node.SetLabels(map[string]string{
 		"kubernetes.io/hostname": "node1", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "type": "kwok",
 	})
 	node.SetAnnotations(map[string]string{"kwok.x-k8s.io/node": "fake"})
-	return append(accountObjects(kwokAccount, "starling:kwok", "starling:kwok",
-		rule("", "nodes", "get", "list", "watch"),
-		rule("", "nodes/status", "patch", "update"),
-		rule("", "pods", "get", "list", "watch", "patch", "update", "delete"),
-		rule("", "pods/status", "patch", "update"),
-		rule("", "events", "create", "patch", "update"),
-		rule("coordination.k8s.io", "leases", "get", "list", "watch", "create", "patch", "update"),
+	return append(kwokAccount.Objects("starling:kwok", "starling:kwok",
+		manifest.Rule("", "nodes", "get", "list", "watch"),
+		manifest.Rule("", "nodes/status", "patch", "update"),
+		manifest.Rule("", "pods", "get", "list", "watch", "patch", "update", "delete"),
+		manifest.Rule("", "pods/status", "patch", "update"),
+		manifest.Rule("", "events", "create", "patch", "update"),
+		manifest.Rule("coordination.k8s.io", "leases", "get", "list", "watch", "create", "patch", "update"),
 	), node)
 }
 

@@ -7,47 +7,17 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/starlinghq/starling/pkg/install/manifest"
+	"github.com/starlinghq/starling/pkg/install/ocm"
 )
 
-// hubAccounts are the identities of OCM's hub components. OCM grants its two webhooks the same
-// rights, so one process with one of the two identities serves both.
-var hubAccounts = map[string]account{
-	programRegistration: {namespaceOCMHub, "registration-controller-sa"},
-	programAddonManager: {namespaceOCMHub, "addon-manager-controller-sa"},
-	programWebhook:      {namespaceOCMHub, "registration-webhook-sa"},
-}
-
-// bootstrapAccount is the identity with which a new WEC requests to join.
-var bootstrapAccount = account{namespaceOCM, "agent-registration-bootstrap"}
-
-// bootstrapObjects returns the bootstrap identity with the rights that OCM documents: to create a
-// ManagedCluster, to request a certificate, and to join a cluster set. It must not accept a cluster
-// or approve a certificate. OCM also grants reading all ConfigMaps, to clients that need to find
-// the hub's address. These agents know the address.
-func bootstrapObjects() []*unstructured.Unstructured {
-	const role = "open-cluster-management:bootstrap"
-	return accountObjects(bootstrapAccount, role, role+":agent-registration",
-		rule("certificates.k8s.io", "certificatesigningrequests", "create", "get", "list", "watch"),
-		rule("cluster.open-cluster-management.io", "managedclusters", "create", "get", "list", "watch"),
-		rule("cluster.open-cluster-management.io", "managedclustersets/join", "create"),
-	)
-}
-
-// accountObjects returns a ServiceAccount and the ClusterRole and ClusterRoleBinding with its
-// rights.
-func accountObjects(a account, roleName, bindingName string, rules ...any) []*unstructured.Unstructured {
-	role := newObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", roleName)
-	role.Object["rules"] = rules
-	binding := newObject("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", bindingName)
-	binding.Object["roleRef"] = map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": roleName}
-	binding.Object["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "namespace": a.namespace, "name": a.name}}
-	return []*unstructured.Unstructured{newObject("v1", "ServiceAccount", a.namespace, a.name), role, binding}
-}
-
-func rule(group, resource string, verbs ...any) any {
-	return map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": verbs}
+// hubAccounts are the identities of OCM's hub components.
+var hubAccounts = map[string]manifest.Account{
+	programRegistration: ocm.RegistrationAccount,
+	programAddonManager: ocm.AddonManagerAccount,
+	programWebhook:      ocm.WebhookAccount,
 }
 
 // hub returns the ITS that the WECs join.
@@ -61,11 +31,11 @@ func (f *Fleet) startHub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objs, err := f.renderHub("https://"+f.state.address(componentName(hub, programWebhook)), ca)
+	objs, err := ocm.Hub(f.cfg.OCM, "https://"+f.state.address(componentName(hub, programWebhook)), ca)
 	if err != nil {
 		return err
 	}
-	if err := f.applyAll(ctx, hub, append(objs, bootstrapObjects()...)); err != nil {
+	if err := f.applyAll(ctx, hub, append(objs, ocm.Bootstrap()...)); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -74,7 +44,7 @@ func (f *Fleet) startHub(ctx context.Context) error {
 			if program == programWebhook {
 				return f.runAs(ctx, identity, f.webhooks(hub))
 			}
-			c, err := f.ocmComponent(hub, program, namespaceOCMHub)
+			c, err := f.ocmComponent(hub, program, ocm.NamespaceHub)
 			if err != nil {
 				return err
 			}

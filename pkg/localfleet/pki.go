@@ -1,13 +1,7 @@
 package localfleet
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,17 +11,15 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/keyutil"
+	"github.com/starlinghq/starling/pkg/certificates"
+	"github.com/starlinghq/starling/pkg/install/packages"
 )
 
 // Certificates are valid for long: a fleet is a tool for developers, and its keys never leave the
 // machine. `starling up` renews a certificate that expires within a month.
 const (
-	caLife   = 10 * 365 * 24 * time.Hour
 	leafLife = 365 * 24 * time.Hour
 	renewIn  = 30 * 24 * time.Hour
-	backdate = time.Hour
 )
 
 // pkiDir is a directory of PEM files: <name>.crt and <name>.key.
@@ -39,116 +31,88 @@ type pkiDir struct {
 func (p pkiDir) crt(name string) string { return filepath.Join(p.dir, name+".crt") }
 func (p pkiDir) key(name string) string { return filepath.Join(p.dir, name+".key") }
 
-// load reads a certificate with its key.
-func (p pkiDir) load(name string) (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(p.crt(name), p.key(name))
+// read returns the pair of that name. What does not exist is nil.
+func (p pkiDir) read(name string) (certificates.Pair, error) {
+	crt, err := readIfExists(p.crt(name))
 	if err != nil {
-		return nil, fmt.Errorf("read %q and its key: %w", p.crt(name), err)
+		return certificates.Pair{}, err
 	}
-	return &pair, nil
+	key, err := readIfExists(p.key(name))
+	return certificates.Pair{Certificate: crt, Key: key}, err
 }
 
-// ca returns the certificate authority of that name, and creates it if it does not exist. If only
-// its certificate is lost, ca signs another one with its key: what the authority has signed stays
-// valid.
-func (p pkiDir) ca(name string) (*tls.Certificate, error) {
-	pair, err := p.load(name)
-	if err == nil {
-		return pair, nil
+func readIfExists(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	key, keyErr := p.loadKey(name)
-	if keyErr != nil {
-		// The certificate is written last: without one, nothing was signed yet.
-		if _, err := os.Stat(p.crt(name)); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("the certificate authority %q is lost, and without it the credentials that it signed are invalid: %w. "+
-				"Restore the file, or delete the fleet with \"starling down --delete\"", p.crt(name), keyErr)
-		}
-		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-			return nil, err
-		}
+	return data, err
+}
+
+// write writes what changed. The key is written first: an authority with a certificate is not
+// created again.
+func (p pkiDir) write(name string, pair certificates.Pair) error {
+	if err := writeFile(p.key(name), pair.Key); err != nil {
+		return err
 	}
-	err = p.sign(name, &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "starling-" + filepath.Base(filepath.Dir(p.dir)) + "-" + name},
-		NotBefore:             p.now.Add(-backdate),
-		NotAfter:              p.now.Add(caLife),
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-	}, nil, key)
+	return writeFile(p.crt(name), pair.Certificate)
+}
+
+// load reads a certificate with its key.
+func (p pkiDir) load(name string) (*tls.Certificate, error) {
+	pair, err := p.read(name)
 	if err != nil {
 		return nil, err
 	}
-	return p.load(name)
+	parsed, err := pair.Parse()
+	if err != nil {
+		return nil, fmt.Errorf("read %q and its key: %w", p.crt(name), err)
+	}
+	return parsed, nil
 }
 
-// loadKey reads the key of that name.
-func (p pkiDir) loadKey(name string) (*ecdsa.PrivateKey, error) {
-	parsed, err := keyutil.PrivateKeyFromFile(p.key(name))
+// ca returns the certificate authority of that name, and creates it if it does not exist.
+func (p pkiDir) ca(name string) (*certificates.Authority, error) {
+	old, err := p.read(name)
 	if err != nil {
-		return nil, fmt.Errorf("read key %q: %w", p.key(name), err)
+		return nil, err
 	}
-	key, ok := parsed.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("read key %q: it is of another type", p.key(name))
+	ca, pair, err := certificates.EnsureAuthority(old, "starling-"+filepath.Base(filepath.Dir(p.dir))+"-"+name, p.now)
+	if errors.Is(err, certificates.ErrLost) {
+		return nil, fmt.Errorf("the certificate authority %q is lost, and without it the credentials that it signed are invalid: read %q: %w. "+
+			"Restore the file, or delete the fleet with \"starling down --delete\"", p.crt(name), p.key(name), err)
 	}
-	return key, nil
+	if err != nil {
+		return nil, err
+	}
+	return ca, p.write(name, pair)
 }
 
 // client creates a client certificate, or renews it if it expires soon.
-func (p pkiDir) client(name string, ca *tls.Certificate, user string, groups ...string) error {
-	return p.leaf(name, ca, &x509.Certificate{
-		Subject:     pkix.Name{CommonName: user, Organization: groups},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+func (p pkiDir) client(name string, ca *certificates.Authority, user string, groups ...string) error {
+	return p.leaf(name, ca, certificates.Leaf{User: user, Groups: groups})
 }
 
 // server creates a serving certificate for the loopback address and the given names, or renews it.
-func (p pkiDir) server(name string, ca *tls.Certificate, ips []net.IP, names ...string) error {
-	return p.leaf(name, ca, &x509.Certificate{
-		Subject:     pkix.Name{CommonName: name},
-		DNSNames:    append([]string{"localhost"}, names...),
-		IPAddresses: append([]net.IP{net.IPv4(127, 0, 0, 1)}, ips...),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+func (p pkiDir) server(name string, ca *certificates.Authority, ips []net.IP, names ...string) error {
+	return p.leaf(name, ca, certificates.Leaf{
+		User:  name,
+		Names: append([]string{"localhost"}, names...),
+		IPs:   append([]net.IP{net.IPv4(127, 0, 0, 1)}, ips...),
 	})
 }
 
-// leaf creates a certificate, or renews it if it expires soon, is of another ca, or does not match
-// its key: then an earlier renewal was interrupted.
-func (p pkiDir) leaf(name string, ca *tls.Certificate, template *x509.Certificate) error {
-	old, err := p.load(name)
-	if err == nil && old.Leaf.NotAfter.After(p.now.Add(renewIn)) && old.Leaf.CheckSignatureFrom(ca.Leaf) == nil {
-		return nil
-	}
-	template.NotBefore = p.now.Add(-backdate)
-	template.NotAfter = p.now.Add(leafLife)
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+func (p pkiDir) leaf(name string, ca *certificates.Authority, leaf certificates.Leaf) error {
+	leaf.Life, leaf.RenewBefore = leafLife, renewIn
+	old, err := p.read(name)
 	if err != nil {
 		return err
 	}
-	return p.sign(name, template, ca, key)
-}
-
-// sign writes a key and a certificate for it. The ca signs it. If ca is nil, the certificate is
-// self-signed.
-func (p pkiDir) sign(name string, template *x509.Certificate, ca *tls.Certificate, key *ecdsa.PrivateKey) error {
-	parent := tls.Certificate{Leaf: template, PrivateKey: key}
-	if ca != nil {
-		parent = *ca
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent.Leaf, &key.PublicKey, parent.PrivateKey)
-	if err != nil {
-		return fmt.Errorf("sign certificate %q: %w", name, err)
-	}
-	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
+	pair, err := ca.Ensure(old, leaf, p.now)
 	if err != nil {
 		return err
 	}
-	// The key is written first: a CA with a certificate is not created again.
-	if err := writeFile(p.key(name), keyPEM); err != nil {
-		return err
-	}
-	return writeFile(p.crt(name), pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}))
+	return p.write(name, pair)
 }
 
 // ensureEtcdPKI creates or renews etcd's certificates. Each space has its own client certificate.
@@ -194,7 +158,7 @@ func (f *Fleet) ensureSpacePKI(space string) error {
 		p.client(programScheduler, ca, "system:kube-scheduler"),
 	}
 	if slices.Contains(f.state.WDS, space) {
-		errs = append(errs, p.server(programPackages, ca, nil, packagesService))
+		errs = append(errs, p.server(programPackages, ca, nil, packages.ServerName))
 	}
 	return errors.Join(errs...)
 }

@@ -21,6 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned/typed/cluster/v1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
+
+	"github.com/starlinghq/starling/pkg/install/apply"
+	"github.com/starlinghq/starling/pkg/install/ocm"
 )
 
 const (
@@ -132,7 +135,7 @@ func (h *hubClients) patch(ctx context.Context, wec *WEC) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.clusters.Patch(ctx, wec.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	_, err = h.clusters.Patch(ctx, wec.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: apply.FieldManager})
 	return err
 }
 
@@ -182,8 +185,7 @@ func (h *hubClients) approveCertificates(ctx context.Context, cluster string) er
 // bootstrap identity, for the agent's own name and groups only.
 func isJoinRequest(csr *certificatesv1.CertificateSigningRequest, cluster string) bool {
 	const prefix = "system:open-cluster-management:"
-	requester := fmt.Sprintf("system:serviceaccount:%s:%s", bootstrapAccount.namespace, bootstrapAccount.name)
-	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || csr.Spec.Username != requester {
+	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || csr.Spec.Username != ocm.BootstrapAccount.User() {
 		return false
 	}
 	block, _ := pem.Decode(csr.Spec.Request)

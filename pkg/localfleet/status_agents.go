@@ -16,6 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
+
+	"github.com/starlinghq/starling/pkg/install/manifest"
+	"github.com/starlinghq/starling/pkg/install/ocm"
 )
 
 const (
@@ -30,6 +33,9 @@ const (
 	agentInterval = time.Second
 	renewInterval = 5 * time.Minute
 	agentTimeout  = 10 * time.Second
+
+	// parallelAgents limits the number of WECs that are synced at the same time.
+	parallelAgents = 8
 )
 
 // statusAgents starts the status agent of each WEC when OCM has accepted the WEC and has issued the
@@ -78,7 +84,7 @@ func (a *statusAgents) sync(ctx context.Context) {
 		return
 	}
 	var group errgroup.Group
-	group.SetLimit(parallelApply)
+	group.SetLimit(parallelAgents)
 	problems := make([]error, len(state.WECs))
 	for i, w := range state.WECs {
 		if running[w.Name] && a.fleet.clock.Since(a.synced[w.Name]) < renewInterval {
@@ -121,7 +127,7 @@ func (a *statusAgents) syncWEC(ctx context.Context, wec string, running bool) er
 	if err != nil {
 		return err
 	}
-	secret, err := kube.CoreV1().Secrets(namespaceAddonAgent).Get(ctx, addonSecret, metav1.GetOptions{})
+	secret, err := kube.CoreV1().Secrets(ocm.NamespaceAddonAgent).Get(ctx, addonSecret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return errNoCredentials
 	}
@@ -134,7 +140,7 @@ func (a *statusAgents) syncWEC(ctx context.Context, wec string, running bool) er
 	if running {
 		return nil
 	}
-	if err := f.writeTokenKubeconfig(ctx, wec, programStatusAgent, account{namespaceAddonAgent, addonAccount}); err != nil {
+	if err := f.writeTokenKubeconfig(ctx, wec, programStatusAgent, manifest.Account{Namespace: ocm.NamespaceAddonAgent, Name: addonAccount}); err != nil {
 		return err
 	}
 	return a.supervisor.Ensure(f.controller(wec, programStatusAgent, "agent", //nolint:contextcheck // the process outlives this call

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/starlinghq/starling/pkg/install/manifest"
+	"github.com/starlinghq/starling/pkg/install/token"
 )
 
 const (
@@ -18,31 +19,25 @@ const (
 	bootstrapToken = 7 * 24 * time.Hour
 )
 
-// account identifies a ServiceAccount.
-type account struct{ namespace, name string }
-
 // requestToken returns a token of a ServiceAccount in a space.
-func (f *Fleet) requestToken(ctx context.Context, space string, a account, lifetime time.Duration) (string, error) {
+func (f *Fleet) requestToken(ctx context.Context, space string, a manifest.Account, lifetime time.Duration) (string, error) {
 	client, err := kubernetes.NewForConfig(f.adminConfig(space))
 	if err != nil {
 		return "", err
 	}
-	expiration := int64(lifetime / time.Second)
-	t, err := client.CoreV1().ServiceAccounts(a.namespace).CreateToken(ctx, a.name, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &expiration},
-	}, metav1.CreateOptions{})
+	text, _, err := token.Request(ctx, client, a, lifetime)
 	if err != nil {
-		return "", fmt.Errorf("create a token of ServiceAccount \"%s/%s\" in space %q: %w", a.namespace, a.name, space, err)
+		return "", fmt.Errorf("get credentials for space %q: %w", space, err)
 	}
-	return t.Status.Token, nil
+	return text, nil
 }
 
 // writeTokenKubeconfig writes the kubeconfig with which a component connects to its space, as a
 // ServiceAccount.
-func (f *Fleet) writeTokenKubeconfig(ctx context.Context, space, component string, a account) error {
-	token, err := f.requestToken(ctx, space, a, componentToken)
+func (f *Fleet) writeTokenKubeconfig(ctx context.Context, space, component string, a manifest.Account) error {
+	text, err := f.requestToken(ctx, space, a, componentToken)
 	if err != nil {
 		return err
 	}
-	return f.writeKubeconfig(space, space, component, &clientcmdapi.AuthInfo{Token: token})
+	return f.writeKubeconfig(space, space, component, &clientcmdapi.AuthInfo{Token: text})
 }

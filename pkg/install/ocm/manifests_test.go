@@ -1,47 +1,11 @@
-package localfleet
+package ocm
 
 import (
-	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
-
-func TestRender(t *testing.T) {
-	manifest := `
-apiVersion: v1
-kind: ServiceAccount
-metadata:
-  name: {{ .Name }}
-  annotations:
-    example.com/gone-: ""
-    example.com/stays: "yes"
-  labels:
-    {{ range $k, $v := .Labels }}
-    "{{ $k }}": "{{ $v }}"
-    {{ end }}
-`
-	f := &Fleet{cfg: Config{OCM: fstest.MapFS{
-		"dir/a.yaml": {Data: []byte(manifest)},
-		"dir/b.yaml": {Data: []byte(manifest)},
-	}}}
-	objs, err := f.render([]string{"dir/*.yaml"}, map[string]any{"Name": "somebody", "Labels": map[string]string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []*unstructured.Unstructured{{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ServiceAccount",
-		"metadata": map[string]any{"name": "somebody", "annotations": map[string]any{"example.com/stays": "yes"}},
-	}}}
-	if diff := cmp.Diff(want, objs); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if _, err := f.render([]string{"dir/missing.yaml"}, nil); err == nil || !strings.Contains(err.Error(), `"dir/missing.yaml": not found`) {
-		t.Errorf("a missing manifest: %v", err)
-	}
-}
 
 func TestWebhooksByURL(t *testing.T) {
 	obj := &unstructured.Unstructured{Object: map[string]any{"webhooks": []any{map[string]any{

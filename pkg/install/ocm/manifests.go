@@ -1,29 +1,24 @@
-package localfleet
+package ocm
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
-	"path"
 	"strings"
-	"text/template"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/starlinghq/starling/config/rbac/wec"
+	"github.com/starlinghq/starling/pkg/install/manifest"
 )
 
 // Namespaces of OCM.
 const (
-	namespaceOCM        = "open-cluster-management"
-	namespaceOCMHub     = "open-cluster-management-hub"
-	namespaceOCMAgent   = "open-cluster-management-agent"
-	namespaceAddonAgent = "open-cluster-management-agent-addon"
+	Namespace           = "open-cluster-management"
+	NamespaceHub        = "open-cluster-management-hub"
+	NamespaceAgent      = "open-cluster-management-agent"
+	NamespaceAddonAgent = "open-cluster-management-agent-addon"
 )
 
 // hubManifests are OCM's manifests for its components that run on the hub: CRDs, identities with
@@ -55,17 +50,18 @@ var klusterletManifests = []string{
 	"klusterlet/management/*role*.yaml",
 }
 
-// renderHub returns OCM's objects for the hub. Its webhooks are called at webhookURL.
-func (f *Fleet) renderHub(webhookURL string, caBundle []byte) ([]*unstructured.Unstructured, error) {
+// Hub returns OCM's objects for a hub, from OCM's manifests. Its webhooks are called at webhookURL,
+// whose certificate an authority of caBundle has signed.
+func Hub(from fs.FS, webhookURL string, caBundle []byte) ([]*unstructured.Unstructured, error) {
 	values := map[string]any{
 		"ClusterManagerName":             "cluster-manager",
-		"ClusterManagerNamespace":        namespaceOCMHub,
+		"ClusterManagerNamespace":        NamespaceHub,
 		"Labels":                         map[string]string{},
 		"RegistrationAPIServiceCABundle": base64.StdEncoding.EncodeToString(caBundle),
 		"AddonAPIServiceCABundle":        base64.StdEncoding.EncodeToString(caBundle),
 		"RegistrationWebhook":            map[string]any{"Port": 0},
 	}
-	objs, err := f.render(hubManifests, values)
+	objs, err := render(from, hubManifests, values)
 	if err != nil {
 		return nil, err
 	}
@@ -80,18 +76,18 @@ func (f *Fleet) renderHub(webhookURL string, caBundle []byte) ([]*unstructured.U
 			return nil, err
 		}
 	}
-	return append(objs, namespaceObject(namespaceOCM), namespaceObject(namespaceOCMHub)), nil
+	return append(objs, manifest.Namespace(Namespace), manifest.Namespace(NamespaceHub)), nil
 }
 
-// renderKlusterlet returns OCM's objects for a managed cluster, and the rights of its agent for all
-// built-in kinds that users deliver.
-func (f *Fleet) renderKlusterlet() ([]*unstructured.Unstructured, error) {
-	objs, err := f.render(klusterletManifests, map[string]any{
+// Klusterlet returns OCM's objects for a managed cluster, from OCM's manifests, and the rights of
+// its agent for all built-in kinds that users deliver.
+func Klusterlet(from fs.FS) ([]*unstructured.Unstructured, error) {
+	objs, err := render(from, klusterletManifests, map[string]any{
 		"KlusterletName":             "klusterlet",
-		"KlusterletNamespace":        namespaceOCMAgent,
-		"AgentNamespace":             namespaceOCMAgent,
-		"RegistrationServiceAccount": klusterletAccount.name,
-		"WorkServiceAccount":         klusterletAccount.name,
+		"KlusterletNamespace":        NamespaceAgent,
+		"AgentNamespace":             NamespaceAgent,
+		"RegistrationServiceAccount": KlusterletAccount.Name,
+		"WorkServiceAccount":         KlusterletAccount.Name,
 		"Labels":                     map[string]string{},
 	})
 	if err != nil {
@@ -99,103 +95,27 @@ func (f *Fleet) renderKlusterlet() ([]*unstructured.Unstructured, error) {
 	}
 	// OCM's operator creates this ClusterRole in code: it grants the work agent the ClusterRoles
 	// that a user labels.
-	aggregate := newObject("rbac.authorization.k8s.io/v1", "ClusterRole", "", "open-cluster-management:klusterlet-work:aggregate")
+	aggregate := manifest.New("rbac.authorization.k8s.io/v1", "ClusterRole", "", "open-cluster-management:klusterlet-work:aggregate")
 	aggregate.Object["aggregationRule"] = map[string]any{
 		"clusterRoleSelectors": []any{map[string]any{
 			"matchLabels": map[string]any{"open-cluster-management.io/aggregate-to-work": "true"},
 		}},
 	}
-	builtIn, err := renderFile(wec.FS, "work-agent.yaml", nil)
+	builtIn, err := manifest.File(wec.FS, "work-agent.yaml", nil)
 	if err != nil {
-		return nil, fmt.Errorf("render the rights of OCM's agent: %w", err)
+		return nil, err
 	}
 	objs = append(objs, builtIn...)
-	return append(objs, aggregate, namespaceObject(namespaceOCMAgent), namespaceObject(namespaceAddonAgent)), nil
+	return append(objs, aggregate, manifest.Namespace(NamespaceAgent), manifest.Namespace(NamespaceAddonAgent)), nil
 }
 
-// render returns the objects of the manifests that match the patterns.
-func (f *Fleet) render(patterns []string, values map[string]any) ([]*unstructured.Unstructured, error) {
-	if f.cfg.OCM == nil {
+// render returns the objects of the manifests that match the patterns. In singleton mode the two
+// agents share a ServiceAccount, so some objects are rendered twice.
+func render(from fs.FS, patterns []string, values map[string]any) ([]*unstructured.Unstructured, error) {
+	if from == nil {
 		return nil, errors.New("this program was built without OCM's manifests")
 	}
-	var objs []*unstructured.Unstructured
-	seen := map[string]bool{}
-	for _, pattern := range patterns {
-		files, err := fs.Glob(f.cfg.OCM, pattern)
-		if err != nil {
-			return nil, err
-		}
-		if len(files) == 0 {
-			return nil, fmt.Errorf("render OCM's manifest %q: not found", pattern)
-		}
-		for _, file := range files {
-			if strings.Contains(file, hubSkipped) {
-				continue
-			}
-			rendered, err := renderFile(f.cfg.OCM, file, values)
-			if err != nil {
-				return nil, fmt.Errorf("render OCM's manifest %q: %w", file, err)
-			}
-			for _, obj := range rendered {
-				// In singleton mode the two agents share a ServiceAccount, so some objects are
-				// rendered twice.
-				key := path.Join(obj.GetKind(), obj.GetNamespace(), obj.GetName())
-				if !seen[key] {
-					seen[key] = true
-					objs = append(objs, obj)
-				}
-			}
-		}
-	}
-	return objs, nil
-}
-
-func renderFile(from fs.FS, file string, values map[string]any) ([]*unstructured.Unstructured, error) {
-	text, err := fs.ReadFile(from, file)
-	if err != nil {
-		return nil, err
-	}
-	t, err := template.New(file).Parse(string(text))
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	if err := t.Execute(&out, values); err != nil {
-		return nil, err
-	}
-	var objs []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(&out, 4<<10)
-	for {
-		obj := &unstructured.Unstructured{}
-		err := decoder.Decode(&obj.Object)
-		if errors.Is(err, io.EOF) {
-			return objs, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(obj.Object) == 0 {
-			continue
-		}
-		tidyMetadata(obj)
-		objs = append(objs, obj)
-	}
-}
-
-// tidyMetadata removes from labels and annotations what only OCM's applier supports: empty maps,
-// and keys that end in "-", which tell it to remove a key.
-func tidyMetadata(obj *unstructured.Unstructured) {
-	for _, field := range []string{"labels", "annotations"} {
-		values, found, _ := unstructured.NestedMap(obj.Object, "metadata", field)
-		if !found {
-			unstructured.RemoveNestedField(obj.Object, "metadata", field)
-			continue
-		}
-		maps.DeleteFunc(values, func(key string, _ any) bool { return strings.HasSuffix(key, "-") })
-		if err := unstructured.SetNestedMap(obj.Object, values, "metadata", field); err != nil {
-			unstructured.RemoveNestedField(obj.Object, "metadata", field)
-		}
-	}
+	return manifest.Render(from, patterns, values, func(file string) bool { return strings.Contains(file, hubSkipped) })
 }
 
 // webhooksByURL replaces the Service of each webhook by a URL, because a space has no pods.
@@ -240,17 +160,4 @@ func withoutConversion(obj *unstructured.Unstructured) error {
 		}
 	}
 	return unstructured.SetNestedSlice(obj.Object, stored, "spec", "versions")
-}
-
-func newObject(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind}}
-	obj.SetName(name)
-	if namespace != "" {
-		obj.SetNamespace(namespace)
-	}
-	return obj
-}
-
-func namespaceObject(name string) *unstructured.Unstructured {
-	return newObject("v1", "Namespace", "", name)
 }
