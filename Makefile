@@ -4,9 +4,12 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# The same flags everywhere, so that Kubernetes is compiled once. VERSION sets the version, not the go command.
-GOFLAGS := $(filter-out -buildvcs=%,$(shell go env GOFLAGS)) -buildvcs=false
-export GOFLAGS
+# The same flags everywhere, also for images, so that Kubernetes is compiled once. VERSION sets the version, not the go
+# command. Only the race detector needs C.
+GOFLAGS := $(filter-out -buildvcs=% -trimpath,$(shell go env GOFLAGS)) -buildvcs=false -trimpath
+CGO_ENABLED := 0
+export GOFLAGS CGO_ENABLED
+RACE := CGO_ENABLED=1
 
 VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo v0.0.0-dev)
 # The version that the API servers report. It must be the version in go.mod, because clients and OCM check it.
@@ -18,7 +21,7 @@ LDFLAGS := -linkmode=internal -X github.com/starlinghq/starling/pkg/version.vers
 	-X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBERNETES:v%=%)))
 
 BIN := $(CURDIR)/bin
-MODULES := . hack/tools hack/tools/kwok
+MODULES := . hack/tools hack/tools/coredns hack/tools/kubernetes hack/tools/kwok
 CONTROLLERS := ./cmd/binding-controller ./cmd/transport-controller ./cmd/status-agent ./cmd/package-server
 STARLING := $(BIN)/starling
 # The kinds of porch.kpt.dev are served by package-server.
@@ -42,7 +45,7 @@ build-kwok:
 
 # The controllers with the race detector, and everything else that a fleet needs, for the end-to-end tests.
 build-race: build
-	$(BUILD) "Compiling the controllers with the race detector: once, some minutes." -race -ldflags '$(LDFLAGS)' -o $(BIN)/race/ $(CONTROLLERS)
+	@$(RACE) hack/build.sh "Compiling the controllers with the race detector: once, some minutes." -race -ldflags '$(LDFLAGS)' -o $(BIN)/race/ $(CONTROLLERS)
 	@ln -f $(BIN)/starling $(BIN)/kwok $(BIN)/race/
 
 demo: ## Show objects and their status go through a fleet (DEMO=packages, DEMO=variants: packages; KEEP=1: keep the fleet).
@@ -66,13 +69,16 @@ test: build-race test-unit test-integration test-e2e ## Run all tests (before a 
 with-tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 test-unit: $(BIN)/tools/gotestsum ## Run the tests that need no API server.
 	$(GOTEST) -shuffle=on ./pkg/core/...
-	$(GOTEST) -race -shuffle=on $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./hack/... ./test/perf ./test/testenv | grep -v /pkg/core/)
+	$(RACE) $(GOTEST) -race -shuffle=on $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./hack/... ./test/perf ./test/testenv | grep -v /pkg/core/)
 
 test-integration: build $(BIN)/tools/gotestsum ## Run the tests against real API servers.
-	STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 2 -timeout 45m ./test/integration/...
+	$(RACE) STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 2 -timeout 45m ./test/integration/...
 
 test-e2e: build-race $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
 	STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -parallel 6 -timeout 45m ./test/e2e/...
+
+e2e-kind: ## Run the tests on clusters of kind, if there is a container engine (ARGS: flags of the test binary).
+	hack/kind/e2e.sh $(ARGS)
 
 test-walk: build-race $(BIN)/tools/gotestsum ## Change a fleet at random, and kill its processes (WALK=10m).
 	STARLING_BIN_DIR=$(BIN)/race STARLING_WALK=$(or $(WALK),10m) $(GOTEST) -run '^TestWalk$$' -timeout 60m ./test/e2e
@@ -114,8 +120,8 @@ ARCHITECTURES ?= amd64 arm64
 images: ## Build the container images of all programs into bin/images, without a container engine (ARCHITECTURES="amd64 arm64").
 	@rm -rf $(BIN)/images
 	@for arch in $(ARCHITECTURES); do mkdir -p $(BIN)/images/linux-$$arch && \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch hack/build.sh "Compiling for linux/$$arch: once, about 10 minutes with 2 cores." \
-		-trimpath -ldflags '-s -w $(LDFLAGS)' -o $(BIN)/images/linux-$$arch/ $(CONTROLLERS) ./cmd/starling; done
+		GOOS=linux GOARCH=$$arch hack/build.sh "Compiling for linux/$$arch: once, about 10 minutes with 2 cores." \
+		-ldflags '-s -w $(LDFLAGS)' -o $(BIN)/images/linux-$$arch/ $(CONTROLLERS) ./cmd/starling; done
 	go run ./hack/images build --from $(BIN)/images --version $(VERSION) --revision "$$(git rev-parse HEAD)" --created "$$(git log -1 --format=%ct)"
 
 push: ## Push the images of `make images` (REGISTRY: where to; ARGS: flags of hack/images push).

@@ -158,6 +158,46 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// TestArchiveOfDirectory: the image has the files of the directory, with their modes.
+func TestArchiveOfDirectory(t *testing.T) {
+	root, file := t.TempDir(), filepath.Join(t.TempDir(), "image.tar")
+	if err := os.Mkdir(filepath.Join(root, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "bin", "program"), []byte("content"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("program", filepath.Join(root, "bin", "other")); err != nil {
+		t.Fatal(err)
+	}
+	cmd := newCommand()
+	cmd.SetArgs([]string{"archive", "--name", "example.com/test:v1", "--root", root, "--to", file, "/bin/other", "--flag"})
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag("example.com/test:v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := tarball.ImageFromPath(file, &tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Image(image); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(map[string]string{"bin": "drwxr-xr-x", "bin/program": "-rwxr-xr-x", "bin/other": "Lrwxrwxrwx"}, filesOf(t, image)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/bin/other", "--flag"}, config.Config.Entrypoint); diff != "" {
+		t.Errorf("entry point (-want +got):\n%s", diff)
+	}
+}
+
 // TestPush pushes to a registry, and reads the images and their modules from it.
 func TestPush(t *testing.T) {
 	dir := t.TempDir()

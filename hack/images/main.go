@@ -8,6 +8,8 @@
 // images of all architectures in DIR/PROGRAM, and a list of the modules in each program in
 // DIR/PROGRAM-ARCH.spdx.json. It writes an archive for `docker load` of all programs in
 // DIR/starling-ARCH.tar. The same programs give the same bytes.
+//
+// archive writes an image of the files in a directory, for tests.
 package main
 
 import (
@@ -45,7 +47,7 @@ func newCommand() *cobra.Command {
 	root := &cobra.Command{Use: "images", Short: "Build and push the container images of Starling", SilenceUsage: true, SilenceErrors: true}
 	var from string
 	root.PersistentFlags().StringVar(&from, "from", "bin/images", "Directory of the programs and the images.")
-	root.AddCommand(newBuildCommand(&from), newPushCommand(&from))
+	root.AddCommand(newBuildCommand(&from), newPushCommand(&from), newArchiveCommand())
 	return root
 }
 

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs the tests of test/kind on clusters of kind. Without a container engine it says so, and succeeds.
+#
+# Usage: hack/kind/e2e.sh [FLAGS...]
+#   FLAGS   flags of the test binary, such as -test.run '^TestCluster$'
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+if ! docker info >/dev/null 2>&1; then
+	echo "skipped: no container engine"
+	exit
+fi
+mkdir -p bin/kind
+# Before engine.sh: its own engine has no network outside, and the Go command may need one.
+hack/kind/node-image.sh --build-only >/dev/null
+make images ARCHITECTURES="$(go env GOARCH)"
+STARLING_IMAGES=$PWD/bin/images/starling-$(go env GOARCH).tar
+export STARLING_IMAGES
+go test -c -o bin/kind/kind.test ./test/kind
+go build -o /dev/null ./test/kind/probe ./hack/images ./cmd/kubectl-starling
+
+hack/kind/engine.sh bash -euo pipefail -c '
+	STARLING_KIND_IMAGE=$(hack/kind/node-image.sh)
+	export STARLING_KIND_IMAGE
+	echo "nodes have the image $STARLING_KIND_IMAGE"
+	cd test/kind
+	../../bin/kind/kind.test -test.v -test.parallel 2 -test.timeout 30m "$@"' kind.test "$@"
