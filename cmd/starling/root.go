@@ -95,7 +95,7 @@ API server:
 	root.AddCommand(
 		newUpCommand(g), newDownCommand(g), newStatusCommand(g), newKubeconfigCommand(g),
 		newKubectlCommand(g), newWECCommand(g), newLogsCommand(g), newVersionCommand(),
-		newSuperviseCommand(g),
+		newSuperviseCommand(g), newSpaceCommand(),
 	)
 	root.AddCommand(newComponentCommands()...)
 	return root

@@ -1,0 +1,112 @@
+package charts_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/lint"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/starlinghq/starling/pkg/install/manifest"
+)
+
+const namespace = "hub"
+
+// render returns what helm would install as the release "fleet".
+func render(t *testing.T, chart, values string) (string, error) {
+	t.Helper()
+	loaded, err := loader.Load(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
+	client.DryRun, client.ClientOnly, client.Replace = true, true, true
+	client.ReleaseName, client.Namespace = "fleet", namespace
+	client.KubeVersion = &chartutil.KubeVersion{Version: "v1.34.0", Major: "1", Minor: "34"}
+	release, err := client.RunWithContext(t.Context(), loaded, parseValues(t, values))
+	if err != nil {
+		return "", err
+	}
+	return release.Manifest, nil
+}
+
+func parseValues(t *testing.T, values string) map[string]any {
+	t.Helper()
+	out := map[string]any{}
+	if err := yaml.Unmarshal([]byte(values), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// lintChart fails the test if `helm lint --strict` would fail.
+func lintChart(t *testing.T, chart, values string) {
+	t.Helper()
+	for _, m := range lint.AllWithKubeVersion(chart, parseValues(t, values), namespace, nil).Messages {
+		// An icon is for catalogs.
+		if !strings.Contains(m.Err.Error(), "icon is recommended") {
+			t.Errorf("helm lint: %s", m)
+		}
+	}
+}
+
+// decode returns the objects of a manifest. It fails the test if a field does not exist in the API,
+// or if an object is there twice.
+func decode(t *testing.T, text string) []runtime.Object {
+	t.Helper()
+	objs, err := manifest.Parse(strings.NewReader(text))
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	seen := sets.New[string]()
+	var out []runtime.Object
+	for _, obj := range objs {
+		if id := obj.GetKind() + " " + obj.GetNamespace() + "/" + obj.GetName(); seen.Has(id) {
+			t.Errorf("there are two %s", id)
+		} else {
+			seen.Insert(id)
+		}
+		out = append(out, typed(t, decoder, obj))
+	}
+	return out
+}
+
+func typed(t *testing.T, decoder runtime.Decoder, obj *unstructured.Unstructured) runtime.Object {
+	t.Helper()
+	text, err := yaml.Marshal(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := decoder.Decode(text, nil, nil)
+	if err != nil {
+		t.Errorf("%v in:\n%s", err, text)
+	}
+	return out
+}
+
+// find returns the object of a type with a name.
+func find[T interface {
+	runtime.Object
+	GetName() string
+}](t *testing.T, objs []runtime.Object, name string) T {
+	t.Helper()
+	for _, obj := range objs {
+		if o, is := obj.(T); is && o.GetName() == name {
+			return o
+		}
+	}
+	var none T
+	t.Fatalf("there is no %T %q", none, name)
+	return none
+}

@@ -1,0 +1,90 @@
+{{- /* What the templates of one space have in common. Each is called with (dict "root" $ "space" VALUES). */}}
+
+{{- define "starling.space.check" }}
+{{- $name := .space.name }}
+{{- if or (gt (len $name) 35) (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) }}
+{{- fail (printf "space %q: its name must be at most 35 lower case letters, digits and \"-\", and begin with a letter: names of objects begin with it" $name) }}
+{{- end }}
+{{- if and .space.etcd.endpoints (not .space.etcd.secret) }}
+{{- fail (printf "space %q: etcd.endpoints needs etcd.secret, a Secret with ca.crt, client.crt and client.key" $name) }}
+{{- end }}
+{{- if and .space.apiServer.ingress.enabled (not .space.apiServer.ingress.host) }}
+{{- fail (printf "space %q: apiServer.ingress.enabled needs apiServer.ingress.host" $name) }}
+{{- end }}
+{{- end }}
+
+{{- define "starling.space.labels" -}}
+app.kubernetes.io/name: {{ .component }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/part-of: starling
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+starling.io/space: {{ .space.name }}
+{{- end }}
+
+{{- define "starling.space.selector" -}}
+app.kubernetes.io/name: {{ .component }}
+starling.io/space: {{ .space.name }}
+{{- end }}
+
+{{- /* image returns the image of a program: (dict "root" $ "image" VALUES "program" NAME). */}}
+{{- define "starling.image" -}}
+{{ .image.registry }}/{{ .program }}:{{ .image.tag | default (printf "v%s" .root.Chart.AppVersion) }}
+{{- end }}
+
+{{- /* pod returns the fields of a pod that do not depend on what it runs. */}}
+{{- define "starling.space.pod" -}}
+{{- with .space.image.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+- name: {{ . }}
+{{- end }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  fsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- with .space.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .space.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .space.tolerations }}
+tolerations: {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- if .space.affinity }}
+affinity: {{- toYaml .space.affinity | nindent 2 }}
+{{- else if .spread }}
+affinity: {{- include "starling.spread" . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- /* spread returns an affinity that prefers another node for each replica. */}}
+{{- define "starling.spread" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+  - weight: 100
+    podAffinityTerm:
+      topologyKey: kubernetes.io/hostname
+      labelSelector:
+        matchLabels: {{- include "starling.space.selector" . | nindent 10 }}
+{{- end }}
+
+{{- /* container returns the fields of a container of the program "starling". */}}
+{{- define "starling.space.container" -}}
+image: {{ include "starling.image" (dict "root" .root "image" .space.image "program" "starling") }}
+imagePullPolicy: {{ .space.image.pullPolicy }}
+{{ include "starling.restricted" . }}
+{{- end }}
+
+{{- /* restricted returns what a container may do: nothing but run. */}}
+{{- define "starling.restricted" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- end }}
