@@ -7,14 +7,21 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"open-cluster-management.io/ocm/manifests"
 
+	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/packages/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	cmd := cli.NewCommand(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	cmd := cli.NewCommand(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
+		func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+			return clusters.NewCommand(flags, streams, manifests.KlusterletManifestFiles)
+		})
 	os.Exit(cli.Report(os.Stderr, cmd.ExecuteContext(ctx)))
 }

@@ -4,20 +4,25 @@ import (
 	"bytes"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/kubectl/pkg/util/templates"
 
 	"github.com/starlinghq/starling/pkg/version"
 )
 
-// NewCommand returns the program `kubectl starling`. It has one group of commands, `package`.
-func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+// Group returns a further group of commands, which connects to a cluster with the flags.
+type Group func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command
+
+// NewCommand returns the program `kubectl starling`. It has the group of commands `package`, and
+// further ones.
+func NewCommand(streams genericiooptions.IOStreams, further ...Group) *cobra.Command {
 	o := NewOptions(streams)
 	root := &cobra.Command{
 		Use:   program,
-		Short: "Manage packages of Starling",
+		Short: "Manage packages and clusters of Starling",
 		Long: templates.LongDesc(`
-			Manage packages of Starling.
+			Manage packages and clusters of Starling.
 
 			kubectl runs this program as "kubectl starling". Use kubectl itself to get, describe, edit and delete the objects of Starling.`),
 		Version:       version.Get(),
@@ -34,6 +39,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	options := &cobra.Command{Use: "options", Short: "Print the list of flags inherited by all commands", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Usage() }}
 	templates.UseOptionsTemplates(options)
 	root.AddCommand(NewPackageCommand(o), options)
+	for _, group := range further {
+		root.AddCommand(group(o.config, streams))
+	}
 	templates.ActsAsRootCommand(root, []string{"options"})
 	nameThePlugin(root)
 	o.completeConfig(root)
