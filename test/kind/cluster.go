@@ -82,9 +82,12 @@ func withPatches(config *v1alpha4.Cluster) *v1alpha4.Cluster {
 	return config
 }
 
+// Node returns the name of the only node, and of its container.
+func (c *Cluster) Node() string { return c.Name + "-control-plane" }
+
 // Server returns the URL of the API server for pods of other clusters. Its certificate has this
 // name.
-func (c *Cluster) Server() string { return "https://" + c.Name + "-control-plane:6443" }
+func (c *Cluster) Server() string { return "https://" + c.Node() + ":6443" }
 
 // LoadArchive loads images into the node, from an archive for `docker load`. Pods that use them
 // need the pull policy IfNotPresent or Never.

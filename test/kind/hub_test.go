@@ -1,22 +1,26 @@
 package kindtest
 
 import (
-	"io"
 	"os"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// namespace is that of the release on the hosting cluster.
-const namespace = "starling"
+// hub is Starling as a chart installs it in a hosting cluster, with the clusters that have joined.
+type hub struct {
+	host     *Cluster
+	release  *release
+	its, wds *testenv.Space
+	// prod and edge are clusters with these names, and with the label "env" of the same value.
+	prod, edge *Cluster
+	// plugin is the program kubectl-starling, images the archive with the images, tag their tag.
+	plugin, images, tag string
+
+	start time.Time
+	uid   map[*Cluster]string
+}
 
 // Ports of the nodes of the hosting cluster at which its spaces are reached.
 const (
@@ -24,115 +28,78 @@ const (
 	portWDS = 30444
 )
 
-// TestHub: the chart "starling" installs an ITS, a WDS and the controllers on a cluster. Another
-// cluster joins. A Deployment in the WDS runs there, its status returns, and an edit arrives.
+// TestHub: the chart "starling" installs an ITS, a WDS and the controllers in a cluster. Two other
+// clusters join. The stories below are told one after the other, to the same hub.
 func TestHub(t *testing.T) {
-	images := os.Getenv("STARLING_IMAGES")
-	if images == "" {
+	h := newHub(t)
+	for _, story := range []struct {
+		name string
+		tell func(*hub, *testing.T)
+	}{
+		{"Deployment", (*hub).deployment},
+		{"Package", (*hub).packages},
+		{"NetworkCut", (*hub).networkCut},
+		{"Upgrade", (*hub).upgrade},
+		{"InstalledAgain", (*hub).installedAgain},
+	} {
+		if !t.Run(story.name, func(t *testing.T) { story.tell(h, t) }) {
+			break // the hub may be in any state
+		}
+		h.since(t, "story "+story.name)
+	}
+}
+
+// newHub installs the chart and lets the clusters join, one of them while the chart is installed:
+// as long as there is no hub, its agent waits.
+func newHub(t *testing.T) *hub {
+	t.Helper()
+	h := &hub{images: os.Getenv("STARLING_IMAGES"), start: time.Now(), uid: map[*Cluster]string{}}
+	if h.images == "" {
 		t.Skip("it needs the images of Starling: run `make e2e-kind`, or set STARLING_IMAGES to the archive of `make images`")
 	}
-	start := time.Now()
-	since := func(what string) { t.Logf("%5.1f s: %s", time.Since(start).Seconds(), what) }
-	host := Create(t, "starling-host", nil)
-	host.LoadArchive(t, images)
-	since("the hosting cluster runs")
+	h.tag, h.plugin = version(t, h.images), buildPlugin(t)
+	h.host = Create(t, "starling-host", nil)
+	h.host.LoadArchive(t, h.images)
+	h.since(t, "the hosting cluster runs")
 
-	node := host.Name + "-control-plane"
-	installed := installChart(t, host, "../../charts/starling", map[string]any{
-		"image": map[string]any{"tag": version(t, images)},
-		"ITSes": []any{hosted("its1", node, portITS)},
-		"WDSes": []any{hosted("wds1", node, portWDS)},
-	})
-	if !strings.Contains(installed, "wds1-transport-controller") {
-		t.Fatal("the release has no transport-controller")
+	h.release = newRelease(t, h.host)
+	h.release.install(t, h.values(h.tag))
+	h.its = connectSpace(t, h.host, "its1", portITS)
+	h.wds = connectSpace(t, h.host, "wds1", portWDS)
+	h.since(t, "the chart is installed")
+	logMemory(t, h.host)
+
+	probe := buildProbe(t)
+	for name, cluster := range map[string]**Cluster{"prod": &h.prod, "edge": &h.edge} {
+		c := Create(t, "starling-"+name, nil)
+		c.LoadArchive(t, h.images)
+		c.LoadArchive(t, probe)
+		h.since(t, "cluster "+name+" runs")
+		h.join(t, c, name)
+		h.since(t, "cluster "+name+" has joined")
+		*cluster = c
 	}
-	since("the chart is installed")
-
-	its := spaceOf(t, host, "its1", portITS)
-	wds := spaceOf(t, host, "wds1", portWDS)
-	wec := Create(t, "starling-prod", nil)
-	wec.LoadArchive(t, images)
-	wec.LoadArchive(t, buildProbe(t))
-	since("the cluster \"prod\" runs")
-	join(t, its, wec, "prod", version(t, images))
-	since("the cluster \"prod\" has joined")
-
-	wds.Apply(t, `
-apiVersion: control.kubestellar.io/v1alpha1
-kind: BindingPolicy
-metadata: {name: hello}
-spec:
-  clusterSelectors: [{matchLabels: {env: prod}}]
-  downsync:
-  - objectSelectors: [{matchLabels: {app: hello}}]
-    wantSingletonReportedState: true
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: hello, labels: {app: hello}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: hello, namespace: hello, labels: {app: hello}}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: hello}}
-  template:
-    metadata: {labels: {app: hello}}
-    spec:
-      containers:
-      - name: hello
-        image: `+probeImage+`
-        args: [serve, /data/file]
-        readinessProbe: {httpGet: {port: 8080}}
-        volumeMounts: [{name: data, mountPath: /data}]
-      volumes: [{name: data, emptyDir: {}}]
-`)
-	wec.WaitForDeployment(t, "hello", "hello")
-	since("the Deployment runs in \"prod\"")
-	waitStatus(t, wds, 1)
-	since("its status has returned")
-	wds.Patch(t, deployments, "hello", "hello", `{"spec":{"replicas":2}}`)
-	waitStatus(t, wds, 2)
-	since("an edit has arrived, and its status has returned")
-	logMemory(t, host)
+	return h
 }
 
-var deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+// values are the values of a minimal installation.
+func (h *hub) values(tag string) map[string]any {
+	space := func(name string, port int) any {
+		node := h.host.Node()
+		return map[string]any{"name": name, "type": "hosted", "apiServer": map[string]any{
+			"hosts":   []any{node},
+			"url":     url(node, port),
+			"service": map[string]any{"type": "NodePort", "nodePort": port},
+		}}
+	}
+	return map[string]any{
+		"image": map[string]any{"tag": tag},
+		"ITSes": []any{space("its1", portITS)},
+		"WDSes": []any{space("wds1", portWDS)},
+	}
+}
 
-// waitStatus blocks until the Deployment in the WDS has the status of that many pods, which run in
-// the WEC: nothing runs in a WDS.
-func waitStatus(t *testing.T, wds *space, replicas int64) {
+func (h *hub) since(t *testing.T, what string) {
 	t.Helper()
-	testenv.Eventually(t, patience, func() (bool, string) {
-		obj, err := wds.client.Resource(deployments).Namespace("hello").Get(t.Context(), "hello", metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
-		got, _, _ := unstructured.NestedInt64(obj.Object, "status", "availableReplicas")
-		return got == replicas, "the Deployment in the WDS has the status " + text(obj.Object["status"])
-	})
-}
-
-// hosted returns the entry of a space that is reached at a port of the node.
-func hosted(name, node string, port int) map[string]any {
-	return map[string]any{"name": name, "type": "hosted", "apiServer": map[string]any{
-		"hosts":   []any{node},
-		"url":     url(node, port),
-		"service": map[string]any{"type": "NodePort", "nodePort": port},
-	}}
-}
-
-// version returns the tag of the images in an archive.
-func version(t *testing.T, archive string) string {
-	t.Helper()
-	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(archive) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, tag, found := strings.Cut(manifest[0].RepoTags[0], ":")
-	if !found {
-		t.Fatalf("image %q has no tag", manifest[0].RepoTags[0])
-	}
-	return tag
+	t.Logf("%5.1f s: %s", time.Since(h.start).Seconds(), what)
 }

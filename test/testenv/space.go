@@ -39,7 +39,7 @@ func Name(t testing.TB) string {
 	return fmt.Sprintf("%s-%d", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), names.Add(1))
 }
 
-// Space is one space of a Fleet as its administrator sees it. Its methods fail the test on errors.
+// Space is a space as its administrator sees it. Its methods fail the test on errors.
 // It may be shared by tests that run at the same time.
 type Space struct {
 	Name   string
@@ -51,7 +51,12 @@ type Space struct {
 // Space returns the space of that name.
 func (f *Fleet) Space(t testing.TB, name string) *Space {
 	t.Helper()
-	config := f.Config(t, name)
+	return Connect(t, name, f.Config(t, name))
+}
+
+// Connect returns the space that a configuration connects to. Any cluster will do.
+func Connect(t testing.TB, name string, config *rest.Config) *Space {
+	t.Helper()
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
