@@ -94,19 +94,3 @@ func typed(t *testing.T, decoder runtime.Decoder, obj *unstructured.Unstructured
 	}
 	return out
 }
-
-// find returns the object of a type with a name.
-func find[T interface {
-	runtime.Object
-	GetName() string
-}](t *testing.T, objs []runtime.Object, name string) T {
-	t.Helper()
-	for _, obj := range objs {
-		if o, is := obj.(T); is && o.GetName() == name {
-			return o
-		}
-	}
-	var none T
-	t.Fatalf("there is no %T %q", none, name)
-	return none
-}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"open-cluster-management.io/ocm/manifests"
 
-	"github.com/starlinghq/starling/pkg/clusters"
+	clusters "github.com/starlinghq/starling/pkg/clusters/cli"
 	"github.com/starlinghq/starling/pkg/packages/cli"
 )
 

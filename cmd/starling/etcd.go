@@ -79,8 +79,8 @@ func (o *etcdFlags) config() (*embed.Config, error) {
 	cfg.UnsafeNoFsync = o.noFsync
 	cfg.LogLevel = "warn"
 	cfg.WarningUnaryRequestDuration = time.Second
-	// The API servers compact every five minutes. A follower that is further behind gets a snapshot,
-	// so few entries are kept, which saves memory.
+	// The API servers compact every five minutes. A follower that is further behind gets a
+	// snapshot, so few entries are kept, which saves memory.
 	cfg.SnapshotCatchUpEntries = 100
 	cfg.SnapshotCount = 5000
 	return cfg, nil

@@ -29,7 +29,7 @@ const (
 )
 
 // TestHub: the chart "starling" installs an ITS, a WDS and the controllers in a cluster. Two other
-// clusters join. The stories below are told one after the other, to the same hub.
+// clusters join. The stories follow one after the other, on the same hub.
 func TestHub(t *testing.T) {
 	h := newHub(t)
 	for _, story := range []struct {

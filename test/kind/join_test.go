@@ -147,9 +147,14 @@ func logMemory(t *testing.T, host *Cluster) {
 	}
 	var summary struct {
 		Pods []struct {
-			PodRef struct{ Name, Namespace string }
-			Memory struct{ WorkingSetBytes int64 }
-		}
+			PodRef struct {
+				Name      string `json:"name"`
+				Namespace string `json:"namespace"`
+			} `json:"podRef"`
+			Memory struct {
+				WorkingSetBytes int64 `json:"workingSetBytes"`
+			} `json:"memory"`
+		} `json:"pods"`
 	}
 	if err := json.Unmarshal(data, &summary); err != nil {
 		t.Fatal(err)

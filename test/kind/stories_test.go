@@ -170,7 +170,7 @@ func (h *hub) networkCut(t *testing.T) {
 	h.still(t, pods)
 }
 
-// kills kills the pods of each part of the hub, one part after the other.
+// kills ends the pods of each part of the hub, one part after the other.
 func (h *hub) kills(t *testing.T) {
 	client := h.host.Client(t)
 	list, err := client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/part-of=starling"})

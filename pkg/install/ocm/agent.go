@@ -10,12 +10,12 @@ const (
 	// AgentDeployment is the name of the Deployment of OCM's agent in NamespaceAgent.
 	AgentDeployment = "klusterlet-agent"
 
-	// HubSecret is the name of the Secret in NamespaceAgent with which the agent connects to its hub
-	// after it was accepted.
-	HubSecret = "hub-kubeconfig-secret"
+	// HubSecret is the name of the Secret in NamespaceAgent with which the agent connects to its
+	// hub after it was accepted.
+	HubSecret = "hub-kubeconfig-secret" //nolint:gosec // a name
 
 	// bootstrapSecret is the name of the Secret with the kubeconfig of the bootstrap identity.
-	bootstrapSecret = "bootstrap-hub-kubeconfig"
+	bootstrapSecret = "bootstrap-hub-kubeconfig" //nolint:gosec // a name
 )
 
 // AgentFlags returns the flags of OCM's agent that do not depend on where it runs.

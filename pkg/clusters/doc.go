@@ -1,2 +1,0 @@
-// Package clusters has the commands with which the administrator of a cluster lets it join an ITS.
-package clusters
