@@ -82,11 +82,11 @@ func check(t *testing.T, obj *unstructured.Unstructured, exclude []string) {
 		if !*pod.SecurityContext.RunAsNonRoot || *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || len(c.Capabilities.Drop) != 1 {
 			t.Error("the container is not confined")
 		}
-		if !slices.Contains(pod.Containers[0].Command, "--cluster-name=cluster1") {
-			t.Errorf("command %v", pod.Containers[0].Command)
+		if !slices.Contains(pod.Containers[0].Args, "--cluster-name=cluster1") {
+			t.Errorf("arguments %v", pod.Containers[0].Args)
 		}
-		if slices.Contains(pod.Containers[0].Command, "--exclude-kinds="+strings.Join(exclude, ",")) != (len(exclude) > 0) {
-			t.Errorf("command %v, excluded %v", pod.Containers[0].Command, exclude)
+		if slices.Contains(pod.Containers[0].Args, "--exclude-kinds="+strings.Join(exclude, ",")) != (len(exclude) > 0) {
+			t.Errorf("arguments %v, excluded %v", pod.Containers[0].Args, exclude)
 		}
 	}
 }
