@@ -20,10 +20,19 @@ import (
 	"github.com/starlinghq/starling/pkg/install/manifest"
 )
 
-const namespace = "hub"
+// namespace is that of releases in a hosting cluster, system that of releases in a space.
+const (
+	namespace = "hub"
+	system    = "starling-system"
+)
 
-// render returns what helm would install as the release "fleet".
+// render returns what helm would install as the release "fleet" in a hosting cluster.
 func render(t *testing.T, chart, values string) (string, error) {
+	t.Helper()
+	return renderIn(t, chart, namespace, values)
+}
+
+func renderIn(t *testing.T, chart, namespace, values string) (string, error) {
 	t.Helper()
 	loaded, err := loader.Load(chart)
 	if err != nil {
@@ -50,7 +59,7 @@ func parseValues(t *testing.T, values string) map[string]any {
 }
 
 // lintChart fails the test if `helm lint --strict` would fail.
-func lintChart(t *testing.T, chart, values string) {
+func lintChart(t *testing.T, chart, namespace, values string) {
 	t.Helper()
 	for _, m := range lint.AllWithKubeVersion(chart, parseValues(t, values), namespace, nil).Messages {
 		// An icon is for catalogs.

@@ -34,19 +34,21 @@ controllerManager: {extraArgs: [--v=4]}
 nodeSelector: {role: hub}
 tolerations: [{key: hub, operator: Exists}]
 priorityClassName: system-cluster-critical
-install: {values: {installStrategy: manual}}
+podLabels: {team: platform, starling.io/space: mine}
+podAnnotations: {sidecar.istio.io/inject: "false"}
 `,
 	"external-etcd": `
 etcd: {endpoints: ["https://etcd-0.example.com:2379", "https://etcd-1.example.com:2379"], secret: etcd-client}
 apiServer: {service: {type: NodePort, nodePort: 30443}}
 networkPolicies: false
+install: {values: {policyRights: false}}
 `,
 }
 
 func TestSpace(t *testing.T) {
 	for name, values := range spaceValues {
 		t.Run(name, func(t *testing.T) {
-			lintChart(t, "space", values)
+			lintChart(t, "space", namespace, values)
 			text, err := render(t, "space", values)
 			if err != nil {
 				t.Fatal(err)

@@ -25,13 +25,15 @@ WDSes:
 space: {apiServer: {replicas: 2}}
 transportController: {replicas: 1, extraArgs: [--v=4]}
 nodeSelector: {role: hub}
+podLabels: {team: platform, app.kubernetes.io/name: mine}
+podAnnotations: {sidecar.istio.io/inject: "false"}
 `,
 }
 
 func TestStarling(t *testing.T) {
 	for name, values := range starlingValues {
 		t.Run(name, func(t *testing.T) {
-			lintChart(t, "starling", values)
+			lintChart(t, "starling", namespace, values)
 			text, err := render(t, "starling", values)
 			if err != nil {
 				t.Fatal(err)

@@ -59,8 +59,7 @@ spec:
   selector:
     matchLabels: {{- include "starling.space.selector" $args | nindent 6 }}
   template:
-    metadata:
-      labels: {{- include "starling.space.labels" $args | nindent 8 }}
+    metadata: {{- include "starling.space.pod-metadata" $args | nindent 6 }}
     spec:
       {{- include "starling.space.pod" $args | nindent 6 }}
       automountServiceAccountToken: false

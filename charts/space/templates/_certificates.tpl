@@ -51,8 +51,7 @@ spec:
 {{- end }}
 
 {{- define "starling.space.certificates-pod" -}}
-metadata:
-  labels: {{- include "starling.space.labels" . | nindent 4 }}
+metadata: {{- include "starling.space.pod-metadata" . | nindent 2 }}
 spec:
   {{- include "starling.space.pod" . | nindent 2 }}
   serviceAccountName: {{ .space.name }}-certificates

@@ -46,8 +46,7 @@ metadata:
 spec:
   backoffLimit: 10
   template:
-    metadata:
-      labels: {{- include "starling.space.labels" $args | nindent 8 }}
+    metadata: {{- include "starling.space.pod-metadata" $args | nindent 6 }}
     spec:
       {{- include "starling.space.pod" $args | nindent 6 }}
       serviceAccountName: {{ $name }}

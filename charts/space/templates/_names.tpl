@@ -31,6 +31,14 @@ starling.io/space: {{ .space.name }}
 {{ .image.registry }}/{{ .program }}:{{ .image.tag | default (printf "v%s" .root.Chart.AppVersion) }}
 {{- end }}
 
+{{- /* pod-metadata returns the metadata of a pod. Selectors need our labels, so they override those of the user. */}}
+{{- define "starling.space.pod-metadata" -}}
+labels: {{- merge (include "starling.space.labels" . | fromYaml) (.space.podLabels | default dict) | toYaml | nindent 2 }}
+{{- with .space.podAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
 {{- /* pod returns the fields of a pod that do not depend on what it runs. */}}
 {{- define "starling.space.pod" -}}
 {{- with .space.image.pullSecrets }}
@@ -62,15 +70,17 @@ affinity: {{- include "starling.spread" . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{- /* spread returns an affinity that prefers another node for each replica. */}}
+{{- /* spread returns an affinity that prefers another node and another zone for each replica. */}}
 {{- define "starling.spread" -}}
 podAntiAffinity:
   preferredDuringSchedulingIgnoredDuringExecution:
-  - weight: 100
+  {{- range $key, $weight := dict "kubernetes.io/hostname" 100 "topology.kubernetes.io/zone" 50 }}
+  - weight: {{ $weight }}
     podAffinityTerm:
-      topologyKey: kubernetes.io/hostname
+      topologyKey: {{ $key }}
       labelSelector:
-        matchLabels: {{- include "starling.space.selector" . | nindent 10 }}
+        matchLabels: {{- include "starling.space.selector" $ | nindent 10 }}
+  {{- end }}
 {{- end }}
 
 {{- /* container returns the fields of a container of the program "starling". */}}

@@ -45,7 +45,9 @@ spec:
 {{- $name := printf "%s-%s" .space.name .component }}
 {{- $values := .root.Values }}
 {{- $place := dict "image" $values.image "nodeSelector" $values.nodeSelector "tolerations" $values.tolerations
-  "affinity" $values.affinity "priorityClassName" $values.priorityClassName "name" .space.name }}
+  "affinity" $values.affinity "priorityClassName" $values.priorityClassName
+  "podLabels" $values.podLabels "podAnnotations" $values.podAnnotations "name" .space.name }}
+{{- $pod := dict "root" .root "space" $place "component" .component "spread" true }}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -57,10 +59,9 @@ spec:
   selector:
     matchLabels: {{- include "starling.space.selector" . | nindent 6 }}
   template:
-    metadata:
-      labels: {{- include "starling.space.labels" . | nindent 8 }}
+    metadata: {{- include "starling.space.pod-metadata" $pod | nindent 6 }}
     spec:
-      {{- include "starling.space.pod" (dict "root" .root "space" $place "component" .component "spread" true) | nindent 6 }}
+      {{- include "starling.space.pod" $pod | nindent 6 }}
       automountServiceAccountToken: false
       containers:
       - name: {{ .component }}
