@@ -11,7 +11,9 @@ CGO_ENABLED := 0
 export GOFLAGS CGO_ENABLED
 RACE := CGO_ENABLED=1
 
-VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo v0.0.0-dev)
+# Without a tag it is a semantic version too, because charts have it.
+VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || \
+	{ commit=$$(git describe --always --dirty --exclude '*' 2>/dev/null) && echo "v0.0.0-g$$commit"; } || echo v0.0.0-dev)
 # The version that the API servers report. It must be the version in go.mod, because clients and OCM check it.
 KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' go.mod)
 # Go's own linker: only the race detector needs the C toolchain, which takes twice as long to link 300 MB.
@@ -124,6 +126,16 @@ images: ## Build the container images of all programs into bin/images, without a
 		-ldflags '-s -w $(LDFLAGS)' -o $(BIN)/images/linux-$$arch/ $(CONTROLLERS) ./cmd/starling; done
 	go run ./hack/images build --from $(BIN)/images --version $(VERSION) --revision "$$(git rev-parse HEAD)" --created "$$(git log -1 --format=%ct)"
 
+SYSTEMS ?= linux darwin
+# The same commit gives the same bytes.
+dist: ## Build what a release offers into bin/dist: archives, charts, checksums (SYSTEMS="linux darwin", ARCHITECTURES="amd64 arm64").
+	@rm -rf $(BIN)/dist $(BIN)/programs
+	@for GOOS in $(SYSTEMS); do for GOARCH in $(ARCHITECTURES); do export GOOS GOARCH; to=$(BIN)/programs/$$GOOS-$$GOARCH; mkdir -p $$to; \
+		hack/build.sh "Compiling for $$GOOS/$$GOARCH: once, about 10 minutes with 2 cores." -ldflags '-s -w $(LDFLAGS)' -o $$to/ ./cmd/...; \
+		hack/build.sh "Compiling kwok for $$GOOS/$$GOARCH: once, a minute or two." -C hack/tools/kwok -ldflags '-s -w' -o $$to/kwok sigs.k8s.io/kwok/cmd/kwok; \
+	done; done
+	go run ./hack/dist --from $(BIN)/programs --to $(BIN)/dist --version $(VERSION) --created "$$(git log -1 --format=%ct)"
+
 push: ## Push the images of `make images` (REGISTRY: where to; ARGS: flags of hack/images push).
 	go run ./hack/images push --from $(BIN)/images --tag $(VERSION) $(ARGS) $(REGISTRY)
 
@@ -163,5 +175,5 @@ tools: $(addprefix $(BIN)/tools/,$(notdir $(tools)))
 $(BIN)/tools/%: hack/tools/go.sum
 	$(BUILD) "Compiling $*: once, up to some minutes." -C hack/tools -o $@ $(filter %/$*,$(tools))
 
-.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-compare bench-latency bench-placement bench-fleet bench-status bench-packages bench-merge bench-sets images push generate fmt \
+.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-compare bench-latency bench-placement bench-fleet bench-status bench-packages bench-merge bench-sets images dist push generate fmt \
 	lint verify verify-generated verify-modules verify-links verify-words tools

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/spf13/cobra"
+
+	"github.com/starlinghq/starling/hack/tarfile"
 )
 
 func newArchiveCommand() *cobra.Command {
@@ -94,7 +96,7 @@ func writeTree(w *tar.Writer, dir string) error {
 				return err
 			}
 			defer file.Close()
-			return writeFile(w, path, mode, info.Size(), file, time.Unix(0, 0))
+			return tarfile.Write(w, path, mode, info.Size(), file, time.Unix(0, 0))
 		default:
 			return fmt.Errorf("%s is neither a file nor a directory or a link", path)
 		}

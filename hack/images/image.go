@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/starlinghq/starling/hack/tarfile"
 )
 
 // about describes what the programs are built from.
@@ -42,7 +43,9 @@ func newImage(program, arch, file string, a about) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := layerOf(func(w *tar.Writer) error { return writeProgram(w, file, path.Join(binaries, program), a.created) })
+	content, err := layerOf(func(w *tar.Writer) error {
+		return tarfile.Copy(w, file, path.Join(binaries, program)[1:], 0o755, a.created)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -157,30 +160,9 @@ func writeBase(w *tar.Writer, created time.Time) error {
 		}
 	}
 	for _, file := range []struct{ name, content string }{{"etc/group", groups}, {"etc/passwd", users}} {
-		if err := writeFile(w, file.name, 0o644, int64(len(file.content)), bytes.NewReader([]byte(file.content)), created); err != nil {
+		if err := tarfile.Write(w, file.name, 0o644, int64(len(file.content)), bytes.NewReader([]byte(file.content)), created); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func writeProgram(w *tar.Writer, from, to string, created time.Time) error {
-	file, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	return writeFile(w, to[1:], 0o755, info.Size(), file, created)
-}
-
-func writeFile(w *tar.Writer, name string, mode, size int64, content io.Reader, created time.Time) error {
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: created}); err != nil {
-		return err
-	}
-	_, err := io.Copy(w, content)
-	return err
 }

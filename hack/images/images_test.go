@@ -23,6 +23,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/starlinghq/starling/hack/spdx"
 )
 
 var testAbout = about{
@@ -232,7 +234,7 @@ func TestPush(t *testing.T) {
 }
 
 // documentOf returns the SPDX document that refers to an image.
-func documentOf(t *testing.T, image name.Digest) spdxDocument {
+func documentOf(t *testing.T, image name.Digest) spdx.Document {
 	t.Helper()
 	referrers, err := remote.Referrers(image)
 	if err != nil {
@@ -258,7 +260,7 @@ func documentOf(t *testing.T, image name.Digest) spdxDocument {
 		t.Fatal(err)
 	}
 	defer content.Close()
-	var d spdxDocument
+	var d spdx.Document
 	if err := json.NewDecoder(content).Decode(&d); err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/spf13/cobra"
+
+	"github.com/starlinghq/starling/hack/spdx"
 )
 
 func main() {
@@ -112,8 +114,12 @@ func build(dir string, a about) error {
 				archives[arch] = archive{}
 			}
 			archives[arch][program] = image
-			if err := writeModules(filepath.Join(dir, program+"-"+arch+".spdx.json"), file, a); err != nil {
+			modules, err := spdx.Of(file, spdx.Release{Version: a.version, Created: a.created})
+			if err != nil {
 				return fmt.Errorf("modules of %s: %w", file, err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, program+"-"+arch+".spdx.json"), modules, 0o600); err != nil {
+				return err
 			}
 		}
 		to := filepath.Join(dir, program)
