@@ -24,6 +24,7 @@ WDSes:
 - {name: wds2, type: external, kubeconfigSecret: wds2, ITSes: [its1, its2], packageServer: "packages.example.com:443"}
 space: {apiServer: {replicas: 2}}
 transportController: {replicas: 1, extraArgs: [--v=4]}
+metrics: {serviceMonitor: {enabled: true, labels: {release: prometheus}, interval: 1m}}
 nodeSelector: {role: hub}
 podLabels: {team: platform, app.kubernetes.io/name: mine}
 podAnnotations: {sidecar.istio.io/inject: "false"}
@@ -60,6 +61,7 @@ func TestStarlingRefuses(t *testing.T) {
 		"nested value":  {"ITSes: [{name: its1, type: hosted, apiServer: {replica: 2}}]", "replica"},
 		"of all spaces": {"space: {etcd: {replicas: 2}}", "/etcd/replicas"},
 		"top":           {"itses: []", "itses"},
+		"interval":      {"metrics: {serviceMonitor: {interval: often}}", "/metrics/serviceMonitor/interval"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := render(t, "starling", c.values)

@@ -108,7 +108,7 @@ func compareValues(t *testing.T, root, s *schema, values map[string]any, path st
 // differ between the spaces of a release, with the same schema, and values.yaml names the others.
 func TestValuesOfSpaces(t *testing.T) {
 	space, starling := readSchema(t, "space"), readSchema(t, "starling")
-	for _, ofAll := range []string{"global", "name", "kind", "image", "networkPolicies"} {
+	for _, ofAll := range []string{"global", "name", "kind", "image", "networkPolicies", "metrics"} {
 		delete(space.Properties, ofAll)
 	}
 	if diff := cmp.Diff(space.Properties, starling.Definitions["space"].Properties); diff != "" {

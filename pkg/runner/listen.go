@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -21,6 +22,8 @@ type listener struct {
 	// flag is the first flag that has the address.
 	flag, address string
 	endpoints
+	// guard, if not nil, lets only some clients through, over TLS.
+	guard    *guard
 	listener net.Listener
 }
 
@@ -39,7 +42,8 @@ func (o *Options) addresses() []*listener {
 		}
 		all = append(all, &listener{flag: flag, address: address, endpoints: serve})
 	}
-	add("--health-address", o.HealthAddress, endpoints{probes: true, metrics: true, profiles: o.Pprof})
+	open := o.secure.address == ""
+	add("--health-address", o.HealthAddress, endpoints{probes: true, metrics: open, profiles: open && o.Pprof})
 	add("--metrics-bind-address", o.metricsAddress, endpoints{metrics: true})
 	add("--health-probe-bind-address", o.probeAddress, endpoints{probes: true})
 	add("--pprof-bind-address", o.profileAddress, endpoints{profiles: true})
@@ -50,6 +54,15 @@ func (o *Options) addresses() []*listener {
 // it changes anything if an address is in use.
 func (o *Options) listen(ctx context.Context) ([]*listener, error) {
 	all := o.addresses()
+	if o.secure.address != "" {
+		guard, err := o.secure.newGuard()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &listener{
+			flag: "--" + secureFlag, address: o.secure.address, guard: guard, endpoints: endpoints{metrics: true, profiles: o.Pprof},
+		})
+	}
 	for i, l := range all {
 		var err error
 		if l.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", l.address); err != nil {
@@ -59,8 +72,21 @@ func (o *Options) listen(ctx context.Context) ([]*listener, error) {
 			}
 			return nil, err
 		}
+		if l.guard != nil {
+			l.listener = tls.NewListener(l.listener, l.guard.tls)
+		}
 	}
 	return all, nil
+}
+
+// handler returns the handler of all that is served at the address.
+func (l *listener) handler(ready func() error) http.Handler {
+	handler := l.endpoints.handler(ready)
+	if l.guard == nil {
+		return handler
+	}
+	l.guard.next = handler
+	return l.guard
 }
 
 // handler returns the handler of the endpoints. The function returns nil if the program is ready.

@@ -30,10 +30,10 @@ const Namespace = "starling-system"
 
 // Options are the flags that all programs of Starling have.
 type Options struct {
-	// HealthAddress is the host:port at which /healthz, /readyz and /metrics are served. If empty,
-	// they are not.
+	// HealthAddress is the host:port at which /healthz and /readyz are served, and /metrics unless
+	// they are served over TLS. If empty, they are not.
 	HealthAddress string
-	// Pprof serves /debug/pprof at HealthAddress too.
+	// Pprof serves /debug/pprof where /metrics is served.
 	Pprof bool
 	// LeaderElect makes only one of several replicas act.
 	LeaderElect bool
@@ -42,6 +42,7 @@ type Options struct {
 	// /debug/pprof at further addresses, if they are not empty. KubeStellar's programs have flags
 	// for each.
 	metricsAddress, probeAddress, profileAddress string
+	secure                                       secureOptions
 
 	logging *logsapi.LoggingConfiguration
 }
@@ -55,7 +56,7 @@ func NewOptions() *Options {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HealthAddress, "health-address", o.HealthAddress,
 		"Serve /healthz, /readyz and /metrics at this host:port. If empty, they are not served.")
-	flags.BoolVar(&o.Pprof, "pprof", o.Pprof, "Serve /debug/pprof at --health-address too.")
+	flags.BoolVar(&o.Pprof, "pprof", o.Pprof, "Serve /debug/pprof where /metrics is served.")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", o.LeaderElect,
 		"Elect a leader among the replicas. Only the leader acts. The Lease is in namespace "+Namespace+".")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", o.metricsAddress, "Serve /metrics at this host:port.")
@@ -64,6 +65,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	for _, name := range []string{"metrics-bind-address", "health-probe-bind-address", "pprof-bind-address"} {
 		flags.Lookup(name).Hidden = true
 	}
+	o.secure.addFlags(flags)
 	logsapi.AddFlags(o.logging, flags)
 }
 
@@ -130,7 +132,7 @@ func Run(ctx context.Context, o *Options, p Program, further ...Program) error {
 		return err
 	}
 	for _, l := range listeners {
-		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: l.handler(func() error {
+		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, Handler: l.handler(func() error {
 			var notYet []error
 			for _, c := range candidates {
 				notYet = append(notYet, c.ready(o.LeaderElect))

@@ -17,6 +17,7 @@ spec:
   ports:
   - {name: client, port: 2379}
   - {name: peer, port: 2380}
+  - {name: metrics, port: 2381}
 ---
 apiVersion: apps/v1
 kind: StatefulSet

@@ -26,6 +26,15 @@ spec:
         matchLabels: {{- include "starling.space.selector" $args | nindent 10 }}
     ports:
     - {port: peer}
+  {{- if .space.metrics.serviceMonitor.enabled }}
+  # With the label that Prometheus Operator gives Prometheus.
+  - from:
+    - namespaceSelector: {}
+      podSelector:
+        matchLabels: {app.kubernetes.io/name: prometheus}
+    ports:
+    - {port: metrics}
+  {{- end }}
 {{- end }}
 {{- if eq .space.kind "its" }}
 {{- $args := merge (dict "component" "ocm") . }}

@@ -13,6 +13,9 @@ Pods are created before the Secrets that they mount. They wait until the Job "ce
 {{- if eq .space.type "hosted" }}
 {{- if not .space.etcd.endpoints }}
 {{ include "starling.space.etcd" . }}
+{{- if .space.metrics.serviceMonitor.enabled }}
+{{ include "starling.space.servicemonitor" . }}
+{{- end }}
 {{- end }}
 {{ include "starling.space.apiserver" . }}
 {{ include "starling.space.controller-manager" . }}

@@ -37,6 +37,26 @@ spec:
   selector: {{- include "starling.space.selector" $all | nindent 4 }}
   ports:
   - {name: https, port: 443, targetPort: https}
+{{- if .root.Values.networkPolicies }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ $name }}
+  labels: {{- include "starling.space.labels" $all | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels: {{- include "starling.space.selector" $all | nindent 6 }}
+  policyTypes: [Ingress]
+  ingress:
+  - ports:
+    - {port: https}
+    {{- if eq .space.type "hosted" }}
+    from:
+    - podSelector:
+        matchLabels: {{- include "starling.space.selector" (dict "space" .space "component" "apiserver") | nindent 10 }}
+    {{- end }}
+{{- end }}
 {{ include "starling.controller" $all }}
 {{- end }}
 
@@ -46,7 +66,7 @@ spec:
 {{- $values := .root.Values }}
 {{- $place := dict "image" $values.image "nodeSelector" $values.nodeSelector "tolerations" $values.tolerations
   "affinity" $values.affinity "priorityClassName" $values.priorityClassName
-  "podLabels" $values.podLabels "podAnnotations" $values.podAnnotations "name" .space.name }}
+  "podLabels" (merge (dict "starling.io/metrics" "true") $values.podLabels) "podAnnotations" $values.podAnnotations "name" .space.name }}
 {{- $pod := dict "root" .root "space" $place "component" .component "spread" true }}
 ---
 apiVersion: apps/v1
@@ -62,7 +82,9 @@ spec:
     metadata: {{- include "starling.space.pod-metadata" $pod | nindent 6 }}
     spec:
       {{- include "starling.space.pod" $pod | nindent 6 }}
-      automountServiceAccountToken: false
+      # To ask the hosting cluster who may read metrics.
+      serviceAccountName: {{ .root.Release.Name }}-controllers
+      automountServiceAccountToken: true
       containers:
       - name: {{ .component }}
         image: {{ include "starling.image" (dict "root" .root "image" $values.image "program" .program) }}
@@ -73,11 +95,13 @@ spec:
         - {{ . }}
         {{- end }}
         - --health-address=0.0.0.0:8080
+        - --secure-metrics-address=0.0.0.0:9443
         {{- range .values.extraArgs }}
         - {{ . | quote }}
         {{- end }}
         ports:
         - {name: health, containerPort: 8080}
+        - {name: metrics, containerPort: 9443}
         {{- with .port }}
         - {name: https, containerPort: {{ . }}}
         {{- end }}

@@ -49,7 +49,8 @@
 {{- /* entry returns a space with all its values: those of the chart "space", of this chart, of the entry, and what follows. */}}
 {{- define "starling.entry" -}}
 {{- $values := .root.Values }}
-{{- $space := mergeOverwrite (deepCopy $values.space) (dict "image" $values.image "networkPolicies" $values.networkPolicies) }}
+{{- $space := mergeOverwrite (deepCopy $values.space) (dict "image" $values.image "networkPolicies" $values.networkPolicies
+  "metrics" (dict "serviceMonitor" $values.metrics.serviceMonitor)) }}
 {{- if eq .entry.type "host" }}
 {{- if eq .root.Release.Namespace "starling-system" }}
 {{- fail (printf "space %q: with type host, this cluster is a space, and Starling's identities are in its namespace starling-system: install this chart in another namespace" .entry.name) }}

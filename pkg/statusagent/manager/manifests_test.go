@@ -46,7 +46,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// check looks at what must not slip: the agent reads, and its Deployment is confined.
+// check looks at what must not slip: the agent reads, its metrics are not open, and its Deployment
+// is confined.
 func check(t *testing.T, obj *unstructured.Unstructured, exclude []string) {
 	t.Helper()
 	convert := func(into any) {
@@ -61,8 +62,9 @@ func check(t *testing.T, obj *unstructured.Unstructured, exclude []string) {
 		convert(role)
 		for _, rule := range role.Rules {
 			for _, verb := range rule.Verbs {
-				if !slices.Contains([]string{"get", "list", "watch"}, verb) {
-					t.Errorf("the agent may %s in the whole WEC", verb)
+				reviews := slices.Equal(rule.Resources, []string{"tokenreviews"}) || slices.Equal(rule.Resources, []string{"subjectaccessreviews"})
+				if !slices.Contains([]string{"get", "list", "watch"}, verb) && (verb != "create" || !reviews) {
+					t.Errorf("the agent may %s %v in the whole WEC", verb, rule.Resources)
 				}
 			}
 		}
@@ -84,6 +86,9 @@ func check(t *testing.T, obj *unstructured.Unstructured, exclude []string) {
 		}
 		if !slices.Contains(pod.Containers[0].Args, "--cluster-name=cluster1") {
 			t.Errorf("arguments %v", pod.Containers[0].Args)
+		}
+		if !slices.Contains(pod.Containers[0].Args, "--secure-metrics-address=:9443") {
+			t.Errorf("metrics are open: arguments %v", pod.Containers[0].Args)
 		}
 		if slices.Contains(pod.Containers[0].Args, "--exclude-kinds="+strings.Join(exclude, ",")) != (len(exclude) > 0) {
 			t.Errorf("arguments %v, excluded %v", pod.Containers[0].Args, exclude)
