@@ -78,7 +78,7 @@ func (r *release) write() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(r.to, 0o755); err != nil {
+	if err := os.MkdirAll(r.to, 0o750); err != nil {
 		return err
 	}
 	var files []string

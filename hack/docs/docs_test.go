@@ -24,7 +24,7 @@ var (
 	// places are tests, and links in parentheses to the directories that have them.
 	places  = regexp.MustCompile("(`Test[A-Za-z0-9_]+`(?:,\\s+`Test[A-Za-z0-9_]+`)*)\\s+\\(((?:\\[[^\\]]*\\]\\([^)]*\\)(?:,\\s+)?)+)\\)")
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	fence   = regexp.MustCompile("(?ms)^\\s*```.*?^\\s*```")
+	fence   = regexp.MustCompile("(?s)```.*?```")
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	mark    = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
