@@ -1,4 +1,5 @@
-// Package docs checks that what the documents name exists: tests, files, and headings.
+// Package docs checks that what the documents name exists: tests, files, headings, and targets of
+// make.
 package docs
 
 import (
@@ -27,6 +28,9 @@ var (
 	fence   = regexp.MustCompile("(?s)```.*?```")
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	mark    = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	code    = regexp.MustCompile("(?s)```.*?```|`[^`]*`")
+	runs    = regexp.MustCompile("(?m)(?:^|`|[$] )make ([a-z][a-z0-9-]*)")
+	target  = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
 )
 
 // tree is what documents may name, by paths from the root of the repository.
@@ -36,6 +40,8 @@ type tree struct {
 	// docs are the documents, files the other files and the directories.
 	docs  map[string]string
 	files map[string]bool
+	// targets are those of the Makefile.
+	targets []string
 }
 
 func readTree(t *testing.T) tree {
@@ -69,6 +75,13 @@ func readTree(t *testing.T) tree {
 	if err != nil {
 		t.Fatal(err)
 	}
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range target.FindAllStringSubmatch(string(makefile), -1) {
+		out.targets = append(out.targets, match[1])
+	}
 	return out
 }
 
@@ -95,6 +108,13 @@ func (r tree) problems(doc string) []string {
 	for _, match := range link.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		if target := match[1]; !strings.Contains(target, "://") && !r.hasTarget(doc, target) {
 			out = append(out, fmt.Sprintf("%s: %s does not exist", doc, target))
+		}
+	}
+	for _, command := range code.FindAllString(text, -1) {
+		for _, match := range runs.FindAllStringSubmatch(command, -1) {
+			if !slices.Contains(r.targets, match[1]) {
+				out = append(out, fmt.Sprintf("%s: make %s does not exist", doc, match[1]))
+			}
 		}
 	}
 	slices.Sort(out)
@@ -127,7 +147,8 @@ func anchors(text string) []string {
 	return out
 }
 
-// TestDocs: all tests, files and headings exist that the documents of this repository name.
+// TestDocs: all tests, files, headings and targets of make exist that the documents of this
+// repository name.
 func TestDocs(t *testing.T) {
 	r := readTree(t)
 	if len(r.docs) < 20 || len(r.tests) < 20 {
@@ -142,8 +163,9 @@ func TestDocs(t *testing.T) {
 
 func TestProblems(t *testing.T) {
 	r := tree{
-		tests: map[string][]string{"pkg/a": {"TestA", "TestB"}, "pkg/b": {"TestC"}},
-		files: map[string]bool{"pkg/a": true, "pkg/b": true, "docs/b.md": true},
+		tests:   map[string][]string{"pkg/a": {"TestA", "TestB"}, "pkg/b": {"TestC"}},
+		files:   map[string]bool{"pkg/a": true, "pkg/b": true, "docs/b.md": true},
+		targets: []string{"build"},
 	}
 	const other = "# Other: what's new\n\n## A `flag` and more\n"
 	for name, c := range map[string]struct {
@@ -158,6 +180,8 @@ func TestProblems(t *testing.T) {
 		"OneOfTwo":      {"`TestC` ([a](../pkg/a), [b](../pkg/b))\n", nil},
 		"NoFile":        {"[x](c.md)\n", []string{"docs/a.md: c.md does not exist"}},
 		"NoHeading":     {"[x](b.md#another)\n", []string{"docs/a.md: b.md#another does not exist"}},
+		"Target":        {"`make build`, make sure\n```\n$ make build\nmake\n```\n", nil},
+		"NoTarget":      {"`make it`\n```\n$ make that X=1\n```\n", []string{"docs/a.md: make it does not exist", "docs/a.md: make that does not exist"}},
 		"HeadingInCode": {"```\n# x\n```\n[x](#x)\n", []string{"docs/a.md: #x does not exist"}},
 	} {
 		t.Run(name, func(t *testing.T) {
