@@ -1,9 +1,16 @@
 package charts_test
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/starlinghq/starling/pkg/install/manifest"
 	"github.com/starlinghq/starling/test/golden"
 )
 
@@ -70,4 +77,48 @@ func TestStarlingRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMonitoring: the objects for Prometheus and Grafana hold the files of config/monitoring.
+func TestMonitoring(t *testing.T) {
+	text, err := render(t, "starling", "metrics: {rules: {enabled: true}, dashboard: {enabled: true}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objs, err := manifest.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]any{}
+	for _, obj := range objs {
+		switch obj.GetKind() {
+		case "PrometheusRule":
+			found["alerts.yaml"] = obj.Object["spec"]
+		case "ConfigMap":
+			data, _, err := unstructured.NestedString(obj.Object, "data", "starling.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			found["dashboard.json"] = parseValues(t, data)
+		}
+	}
+	for _, name := range []string{"alerts.yaml", "dashboard.json"} {
+		want, err := os.ReadFile(filepath.Join("../config/monitoring", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Numbers are compared as text: parsers differ in their types.
+		if diff := cmp.Diff(asJSON(t, parseValues(t, string(want))), asJSON(t, found[name])); diff != "" {
+			t.Errorf("%s (-file +chart):\n%s", name, diff)
+		}
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

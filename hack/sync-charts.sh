@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Copies CRDs, RBAC and admission policies from config/ into the charts: into that of the WDS or of the ITS.
+# Copies CRDs, RBAC and admission policies from config/ into the charts of the WDS and of the ITS, and alerts and the
+# dashboard into the chart "starling".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,3 +17,5 @@ for crd in config/crd/*.yaml; do
   esac
   cp "$crd" "charts/$space/manifests/crd/"
 done
+mkdir -p charts/starling/monitoring
+cp config/monitoring/alerts.yaml config/monitoring/dashboard.json charts/starling/monitoring/

@@ -7,10 +7,7 @@ apiVersion: monitoring.coreos.com/v1
 kind: ServiceMonitor
 metadata:
   name: {{ $name }}
-  labels: {{- include "starling.space.labels" $args | nindent 4 }}
-    {{- with .space.metrics.serviceMonitor.labels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+  labels: {{- merge (include "starling.space.labels" $args | fromYaml) .space.metrics.serviceMonitor.labels | toYaml | nindent 4 }}
 spec:
   selector:
     matchLabels: {{- include "starling.space.selector" $args | nindent 6 }}

@@ -28,17 +28,22 @@ var (
 		Namespace: "kubestellar", Subsystem: "transport_controller", Name: "transforms", Help: "CustomTransforms in the WDS.",
 		StabilityLevel: metrics.ALPHA,
 	})
-	bindingWhats  = kubestellarHistogram("binding_whats", "Objects in a Binding, each time it changed.")
-	bindingWheres = kubestellarHistogram("binding_wheres", "Destinations of a Binding, each time it changed.")
-	bindingAreas  = kubestellarHistogram("binding_areas", "Objects times destinations of a Binding, each time it changed.")
+	bindingWhats = metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: "kubestellar", Subsystem: "transport_controller", Name: "binding_whats",
+		Help: "Objects in a Binding, each time it changed.", Buckets: sizes, StabilityLevel: metrics.ALPHA,
+	})
+	bindingWheres = metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: "kubestellar", Subsystem: "transport_controller", Name: "binding_wheres",
+		Help: "Destinations of a Binding, each time it changed.", Buckets: sizes, StabilityLevel: metrics.ALPHA,
+	})
+	bindingAreas = metrics.NewHistogram(&metrics.HistogramOpts{
+		Namespace: "kubestellar", Subsystem: "transport_controller", Name: "binding_areas",
+		Help: "Objects times destinations of a Binding, each time it changed.", Buckets: sizes, StabilityLevel: metrics.ALPHA,
+	})
 )
 
-func kubestellarHistogram(name, help string) *metrics.Histogram {
-	return metrics.NewHistogram(&metrics.HistogramOpts{
-		Namespace: "kubestellar", Subsystem: "transport_controller", Name: name, Help: help, StabilityLevel: metrics.ALPHA,
-		Buckets: metrics.ExponentialBuckets(1, 4, 11), // to a million
-	})
-}
+// sizes are the buckets of numbers of things, to a million.
+var sizes = metrics.ExponentialBuckets(1, 4, 11)
 
 // Step returns by how much a count of things changes when one of them existed before, and exists
 // after.
