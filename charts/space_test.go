@@ -37,6 +37,16 @@ priorityClassName: system-cluster-critical
 podLabels: {team: platform, starling.io/space: mine}
 podAnnotations: {sidecar.istio.io/inject: "false"}
 `,
+	"restored": `
+kind: its
+etcd: {replicas: 3}
+backup: {schedule: "@hourly", keep: 24, storage: {accessMode: ReadWriteMany, className: shared, size: 50Gi}}
+restore: {id: r1, from: fleet-20260105T090000Z.db}
+`,
+	"restored-before": `
+backup: {enabled: false}
+restore: {id: r1}
+`,
 	"external-etcd": `
 etcd: {endpoints: ["https://etcd-0.example.com:2379", "https://etcd-1.example.com:2379"], secret: etcd-client}
 apiServer: {service: {type: NodePort, nodePort: 30443}}
@@ -72,6 +82,12 @@ func TestSpaceRefuses(t *testing.T) {
 		"no host":      {"apiServer: {ingress: {enabled: true}}", "apiServer.ingress.host"},
 		"url":          {"apiServer: {url: its1.example.com}", "/apiServer/url"},
 		"service type": {"apiServer: {service: {type: ExternalName}}", "/apiServer/service/type"},
+		"schedule":     {"backup: {schedule: daily}", "/backup/schedule"},
+		"keep":         {"backup: {keep: 0}", "/backup/keep"},
+		"no ID":        {"restore: {from: latest}", "restore.id"},
+		"latest":       {"{restore: {id: r1, from: latest}, etcd: {replicas: 3}}", "restore.from"},
+		"ID":           {"restore: {id: Restore_1}", "/restore/id"},
+		"not our etcd": {"{restore: {id: r1}, etcd: {endpoints: ['https://etcd:2379'], secret: etcd}}", "etcd.endpoints"},
 		"timeout":      {"install: {timeout: ten}", "/install/timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +112,7 @@ func restricted(t *testing.T, objs []runtime.Object) {
 		if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 			t.Errorf("%s: the pod may run as root or without seccomp", nameOf(obj))
 		}
-		for _, c := range pod.Containers {
+		for _, c := range append(pod.InitContainers, pod.Containers...) {
 			s := c.SecurityContext
 			if s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation ||
 				s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,8 @@ type etcdFlags struct {
 	listen, advertise   string
 	cert, key, clientCA string
 	noFsync             bool
+	// mustExist: etcd does not start without data.
+	mustExist bool
 
 	// peers is NAME=URL of each member, separated by commas. If it is empty, etcd is the only
 	// member and listens for clients only.
@@ -47,6 +51,7 @@ func newEtcdCommand() *cobra.Command {
 	f.StringVar(&o.key, "key", "", "File with the key of the serving certificate.")
 	f.StringVar(&o.clientCA, "client-ca", "", "File with the CA of client certificates.")
 	f.BoolVar(&o.noFsync, "no-fsync", false, "If true, writes do not wait for the disk.")
+	f.BoolVar(&o.mustExist, "must-exist", false, "If true, etcd does not start if the data directory has no data.")
 	f.StringVar(&o.peers, "peers", "", "All members of a new cluster, as NAME=https://HOST:PORT,... If empty, there is only this member.")
 	f.StringVar(&o.peerListen, "peer-listen", "", "Address to listen at for other members, as host:port.")
 	f.StringVar(&o.peerCert, "peer-cert", "", "File with the certificate for other members.")
@@ -86,27 +91,35 @@ func (o *etcdFlags) config() (*embed.Config, error) {
 	return cfg, nil
 }
 
+// members returns the URLs of all members, and those of this one.
+func (o *etcdFlags) members() (all types.URLsMap, own types.URLs, err error) {
+	if o.peers == "" {
+		// The URL is only a name of the member. Nothing listens there.
+		own = types.URLs{{Scheme: "http", Host: "127.0.0.1:2380"}}
+		return types.URLsMap{o.name: own}, own, nil
+	}
+	if all, err = types.NewURLsMap(o.peers); err != nil {
+		return nil, nil, fmt.Errorf("--peers: %w", err)
+	}
+	if own = all[o.name]; len(own) == 0 {
+		return nil, nil, fmt.Errorf("--peers %q does not have this member, %q", o.peers, o.name)
+	}
+	return all, own, nil
+}
+
 // setPeers sets what concerns other members.
 func (o *etcdFlags) setPeers(cfg *embed.Config) error {
+	members, own, err := o.members()
+	if err != nil {
+		return err
+	}
+	cfg.AdvertisePeerUrls = own
+	cfg.InitialCluster = members.String()
 	if o.peers == "" {
-		// The peer URL is only a name of the member. Nothing listens there.
-		own := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
 		cfg.ListenPeerUrls = nil
-		cfg.AdvertisePeerUrls = []url.URL{own}
-		cfg.InitialCluster = cfg.Name + "=" + own.String()
 		return nil
 	}
-	members, err := types.NewURLsMap(o.peers)
-	if err != nil {
-		return fmt.Errorf("--peers: %w", err)
-	}
-	own := members[o.name]
-	if len(own) == 0 {
-		return fmt.Errorf("--peers %q does not have this member, %q", o.peers, o.name)
-	}
 	cfg.ListenPeerUrls = []url.URL{{Scheme: "https", Host: o.peerListen}}
-	cfg.AdvertisePeerUrls = own
-	cfg.InitialCluster = o.peers
 	cfg.PeerTLSInfo = transport.TLSInfo{
 		CertFile: o.peerCert, KeyFile: o.peerKey, TrustedCAFile: o.peerCA, ClientCertAuth: true,
 		// Members are pods: the address of one resolves to no name of its certificate.
@@ -120,6 +133,9 @@ func runEtcd(ctx context.Context, o *etcdFlags) error {
 	cfg, err := o.config()
 	if err != nil {
 		return err
+	}
+	if _, err := os.Stat(filepath.Join(o.dataDir, "member")); o.mustExist && err != nil {
+		return fmt.Errorf("find the data of etcd, which the space had when it was restored: %w", err)
 	}
 	e, err := embed.StartEtcd(cfg)
 	if err != nil {

@@ -15,6 +15,7 @@ differs.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(newSpaceCertificatesCommand(), newSpaceInstallCommand(), newSpaceCredentialsCommand())
+	cmd.AddCommand(newSpaceCertificatesCommand(), newSpaceInstallCommand(), newSpaceCredentialsCommand(),
+		newSpaceBackupCommand(), newSpaceRestoreCommand())
 	return cmd
 }

@@ -141,6 +141,13 @@ const (
 	// report proves that the cluster tracks the object.
 	AnnotationReportsFrom = "starling.io/reports-from"
 
+	// AnnotationRestored is the ID of a restoration from a backup. On the Namespace kube-system of a
+	// space it is the last restoration of the space. On a work it is the restoration with which the
+	// work came: its cluster may have older, newer or other content of it, and does nothing with
+	// it, because its condition Complete is True. The transport delivers with other works, and then
+	// deletes it. Owner: `starling space restore`.
+	AnnotationRestored = "starling.io/restored"
+
 	// AnnotationTruncated on a WorkStatus whose status was too large is the size of the status, the
 	// size that is reported, and the paths of the truncated fields. Owner: status-agent.
 	AnnotationTruncated = "starling.io/truncated"

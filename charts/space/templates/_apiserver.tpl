@@ -79,16 +79,12 @@ spec:
         - --tls-cert-file=/certificates/server.crt
         - --tls-private-key-file=/certificates/server.key
         {{- if .space.etcd.endpoints }}
-        - --etcd-servers={{ join "," .space.etcd.endpoints }}
+        - --etcd-servers={{ include "starling.space.etcd-endpoints" . }}
         - --etcd-cafile=/etcd/ca.crt
         - --etcd-certfile=/etcd/client.crt
         - --etcd-keyfile=/etcd/client.key
         {{- else }}
-        {{- $servers := list }}
-        {{- range $i := until (int .space.etcd.replicas) }}
-        {{- $servers = append $servers (printf "https://%s-etcd-%d.%s-etcd.%s.svc:2379" $.space.name $i $.space.name $.root.Release.Namespace) }}
-        {{- end }}
-        - --etcd-servers={{ join "," $servers }}
+        - --etcd-servers={{ include "starling.space.etcd-endpoints" . }}
         - --etcd-cafile=/certificates/etcd-ca.crt
         - --etcd-certfile=/certificates/etcd-client.crt
         - --etcd-keyfile=/certificates/etcd-client.key

@@ -1,13 +1,16 @@
-{{- /* etcd is a StatefulSet, in which each replica has a volume. */}}
+{{- /* etcd is a StatefulSet, in which each replica has a volume. Each restoration has another one, with new volumes. */}}
 {{- define "starling.space.etcd" }}
-{{- $name := printf "%s-etcd" .space.name }}
-{{- $domain := printf "%s.%s.svc" $name .root.Release.Namespace }}
+{{- $service := printf "%s-etcd" .space.name }}
+{{- $name := include "starling.space.etcd-name" . }}
+{{- $domain := printf "%s.%s.svc" $service .root.Release.Namespace }}
 {{- $args := merge (dict "component" "etcd" "spread" true) . }}
+{{- $restore := .space.restore }}
+{{- include "starling.space.etcd-check" . }}
 ---
 apiVersion: v1
 kind: Service
 metadata:
-  name: {{ $name }}
+  name: {{ $service }}
   labels: {{- include "starling.space.labels" $args | nindent 4 }}
 spec:
   clusterIP: None
@@ -25,16 +28,50 @@ metadata:
   name: {{ $name }}
   labels: {{- include "starling.space.labels" $args | nindent 4 }}
 spec:
-  serviceName: {{ $name }}
+  serviceName: {{ $service }}
   replicas: {{ .space.etcd.replicas }}
   podManagementPolicy: Parallel
   selector:
     matchLabels: {{- include "starling.space.selector" $args | nindent 6 }}
+      {{- with $restore.id }}
+      starling.io/restored: {{ . | quote }}
+      {{- end }}
   template:
     metadata: {{- include "starling.space.pod-metadata" $args | nindent 6 }}
     spec:
       {{- include "starling.space.pod" $args | nindent 6 }}
       automountServiceAccountToken: false
+      {{- $peers := list }}
+      {{- if gt (int .space.etcd.replicas) 1 }}
+      {{- range $i := until (int .space.etcd.replicas) }}
+      {{- $peers = append $peers (printf "%s-%d=https://%s-%d.%s:2380" $name $i $name $i $domain) }}
+      {{- end }}
+      {{- end }}
+      {{- if $restore.from }}
+      initContainers:
+      - name: restore
+        {{- include "starling.space.container" $args | nindent 8 }}
+        env:
+        - name: POD_NAME
+          valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        args:
+        - space
+        - restore
+        - --space={{ .space.name }}={{ .space.kind }}
+        - --id={{ $restore.id }}
+        - --dir=/backups
+        - --from={{ $restore.from }}
+        - --data-dir=/data/etcd
+        - --name=$(POD_NAME)
+        {{- with $peers }}
+        - --peers={{ join "," . }}
+        {{- end }}
+        resources: {{- toYaml .space.etcd.resources | nindent 10 }}
+        volumeMounts:
+        - {name: data, mountPath: /data}
+        - {name: backups, mountPath: /backups, readOnly: true}
+        - {name: tmp, mountPath: /tmp}
+      {{- end }}
       containers:
       - name: etcd
         {{- include "starling.space.container" $args | nindent 8 }}
@@ -52,11 +89,10 @@ spec:
         - --cert=/certificates/server.crt
         - --key=/certificates/server.key
         - --client-ca=/certificates/ca.crt
-        {{- if gt (int .space.etcd.replicas) 1 }}
-        {{- $peers := list }}
-        {{- range $i := until (int .space.etcd.replicas) }}
-        {{- $peers = append $peers (printf "%s-%d=https://%s-%d.%s:2380" $name $i $name $i $domain) }}
+        {{- if $restore.id }}
+        - --must-exist
         {{- end }}
+        {{- if $peers }}
         - --peers={{ join "," $peers }}
         - --peer-listen=0.0.0.0:2380
         - --peer-cert=/certificates/peer.crt
@@ -86,9 +122,13 @@ spec:
         - {name: tmp, mountPath: /tmp}
       volumes:
       - name: certificates
-        secret: {secretName: {{ $name }}}
+        secret: {secretName: {{ $service }}}
       - name: tmp
         emptyDir: {}
+      {{- if $restore.from }}
+      - name: backups
+        persistentVolumeClaim: {claimName: {{ $restore.claim | default (include "starling.space.backup-claim" .) }}, readOnly: true}
+      {{- end }}
   volumeClaimTemplates:
   - metadata:
       name: data
@@ -101,7 +141,47 @@ spec:
         requests:
           storage: {{ .space.etcd.storage.size }}
 {{- if gt (int .space.etcd.replicas) 1 }}
-{{ include "starling.space.disruption" (merge (dict "objectName" $name) $args) }}
+{{ include "starling.space.disruption" (merge (dict "objectName" $service) $args) }}
+{{- end }}
+{{- end }}
+
+{{- define "starling.space.etcd-name" -}}
+{{ .space.name }}-etcd{{ with .space.restore.id }}-{{ . }}{{ end }}
+{{- end }}
+
+{{- /* endpoints returns the URLs of the members of etcd, separated by commas. */}}
+{{- define "starling.space.etcd-endpoints" -}}
+{{- $servers := .space.etcd.endpoints }}
+{{- if not $servers }}
+{{- $name := include "starling.space.etcd-name" . }}
+{{- range $i := until (int .space.etcd.replicas) }}
+{{- $servers = append $servers (printf "https://%s-%d.%s-etcd.%s.svc:2379" $name $i $.space.name $.root.Release.Namespace) }}
+{{- end }}
+{{- end }}
+{{- join "," $servers }}
+{{- end }}
+
+{{- /*
+etcd-check fails if the release would go back to an etcd that a restoration has replaced: its StatefulSet is not there,
+its volume is, and so is another etcd of the space.
+*/}}
+{{- define "starling.space.etcd-check" }}
+{{- $name := include "starling.space.etcd-name" . }}
+{{- $namespace := .root.Release.Namespace }}
+{{- $others := list }}
+{{- $present := false }}
+{{- range (lookup "apps/v1" "StatefulSet" $namespace "").items }}
+{{- $labels := .metadata.labels | default dict }}
+{{- if and (eq (get $labels "starling.io/space") $.space.name) (eq (get $labels "app.kubernetes.io/name") "etcd") }}
+{{- if eq .metadata.name $name }}
+{{- $present = true }}
+{{- else }}
+{{- $others = append $others .metadata.name }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and $others (not $present) (lookup "v1" "PersistentVolumeClaim" $namespace (printf "data-%s-0" $name)) }}
+{{- fail (printf "space %q: restore.id %q is that of an older etcd, which has been replaced by %s: set restore.id to that of the last restoration, or to a new one" $.space.name $.space.restore.id (join ", " $others)) }}
 {{- end }}
 {{- end }}
 

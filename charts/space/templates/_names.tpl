@@ -8,6 +8,15 @@
 {{- if and .space.etcd.endpoints (not .space.etcd.secret) }}
 {{- fail (printf "space %q: etcd.endpoints needs etcd.secret, a Secret with ca.crt, client.crt and client.key" $name) }}
 {{- end }}
+{{- if and .space.restore.from (not .space.restore.id) }}
+{{- fail (printf "space %q: restore.from needs restore.id, a name for this restoration that was never used" $name) }}
+{{- end }}
+{{- if and (eq .space.restore.from "latest") (gt (int .space.etcd.replicas) 1) }}
+{{- fail (printf "space %q: restore.from must be the name of a file: the replicas of etcd must all be restored from the same backup, and \"latest\" may change" $name) }}
+{{- end }}
+{{- if and .space.restore.id .space.etcd.endpoints }}
+{{- fail (printf "space %q: restore is for the etcd of this chart, and etcd.endpoints names another one: restore that one with its own tools" $name) }}
+{{- end }}
 {{- if and .space.apiServer.ingress.enabled (not .space.apiServer.ingress.host) }}
 {{- fail (printf "space %q: apiServer.ingress.enabled needs apiServer.ingress.host" $name) }}
 {{- end }}
@@ -31,9 +40,16 @@ starling.io/space: {{ .space.name }}
 {{ .image.registry }}/{{ .program }}:{{ .image.tag | default (printf "v%s" .root.Chart.AppVersion) }}
 {{- end }}
 
-{{- /* pod-metadata returns the metadata of a pod. Selectors need our labels, so they override those of the user. */}}
+{{- /*
+pod-metadata returns the metadata of a pod. Selectors need our labels, so they override those of the user. A pod must
+not outlive a restoration of its space: what it knows would be wrong.
+*/}}
 {{- define "starling.space.pod-metadata" -}}
-labels: {{- merge (include "starling.space.labels" . | fromYaml) (.space.podLabels | default dict) | toYaml | nindent 2 }}
+{{- $own := include "starling.space.labels" . | fromYaml }}
+{{- with (.space.restore | default dict).id }}
+{{- $own = set $own "starling.io/restored" . }}
+{{- end }}
+labels: {{- merge $own (.space.podLabels | default dict) | toYaml | nindent 2 }}
 {{- with .space.podAnnotations }}
 annotations: {{- toYaml . | nindent 2 }}
 {{- end }}

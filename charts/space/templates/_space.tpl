@@ -22,6 +22,9 @@ Pods are created before the Secrets that they mount. They wait until the Job "ce
 {{- if eq .space.kind "its" }}
 {{ include "starling.space.ocm" . }}
 {{- end }}
+{{- if and .space.backup.enabled (not .space.etcd.endpoints) }}
+{{ include "starling.space.backup" . }}
+{{- end }}
 {{- if .space.networkPolicies }}
 {{ include "starling.space.networkpolicies" . }}
 {{- end }}
