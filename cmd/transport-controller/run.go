@@ -146,6 +146,8 @@ func connect(name string, options spaces.Options, wdsName string, wdsUID types.U
 		if err := spaces.WaitForResources(ctx, space, ocm.ManifestWorks, clusters.ManagedClusters); err != nil {
 			return nil, err
 		}
-		return ocm.New(ocm.Config{Space: name, Hub: space.Config, WDSName: wdsName, WDSUID: wdsUID, ReportLimits: mailboxes.DefaultLimits()})
+		return ocm.New(ocm.Config{
+			Space: name, Hub: space.Config, WDSName: wdsName, WDSUID: wdsUID, Restored: space.Restored, ReportLimits: mailboxes.DefaultLimits(),
+		})
 	}
 }

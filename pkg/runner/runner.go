@@ -122,7 +122,16 @@ func Run(ctx context.Context, o *Options, p Program, further ...Program) error {
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
+	failed := make(chan error, 1)
+	group, ctx := errgroup.WithContext(context.WithValue(ctx, failedKey{}, failed))
+	group.Go(func() error {
+		select {
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	candidates := make([]*candidate, 0, 1+len(further))
 	for _, p := range append([]Program{p}, further...) {
 		candidates = append(candidates, newCandidate(p))
@@ -162,6 +171,19 @@ func Run(ctx context.Context, o *Options, p Program, further ...Program) error {
 		})
 	}
 	return group.Wait()
+}
+
+type failedKey struct{}
+
+// Fail ends the program that Run runs with an error. It is for what finds out below everything else
+// that the process must not go on. Ctx is one that Run has passed on; with another one, Fail does
+// nothing.
+func Fail(ctx context.Context, err error) {
+	failed, _ := ctx.Value(failedKey{}).(chan error)
+	select {
+	case failed <- err:
+	default: // it fails already, or there is no program
+	}
 }
 
 // Lead runs p, which acts when this replica becomes the leader. When the Lease is lost, it runs p

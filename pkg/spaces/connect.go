@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/logging"
 )
 
@@ -29,6 +30,9 @@ type Space struct {
 	Name string
 	// UID identifies the space: it is the UID of its namespace kube-system.
 	UID types.UID
+	// Restored is the ID of the last restoration of the space from a backup; empty if there was
+	// none.
+	Restored string
 	// Config configures clients of the space. Copy it before you change it.
 	Config *rest.Config
 }
@@ -36,6 +40,9 @@ type Space struct {
 // Connect reads the kubeconfig and gets the space's UID from its API server. It sends one request
 // and blocks for at most ten seconds. It returns ErrNotConnected if the API server does not respond
 // or refuses the credentials, and another error if the kubeconfig cannot be read.
+//
+// When the space is another one later, because it was restored from a backup, all requests fail, and
+// so does the program that pkg/runner runs with ctx: what it knows would be wrong.
 //
 // It needs the right to get the namespace kube-system.
 func Connect(ctx context.Context, name string, o Options) (*Space, error) {
@@ -48,13 +55,18 @@ func Connect(ctx context.Context, name string, o Options) (*Space, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build client for space %q: %w", name, err)
 	}
+	callerCtx := ctx
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	namespace, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("%w to space %q: get its UID: %w", ErrNotConnected, name, err)
 	}
-	return &Space{Name: name, UID: namespace.UID, Config: config}, nil
+	restored := namespace.Annotations[controlv1alpha1.AnnotationRestored]
+	if err := fenceIn(callerCtx, config, name, identity{namespace.UID, restored}); err != nil {
+		return nil, err
+	}
+	return &Space{Name: name, UID: namespace.UID, Restored: restored, Config: config}, nil
 }
 
 // WaitConnected calls Connect until it succeeds or the context ends, with back-off up to ten

@@ -162,6 +162,8 @@ func (p *fakePlugin) Run(ctx context.Context, handler plugin.Handler) error {
 	return nil
 }
 
+func (p *fakePlugin) Restored() string { return "" }
+
 func (p *fakePlugin) Works(context.Context) (map[types.UID]int64, error) { return nil, nil }
 
 func (p *fakePlugin) Do(ctx context.Context, _ plugin.Origin, action *plan.Action) (plugin.Receipt, error) {

@@ -33,6 +33,7 @@ const (
 	ReasonMove   = "move"   // objects leave a work for another one
 	ReasonRepair = "repair" // another writer edited the work
 	ReasonRetry  = "retry"  // the destination failed for a reason that passes
+	ReasonRetire = "retire" // a work that was restored from a backup is not needed any more
 )
 
 // Action is one write to one work.

@@ -20,8 +20,9 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (worker.Result, error)
 		d.controller.config.Statuses.Add(key.Binding)
 		return worker.Result{}, nil // it is gathered again when all that was delivered of it is known
 	}
-	works := d.its.store.of(p.UID, key.Mailbox)
-	if d.its.expected.unmet(key, works, d.controller.config.Clock.Now()) || d.underWay.doubted(key, d.controller.config.Clock.Now()) {
+	all := d.its.store.all(p.UID, key.Mailbox)
+	works := slices.DeleteFunc(slices.Clone(all), isRestored)
+	if d.its.expected.unmet(key, all, d.controller.config.Clock.Now()) || d.underWay.doubted(key, d.controller.config.Clock.Now()) {
 		return worker.Result{After: patience}, nil // the event of our last write comes first
 	}
 	current := d.current(p, key.Mailbox, works)
@@ -40,7 +41,7 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (worker.Result, error)
 		desired, outcome.properties, outcome.Errors = d.desiredAt(p, key.Mailbox)
 	}
 	built := plan.Build(share(desired, current.Owners), current)
-	actions := built.Actions
+	actions := slices.Concat(built.Actions, plan.Retire(slices.DeleteFunc(all, isLive), desired, current, &built))
 	won := d.fights.over(key, built.Conflicts, works)
 	var futile []string
 	if !removing {

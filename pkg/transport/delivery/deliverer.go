@@ -22,6 +22,7 @@ type deliverer struct {
 
 	connect  func(context.Context) (plugin.Plugin, error)
 	plugin   plugin.Plugin // set before the workers start
+	restored string        // Plugin.Restored
 	written  writings
 	fights   fights
 	underWay deliveries

@@ -47,7 +47,7 @@ func (d *deliverer) run(ctx context.Context, workers int, standsBy bool, leading
 	if err != nil {
 		return fmt.Errorf("connect to space %s: %w", d.its.name, err)
 	}
-	d.plugin = connected
+	d.plugin, d.restored = connected, connected.Restored()
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()

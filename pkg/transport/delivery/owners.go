@@ -22,6 +22,9 @@ const objectsOfWDS = "objects"
 // is delivered: no owner counts.
 func (d *deliverer) current(p *placement.Placement, mailbox string, works []*plan.Work) *plan.Current {
 	current := &plan.Current{Mailbox: mailbox, Prefix: string(p.UID), Works: works, Hold: p.Annotations.Hold}
+	if d.restored != "" {
+		current.Prefix += "-" + d.restored
+	}
 	if destination, _ := d.its.store.destination(mailbox); destination.Accepted {
 		current.Owners = d.owners(p, mailbox, works)
 		current.Unattended = p.Deleting && p.Annotations.Release.Of(mailbox)

@@ -110,7 +110,7 @@ func (i *its) glance(d *Destination, p *placement.Placement, now time.Time) {
 	}
 	d.Reports = i.reports.missing(d.Name)
 	key := Key{Binding: p.Name, Mailbox: d.Name}
-	d.Unobserved = i.expected.any(key) && i.expected.unmet(key, i.store.of(p.UID, d.Name), now)
+	d.Unobserved = i.expected.any(key) && i.expected.unmet(key, i.store.all(p.UID, d.Name), now)
 }
 
 // Observe completes a destination of a Placement by the works in its mailbox, and the reports of

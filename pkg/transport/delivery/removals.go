@@ -77,7 +77,7 @@ func (c *Controller) leftovers(p *placement.Placement) (left []Leftover, recheck
 		recheck = Sooner(recheck, wait)
 		for _, mailbox := range i.store.mailboxes(p.UID) {
 			d, _ := i.store.destination(mailbox)
-			deleted := !slices.ContainsFunc(i.store.of(p.UID, mailbox), func(w *plan.Work) bool { return !w.Deleting })
+			deleted := !slices.ContainsFunc(i.store.all(p.UID, mailbox), func(w *plan.Work) bool { return !w.Deleting })
 			if d.Accepted || !deleted {
 				left = append(left, Leftover{Name: mailbox})
 			}

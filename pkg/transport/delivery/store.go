@@ -109,12 +109,22 @@ func (s *store) destination(name string) (plugin.Destination, bool) {
 	return d, ok
 }
 
-// of returns the works of a Binding in one mailbox, in no order.
+// of returns the works of a Binding in one mailbox, in no order, without those that were restored
+// from a backup: what the cluster has of them is not known.
 func (s *store) of(binding types.UID, name string) []*plan.Work {
+	return slices.DeleteFunc(s.all(binding, name), isRestored)
+}
+
+// all returns all works of a Binding in one mailbox, in no order.
+func (s *store) all(binding types.UID, name string) []*plan.Work {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.Collect(maps.Values(s.works[binding][name]))
 }
+
+func isLive(work *plan.Work) bool { return work.Restored == "" }
+
+func isRestored(work *plan.Work) bool { return work.Restored != "" }
 
 // mailboxes returns the names of the mailboxes that hold works of a Binding, in no order.
 func (s *store) mailboxes(binding types.UID) []string {

@@ -127,6 +127,10 @@ func (p *Plugin) Run(ctx context.Context, handler plugin.Handler) error {
 	}
 }
 
+// Restored implements plugin.Plugin. A person who carries files back from a backup carries them to
+// the cluster as well.
+func (p *Plugin) Restored() string { return "" }
+
 // Works implements plugin.Plugin.
 func (p *Plugin) Works(context.Context) (map[types.UID]int64, error) {
 	if err := p.scan(); err != nil {

@@ -54,6 +54,8 @@ func (p fleetPlugin) Do(_ context.Context, _ plugin.Origin, action *plan.Action)
 	return p.answer(action)
 }
 
+func (fleetPlugin) Restored() string { return "" }
+
 func (fleetPlugin) Works(context.Context) (map[types.UID]int64, error) { return nil, nil }
 
 // nowhere is a queue that collects nothing.

@@ -36,7 +36,7 @@ var ManifestWorks = schema.GroupVersion(workv1.GroupVersion).WithResource("manif
 // FieldManager is the field manager of the plugin's writes.
 const FieldManager = "transport-controller"
 
-// Config is what a Plugin is made of. All fields are required.
+// Config is what a Plugin is made of. All fields but Restored are required.
 type Config struct {
 	// Space is the name of the ITS, for metrics.
 	Space string
@@ -46,6 +46,8 @@ type Config struct {
 	WDSName string
 	// WDSUID identifies the WDS.
 	WDSUID types.UID
+	// Restored is the ID of the last restoration of the ITS from a backup; empty if there was none.
+	Restored string
 	// ReportLimits bound what is kept of the reports of one cluster.
 	ReportLimits mailboxes.Limits
 }
@@ -130,6 +132,9 @@ func (p *Plugin) Run(ctx context.Context, handler plugin.Handler) error {
 	running.Wait()
 	return nil
 }
+
+// Restored implements plugin.Plugin.
+func (p *Plugin) Restored() string { return p.config.Restored }
 
 // Works implements plugin.Plugin.
 func (p *Plugin) Works(ctx context.Context) (map[types.UID]int64, error) {

@@ -45,6 +45,7 @@ func read(work *workv1.ManifestWork, texts *manifests) *plan.Work {
 		Wave:            packing.WaveSecond,
 		Begun:           slices.Contains(work.Finalizers, workv1.ManifestWorkFinalizer),
 		Deleting:        work.DeletionTimestamp != nil,
+		Restored:        one(work.Annotations[controlv1alpha1.AnnotationRestored]),
 		Items:           make([]plan.Item, len(work.Spec.Workload.Manifests)),
 	}
 	if work.Labels[controlv1alpha1.LabelWave] == strconv.Itoa(packing.WaveFirst) {

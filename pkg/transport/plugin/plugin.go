@@ -43,6 +43,11 @@ type Plugin interface {
 	// wrapped, so apierrors.IsForbidden and the like recognize them.
 	Do(ctx context.Context, origin Origin, action *plan.Action) (Receipt, error)
 
+	// Restored returns the ID of the last restoration of the ITS from a backup, empty if there was
+	// none. Clusters may have works that the ITS does not know since then. So names of new works
+	// have this ID in them: under a name that a cluster knows, it would take out what it has.
+	Restored() string
+
 	// Works reads from the ITS, not from what it watches, which works of the WDS exist now, and
 	// returns their generations by UID. The Handler may receive them later. It is called when this
 	// process becomes the leader after it has stood by.
