@@ -24,7 +24,7 @@ func newSpaceBackupCommand() *cobra.Command {
 		Long: `Write a snapshot of the etcd of a space to a directory: SPACE-TIME.db, and SPACE-TIME.json with what is known of it.
 
 The snapshot is read again and checked. Older backups of the space are deleted, except the newest ones. A backup has all
-Secrets of the space: whoever may read the directory may read them.`,
+Secrets of the space: anyone who may read the directory may read them.`,
 		Example: `  starling space backup --space wds1 --type wds --endpoint https://wds1-etcd.starling.svc:2379 \
     --ca ca.crt --cert client.crt --key client.key --dir /backups`,
 		Args: noArgs,

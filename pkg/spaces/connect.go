@@ -41,8 +41,8 @@ type Space struct {
 // and blocks for at most ten seconds. It returns ErrNotConnected if the API server does not respond
 // or refuses the credentials, and another error if the kubeconfig cannot be read.
 //
-// When the space is another one later, because it was restored from a backup, all requests fail, and
-// so does the program that pkg/runner runs with ctx: what it knows would be wrong.
+// When the space is another one later, because it was restored from a backup, all requests fail,
+// and so does the program that pkg/runner runs with ctx: what it knows would be wrong.
 //
 // It needs the right to get the namespace kube-system.
 func Connect(ctx context.Context, name string, o Options) (*Space, error) {

@@ -98,7 +98,8 @@ func (f *fence) roundTrip(next http.RoundTripper, request *http.Request) (*http.
 	return response, nil
 }
 
-// known reports whether a connection was checked. It returns an error once the space is another one.
+// known reports whether a connection was checked. It returns an error once the space is another
+// one.
 func (f *fence) known(connection net.Conn) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +109,7 @@ func (f *fence) known(connection net.Conn) (bool, error) {
 // check asks the space who it is, with the credentials of a request. The response comes from etcd,
 // so it is true at this time: what was read before is of the same space.
 func (f *fence) check(next http.RoundTripper, like *http.Request, connection net.Conn) error {
-	request, err := http.NewRequestWithContext(like.Context(), http.MethodGet, f.url, nil)
+	request, err := http.NewRequestWithContext(like.Context(), http.MethodGet, f.url, http.NoBody)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (s *apiServer) restored(uid, id string) {
 }
 
 // connect connects to the server as a program does.
-func (s *apiServer) connect(t *testing.T, ctx context.Context) (*Space, kubernetes.Interface) { //nolint:revive // the context is that of a program
+func (s *apiServer) connect(ctx context.Context, t *testing.T) (*Space, kubernetes.Interface) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: a, clusters: [{name: a, cluster: {server: %q}}], contexts: [{name: a, context: {cluster: a}}]}`, s.URL)
@@ -91,7 +91,7 @@ func TestFence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)
 			err := runner.Run(t.Context(), &runner.Options{}, runner.Program{Name: "test", Run: func(ctx context.Context, _ <-chan struct{}) error {
-				_, client := s.connect(t, ctx)
+				_, client := s.connect(ctx, t)
 				for range 3 {
 					if err := read(t, client); err != nil {
 						t.Errorf("read: %v", err)
@@ -125,7 +125,7 @@ func TestFence(t *testing.T) {
 func TestFenceWithoutAnswer(t *testing.T) {
 	s := newAPIServer(t)
 	s.restored("u", "r1")
-	space, client := s.connect(t, t.Context())
+	space, client := s.connect(t.Context(), t)
 	if space.Restored != "r1" || space.UID != "u" {
 		t.Errorf("the space is %+v", space)
 	}

@@ -41,6 +41,7 @@ func TestHub(t *testing.T) {
 		{"NetworkCut", (*hub).networkCut},
 		{"Upgrade", (*hub).upgrade},
 		{"InstalledAgain", (*hub).installedAgain},
+		{"Restore", (*hub).restore}, // the last one: the values of the others know no restoration
 	} {
 		if !t.Run(story.name, func(t *testing.T) { story.tell(h, t) }) {
 			break // the hub may be in any state

@@ -144,8 +144,8 @@ const (
 	// AnnotationRestored is the ID of a restoration from a backup. On the Namespace kube-system of a
 	// space it is the last restoration of the space. On a work it is the restoration with which the
 	// work came: its cluster may have older, newer or other content of it, and does nothing with
-	// it, because its condition Complete is True. The transport delivers with other works, and then
-	// deletes it. Owner: `starling space restore`.
+	// it, because its condition Complete is True. The transport delivers with other works, and
+	// deletes it then. Owner: `starling space restore`.
 	AnnotationRestored = "starling.io/restored"
 
 	// AnnotationTruncated on a WorkStatus whose status was too large is the size of the status, the

@@ -60,8 +60,8 @@ type Restoration struct {
 // Space is a space in an etcd.
 type Space struct{ Name, Type string }
 
-// Run makes the data directory, unless this ID has made it before. It may be killed and called again
-// at any time: the directory appears as a whole, and what was in its place is never deleted.
+// Run makes the data directory, unless this ID has made it before. It may be killed and called
+// again at any time: the directory appears as a whole, and what was in its place is never deleted.
 func (r *Restoration) Run(ctx context.Context) error {
 	logger := klog.FromContext(ctx).WithValues("id", r.ID, "dataDir", r.DataDir)
 	before, err := readDone(r.DataDir)

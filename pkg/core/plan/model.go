@@ -43,8 +43,8 @@ type Work struct {
 	Begun bool
 	// Deleting: the work is being deleted.
 	Deleting bool
-	// Restored is the ID of the restoration from a backup that the work came with, empty for others.
-	// The cluster does nothing with such a work, and what it has of it is not known.
+	// Restored is the ID of the restoration from a backup that the work came with, empty for
+	// others. The cluster does nothing with such a work, and what it has of it is not known.
 	Restored string
 	// Nudges is how often the work was nudged.
 	Nudges int

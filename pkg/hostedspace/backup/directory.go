@@ -45,8 +45,8 @@ func Choose(files []string, space, name string) (string, error) {
 }
 
 // Expired returns the files that are deleted when the newest backups of a space are kept: first the
-// Info of each older one, then its snapshot. Incomplete ones that are older than the newest complete
-// one are expired too.
+// Info of each older one, then its snapshot. Incomplete ones that are older than the newest
+// complete one are expired too.
 func Expired(files []string, space string, keep int) []string {
 	complete := Snapshots(files, space)
 	var expired []string

@@ -10,8 +10,7 @@ import (
 	"github.com/starlinghq/starling/pkg/hostedspace/backup"
 )
 
-// directory has three complete backups of wds1, an incomplete one, one that ended half-way, and what
-// is somebody else's.
+// directory has three complete backups of wds1, incomplete ones, and what is somebody else's.
 var directory = []string{
 	"lost+found", "notes.txt",
 	"wds1-20260101T000000Z.db", "wds1-20260101T000000Z.json",

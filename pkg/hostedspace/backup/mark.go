@@ -39,8 +39,8 @@ type Marks struct {
 
 // Counts says what was marked.
 type Counts struct {
-	// Bindings are held, Works are left alone by the clusters, and Deleted are works that were being
-	// deleted.
+	// Bindings are held, Works are left alone by the clusters, and Deleted are works that were
+	// being deleted.
 	Bindings, Works, Deleted int
 }
 

@@ -29,6 +29,9 @@ func AgentFlags(cluster string) []string {
 		// waits for these requests.
 		"--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--status-sync-interval=30s",
+		// How long the agent keeps what it has of works that the hub does not have: after the hub
+		// was restored from a backup, an administrator has to look first. OCM's default is an hour.
+		"--appliedmanifestwork-eviction-grace-period=720h",
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package restore restores the spaces of a hub from a backup, while a cluster with OCM's agents goes
-// on.
+// Package restore restores the spaces of a hub from a backup, while a cluster with OCM's agents
+// goes on.
 package restore
 
 import (
@@ -78,6 +78,10 @@ func TestRestoreOfTheHub(t *testing.T) {
 	leaves(t, wec, "deleted")
 	ready(t, wds, "shop")
 	ready(t, wds, "late")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) { // the work of "shop" has released it
+		owners := wec.Get(t, configMaps, shop, "moved").GetOwnerReferences()
+		return len(owners) == 1, fmt.Sprintf("moved has the owners %v", owners)
+	})
 	before := content(t, wec)
 	events := watch(t, wec)
 
