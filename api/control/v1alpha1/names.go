@@ -141,9 +141,9 @@ const (
 	// report proves that the cluster tracks the object.
 	AnnotationReportsFrom = "starling.io/reports-from"
 
-	// AnnotationRestored is the ID of a restoration from a backup. On the Namespace kube-system of a
-	// space it is the last restoration of the space. On a work it is the restoration with which the
-	// work came: its cluster may have older, newer or other content of it, and does nothing with
+	// AnnotationRestored is the ID of a restoration from a backup. On the Namespace kube-system of
+	// a space it is the last restoration of the space. On a work it is the one that the work came
+	// with: its cluster may have older, newer or other content of it, and does nothing with
 	// it, because its condition Complete is True. The transport delivers with other works, and
 	// deletes it then. Owner: `starling space restore`.
 	AnnotationRestored = "starling.io/restored"

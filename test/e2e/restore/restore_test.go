@@ -57,6 +57,8 @@ func TestRestoreOfTheHub(t *testing.T) {
 		arrives(t, wec, name, "1")
 	}
 	ready(t, wds, "shop")
+	foreign(t, its, "1") // of another program
+	arrives(t, wec, "foreign", "1")
 
 	backups := t.TempDir()
 	etcd := hub.Component(t, "etcd").Address
@@ -65,6 +67,8 @@ func TestRestoreOfTheHub(t *testing.T) {
 		"--ca", filepath.Join(pki, "ca.crt"), "--cert", filepath.Join(pki, "client-wds1.crt"), "--key", filepath.Join(pki, "client-wds1.key"))
 
 	t.Log("after the backup")
+	foreign(t, its, "2")
+	arrives(t, wec, "foreign", "2")
 	write(t, wds, "edited", "shop", "2")
 	write(t, wds, "created", "shop", "2")
 	write(t, wds, "adopted", "shop", "2")
@@ -124,11 +128,15 @@ func TestRestoreOfTheHub(t *testing.T) {
 		return len(left) == 0, fmt.Sprintf("works that were restored are left: %v", left)
 	})
 	now = content(t, wec)
-	for _, name := range []string{"same", "edited", "adopted", "moved", "late"} {
+	for _, name := range []string{"same", "edited", "adopted", "moved", "late", "foreign"} {
 		if uid, _, _ := strings.Cut(now[name], " "); !strings.HasPrefix(before[name], uid+" ") {
 			t.Errorf("%s is %q, and was %q: it is another object", name, now[name], before[name])
 		}
 	}
+	t.Log("a work of another program is handed to the cluster")
+	its.Patch(t, manifestWorks, cluster, "foreign", `{"status":{"conditions":[]}}`, "status")
+	its.Patch(t, manifestWorks, cluster, "foreign", `{"metadata":{"labels":{"restored":"r1"}}}`)
+	arrives(t, wec, "foreign", "1")
 	if got := events("fresh", "edited", "deleted", "created"); slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, "DELETED") || strings.HasPrefix(e, "ADDED") }) {
 		t.Errorf("events in the cluster: %v", got)
 	}
@@ -144,6 +152,16 @@ func run(t *testing.T, fleet *testenv.Fleet, args ...string) {
 func write(t *testing.T, space *testenv.Space, name, app, value string) {
 	t.Helper()
 	space.Apply(t, fmt.Sprintf(`{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: shop, labels: {app: %s}}, data: {key: %q}}`, name, app, value))
+}
+
+// foreign writes a work as another program does.
+func foreign(t *testing.T, its *testenv.Space, value string) {
+	t.Helper()
+	its.Apply(t, fmt.Sprintf(`
+apiVersion: work.open-cluster-management.io/v1
+kind: ManifestWork
+metadata: {name: foreign, namespace: cluster1}
+spec: {workload: {manifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: foreign, namespace: shop, labels: {app: foreign}}, data: {key: %q}}]}}`, value))
 }
 
 // policy delivers what has a label to the cluster.
@@ -235,7 +253,7 @@ func watch(t *testing.T, wec *testenv.Space) func(except ...string) []string {
 	}
 }
 
-// restoredWorks returns the names of works of the Binding "shop" that were restored.
+// restoredWorks returns the names of works of Starling that were restored.
 func restoredWorks(t *testing.T, its *testenv.Space) []string {
 	t.Helper()
 	list, err := its.Client.Resource(manifestWorks).Namespace(cluster).List(t.Context(), metav1.ListOptions{LabelSelector: controlv1alpha1.LabelWDSUID})
