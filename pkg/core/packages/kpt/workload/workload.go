@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -135,7 +137,7 @@ func (r *reader) documents(file, content string) ([]document, error) {
 		if err != nil {
 			return found, err
 		}
-		encoded, err := yaml.ToJSON(text)
+		encoded, err := toJSON(text)
 		if err != nil {
 			return found, fmt.Errorf("document %d: is not valid YAML%s", n, syntax(err))
 		}
@@ -160,6 +162,14 @@ func (r *reader) documents(file, content string) ([]document, error) {
 			}
 		}
 	}
+}
+
+// toJSON returns a document as JSON. What begins like JSON may be a flow mapping of YAML.
+func toJSON(document []byte) ([]byte, error) {
+	if yaml.IsJSONBuffer(document) && json.Valid(document) {
+		return document, nil
+	}
+	return sigsyaml.YAMLToJSON(document)
 }
 
 // quiet matches errors of the parser, which have no type, that do not quote the file: it may be a

@@ -64,6 +64,15 @@ func TestRead(t *testing.T) {
 			files: kpt.Files{"a.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: Namespace, metadata: {name: b}}\n"},
 			want:  []string{"configmaps default/a @ a.yaml", "namespaces b @ a.yaml"},
 		},
+		"FlowMapping": {
+			files: kpt.Files{"a.yaml": "{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n{\"apiVersion\": \"v1\", \"kind\": \"Namespace\", \"metadata\": {\"name\": \"b\"}}\n"},
+			want:  []string{"namespaces a @ a.yaml", "namespaces b @ a.yaml"},
+		},
+		"NoFlowMapping": {
+			files:      kpt.Files{"a.yaml": "{apiVersion: v1, kind: Namespace\n"},
+			problems:   []string{"a.yaml: document 1: is not valid YAML: line 1: did not find expected ',' or '}'"},
+			incomplete: true,
+		},
 		"KindsOfItsOwn": {
 			files: kpt.Files{
 				"a.yaml": "apiVersion: example.com/v1\nkind: Fish\nmetadata: {name: cod}\n",
