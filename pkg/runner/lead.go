@@ -78,9 +78,13 @@ func (c *candidate) lead(ctx context.Context) error {
 	defer w.stop() //nolint:errcheck // before the Leases are released; where its error counts, it has ended
 	leading := make(chan struct{})
 	lost, others := make(chan string, len(c.leases)), make(chan struct{}, 1)
+	locks, err := observeLocks(leaseCtx, client, identity, c.leases, &electors)
+	if err != nil {
+		return err
+	}
 	for i, name := range c.leases {
 		elected := make(chan struct{})
-		elector, err := newElector(client, name, identity, elected, others)
+		elector, err := newElector(locks[i].inTurn(), name, identity, elected, others)
 		if err != nil {
 			return err
 		}
@@ -153,26 +157,30 @@ func ignoreCanceled(err error) error {
 	return err
 }
 
+// Times of leader election. If a leader is killed, a standby leads after leaseDuration and up to
+// twice the longest pause between two looks at the Lease, which is 2.2 times retryPeriod: after less
+// than 15 seconds. A leader gives up well before that.
+const (
+	leaseDuration = 10 * time.Second
+	renewDeadline = 7 * time.Second
+	retryPeriod   = time.Second
+)
+
 // newElector returns what acquires a Lease and closes elected then. It sends to others, unless
 // something waits there, when another process holds the Lease.
-func newElector(client kubernetes.Interface, name, identity string, elected, others chan struct{}) (*leaderelection.LeaderElector, error) {
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, Namespace, name, client.CoreV1(), client.CoordinationV1(),
-		resourcelock.ResourceLockConfig{Identity: identity})
-	if err != nil {
-		return nil, fmt.Errorf("build Lease %q: %w", name, err)
-	}
+func newElector(lock resourcelock.Interface, name, identity string, elected, others chan struct{}) (*leaderelection.LeaderElector, error) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            lock,
 		Name:            name,
-		LeaseDuration:   15 * time.Second,
-		RenewDeadline:   10 * time.Second,
-		RetryPeriod:     2 * time.Second,
+		LeaseDuration:   leaseDuration,
+		RenewDeadline:   renewDeadline,
+		RetryPeriod:     retryPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(elected) },
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(leader string) {
-				if leader == identity {
+				if leader == identity || leader == "" {
 					return
 				}
 				select {
