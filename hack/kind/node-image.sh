@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the name of an image of kind's nodes, which the container engine has. It is kind's own image if that can be
 # pulled. Otherwise it is assembled from Debian's packages and programs that are compiled here; that requires root. It is
-# in bin/kind/node-HASH.tar, and is assembled again only if what it is made of changes.
+# in $STARLING_KIND_CACHE/node-HASH.tar, by default in bin/kind, and is assembled again only if what it is made of changes.
 #
 # Usage: hack/kind/node-image.sh [--build-only]
 #   --build-only   Pull or assemble the image, but do not import it. It is for use before engine.sh, whose own engine has
@@ -9,6 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 dir=$PWD/bin/kind
+cache=${STARLING_KIND_CACHE:-$dir}
 import=1
 if [[ ${1-} == --build-only ]]; then import=; fi
 
@@ -37,9 +38,9 @@ hash() {
 
 # debian writes a root file system of Debian into $root. Its archive is kept, because it takes minutes.
 debian() {
-	local cache
-	cache=$dir/debian-$(sha256sum <<<"$packages" | cut -c1-12).tar
-	if [[ ! -f $cache ]]; then
+	local packed
+	packed=$cache/debian-$(sha256sum <<<"$packages" | cut -c1-12).tar
+	if [[ ! -f $packed ]]; then
 		if ! command -v debootstrap >/dev/null; then
 			say "error: assemble the node image: install debootstrap"
 			exit 1
@@ -51,10 +52,10 @@ debian() {
 			exit 1
 		fi
 		rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,locale,man}/*
-		tar -C "$root" -cf "$cache.new" .
-		mv "$cache.new" "$cache"
+		tar -C "$root" -cf "$packed.new" .
+		mv "$packed.new" "$packed"
 	else
-		tar -C "$root" -xf "$cache"
+		tar -C "$root" -xf "$packed"
 	fi
 }
 
@@ -193,18 +194,18 @@ assemble() {
 	done
 	chroot "$root" systemctl --quiet enable containerd kubelet
 	chroot "$root" systemctl --quiet set-default multi-user.target
-	rm -f "$dir"/node-*.tar # of other versions
+	rm -f "$cache"/node-*.tar # of other versions
 	tar -C "$root" --numeric-owner -cf "$archive.new" .
 	mv "$archive.new" "$archive"
 }
 
-mkdir -p "$dir"
+mkdir -p "$dir" "$cache"
 if docker info >/dev/null 2>&1 && { [[ -n $import ]] || hack/kind/engine.sh --check; } && pull; then
 	echo "$own"
 	exit
 fi
 version=$(hash)
-archive=$dir/node-$version.tar
+archive=$cache/node-$version.tar
 name=starling/kind-node:$version
 if [[ -n $import ]] && docker image inspect "$name" >/dev/null 2>&1; then
 	echo "$name"

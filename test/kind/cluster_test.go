@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -60,25 +59,6 @@ func TestCluster(t *testing.T) {
 			return false, "get from the Service: " + err.Error() + ": " + out
 		}
 		return out == probeText, "the Service serves " + out
-	})
-}
-
-// TestTwoClusters: a pod of a cluster reaches the API server of another one by its name, as agents
-// reach a hub.
-func TestTwoClusters(t *testing.T) {
-	t.Parallel()
-	hub := Create(t, "starling-hub", nil)
-	wec := Create(t, "starling-wec", nil)
-	wec.LoadArchive(t, buildProbe(t))
-	createProbe(t, wec.Client(t))
-	wec.WaitForDeployment(t, "default", "probe")
-	pod := podOfProbe(t, wec)
-	testenv.Eventually(t, patience, func() (bool, string) {
-		out, err := execIn(t, wec, pod, "/probe", "get", hub.Server()+"/version")
-		if err == nil {
-			return false, "the certificate of the hub is trusted"
-		}
-		return strings.Contains(out, "certificate signed by unknown authority"), "get from the hub: " + err.Error() + ": " + out
 	})
 }
 

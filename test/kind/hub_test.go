@@ -38,6 +38,7 @@ func TestHub(t *testing.T) {
 	}{
 		{"Deployment", (*hub).deployment},
 		{"Package", (*hub).packages},
+		{"FailOver", (*hub).failOver},
 		{"NetworkCut", (*hub).networkCut},
 		{"Upgrade", (*hub).upgrade},
 		{"InstalledAgain", (*hub).installedAgain},
@@ -47,6 +48,9 @@ func TestHub(t *testing.T) {
 			break // the hub may be in any state
 		}
 		h.since(t, "story "+story.name)
+		if story.name == "Package" {
+			logMemory(t, h.host) // later stories load the hub
+		}
 	}
 }
 
@@ -68,7 +72,6 @@ func newHub(t *testing.T) *hub {
 	h.its = connectSpace(t, h.host, "its1", portITS)
 	h.wds = connectSpace(t, h.host, "wds1", portWDS)
 	h.since(t, "the chart is installed")
-	logMemory(t, h.host)
 
 	probe := buildProbe(t)
 	for name, cluster := range map[string]**Cluster{"prod": &h.prod, "edge": &h.edge} {

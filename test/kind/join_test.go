@@ -1,7 +1,9 @@
 package kindtest
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -89,13 +91,22 @@ func buildPlugin(t *testing.T) string {
 // run runs a command, and returns what it prints.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
+	out, err := command(t.Context(), name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// command runs a command, and returns what it prints.
+func command(ctx context.Context, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %q: %v: %s", filepath.Base(name), args, err, out)
+		return "", fmt.Errorf("%s %q: %w: %s", filepath.Base(name), args, err, out)
 	}
-	return string(out)
+	return string(out), nil
 }
 
 // join lets a cluster ask to join the ITS, as its administrator does, and accepts it.

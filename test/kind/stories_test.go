@@ -205,17 +205,20 @@ func (h *hub) pauses(t *testing.T) {
 	h.deliver(t, "after the pause", h.prod)
 }
 
-// cut drops all packets between a cluster and the hub, until restore is called.
+// cut drops all packets between a cluster and the hub, in both directions, until restore is called.
 func (h *hub) cut(t *testing.T, c *Cluster) (restore func()) {
 	t.Helper()
-	route := []string{"exec", c.Node(), "ip", "route", "add", "blackhole", h.host.address(t)}
-	run(t, "docker", route...)
-	h.since(t, "cluster "+c.Name+" is cut off")
-	return func() {
+	address := h.host.address(t)
+	each := func(verb, option string) {
 		t.Helper()
-		route[4] = "del"
-		run(t, "docker", route...)
+		run(t, "docker", "exec", c.Node(), "ip", "route", verb, "blackhole", address)
+		for _, chain := range []string{"INPUT", "FORWARD"} {
+			run(t, "docker", "exec", c.Node(), "iptables", option, chain, "--source", address, "--jump", "DROP")
+		}
 	}
+	each("add", "--insert")
+	h.since(t, "cluster "+c.Name+" is cut off")
+	return func() { t.Helper(); each("del", "--delete") }
 }
 
 // running returns the pods of the Deployment in the cluster.
