@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -33,8 +34,8 @@ const (
 	manyEdits   = 200
 	// killInterval is how long the leaders live.
 	killInterval = 20 * time.Second
-	// failOverKilled and failOverStopped are within which time another replica leads, if a leader is
-	// killed with SIGKILL, and if its pod is deleted.
+	// failOverKilled and failOverStopped are within which time another replica leads: after a leader
+	// is killed with SIGKILL, and after it has released its Lease because its pod is deleted.
 	failOverKilled, failOverStopped = 15 * time.Second, 3 * time.Second
 )
 
@@ -62,7 +63,9 @@ apiVersion: v1
 kind: Namespace
 metadata: {name: many, labels: {app: many}}
 `)
-	wds, err := kubernetes.NewForConfig(h.wds.Config)
+	fast := rest.CopyConfig(h.wds.Config)
+	fast.QPS = -1
+	wds, err := kubernetes.NewForConfig(fast)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,27 +171,36 @@ func holder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// isReplaced fails the test if no other replica holds the Lease soon.
+// isReplaced fails the test if no other replica holds the Lease soon: after the leader was killed,
+// or after it has released the Lease.
 func (l leader) isReplaced(t *testing.T, ctx context.Context, graceful bool) {
-	begin, limit := time.Now(), failOverKilled
+	killed := time.Now()
+	begin, limit := killed, failOverKilled
 	if graceful {
 		limit = failOverStopped
 	}
-	for now := ""; now == "" || now == holder(&l.lease); {
+	for {
+		lease, err := l.client.CoordinationV1().Leases(l.lease.Namespace).Get(ctx, l.lease.Name, metav1.GetOptions{})
 		if ctx.Err() != nil {
 			return // the story is over
 		}
-		if time.Since(begin) > 2*limit {
-			break
+		if err == nil {
+			now := holder(lease)
+			if now != "" && now != holder(&l.lease) {
+				break
+			}
+			if graceful && now != "" {
+				begin = time.Now()
+			}
+		}
+		if time.Since(killed) > time.Minute {
+			t.Errorf("Lease %s of %s: no other replica leads a minute after the leader was killed", l.lease.Name, l.space)
+			return
 		}
 		time.Sleep(50 * time.Millisecond)
-		lease, err := l.client.CoordinationV1().Leases(l.lease.Namespace).Get(ctx, l.lease.Name, metav1.GetOptions{})
-		if err == nil {
-			now = holder(lease)
-		}
 	}
 	after := time.Since(begin)
-	t.Logf("Lease %s of %s: another replica leads after %.1f s, with notice: %v", l.lease.Name, l.space, after.Seconds(), graceful)
+	t.Logf("Lease %s of %s: another replica leads after %.1f s; with notice: %v", l.lease.Name, l.space, after.Seconds(), graceful)
 	if after > limit {
 		t.Errorf("Lease %s of %s: another replica leads after %s, want %s", l.lease.Name, l.space, after, limit)
 	}
