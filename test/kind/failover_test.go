@@ -63,13 +63,7 @@ apiVersion: v1
 kind: Namespace
 metadata: {name: many, labels: {app: many}}
 `)
-	fast := rest.CopyConfig(h.wds.Config)
-	fast.QPS = -1
-	wds, err := kubernetes.NewForConfig(fast)
-	if err != nil {
-		t.Fatal(err)
-	}
-	configMaps := wds.CoreV1().ConfigMaps("many")
+	configMaps := fastClient(t, h.wds).CoreV1().ConfigMaps("many")
 	want := map[string]int{}
 	for i := range manyObjects {
 		name := "many-" + strconv.Itoa(i)
@@ -106,17 +100,25 @@ metadata: {name: many, labels: {app: many}}
 	many.isSound(t)
 }
 
+// fastClient returns a client that does not limit its requests.
+func fastClient(t *testing.T, space *testenv.Space) kubernetes.Interface {
+	t.Helper()
+	config := rest.CopyConfig(space.Config)
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
 // killLeaders kills the leaders until the context ends.
 func (h *hub) killLeaders(t *testing.T, ctx context.Context) *sync.WaitGroup {
 	t.Helper()
 	host := h.host.Client(t)
 	spaces := map[string]kubernetes.Interface{}
 	for _, space := range []*testenv.Space{h.wds, h.its} {
-		client, err := kubernetes.NewForConfig(space.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		spaces[space.Name] = client
+		spaces[space.Name] = fastClient(t, space)
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
