@@ -33,8 +33,8 @@ type lock struct {
 	observed chan struct{}
 }
 
-// observeLocks returns the Leases of a candidate in their order. They are observed until it is their
-// turn, or the context ends.
+// observeLocks returns the Leases of a candidate in their order. They are observed until it is
+// their turn, or the context ends.
 func observeLocks(ctx context.Context, client kubernetes.Interface, identity string, names []string, running *sync.WaitGroup) ([]*lock, error) {
 	var locks []*lock
 	for _, name := range names {

@@ -34,15 +34,16 @@ const (
 	manyEdits   = 200
 	// killInterval is how long the leaders live.
 	killInterval = 20 * time.Second
-	// failOverKilled and failOverStopped are within which time another replica leads: after a leader
-	// is killed with SIGKILL, and after it has released its Lease because its pod is deleted.
+	// failOverKilled and failOverStopped are within which time another replica leads: after a
+	// leader is killed with SIGKILL, and after it has released its Lease because its pod is
+	// deleted.
 	failOverKilled, failOverStopped = 15 * time.Second, 3 * time.Second
 )
 
 var manifestWorks = schema.GroupVersionResource{Group: "work.open-cluster-management.io", Version: "v1", Resource: "manifestworks"}
 
-// failOver: the leaders of all controllers are killed every 20 seconds, by turns without notice and
-// by the deletion of their pods, while 1,000 objects are placed and 200 edits are made. Another
+// failOver: the leaders of all controllers are killed every 20 seconds, by turns without notice
+// and by the deletion of their pods, while 1,000 objects are placed and 200 edits are made. Another
 // replica leads soon. Every edit arrives, nothing in the cluster is created again, no value goes
 // back, and no edit makes more than one write in the mailbox.
 func (h *hub) failOver(t *testing.T) {
