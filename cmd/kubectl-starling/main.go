@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -10,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/clock"
 	"open-cluster-management.io/ocm/manifests"
 
+	bundle "github.com/starlinghq/starling/pkg/bundle/cli"
 	clusters "github.com/starlinghq/starling/pkg/clusters/cli"
 	"github.com/starlinghq/starling/pkg/packages/cli"
 )
@@ -22,6 +25,9 @@ func main() {
 	cmd := cli.NewCommand(genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
 		func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 			return clusters.NewCommand(flags, streams, manifests.KlusterletManifestFiles)
+		},
+		func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+			return bundle.NewCommand(flags, streams, cmp.Or(os.Getenv("STARLING_DIR"), ".starling"), clock.RealClock{})
 		})
 	os.Exit(cli.Report(os.Stderr, cmd.ExecuteContext(ctx)))
 }

@@ -20,9 +20,9 @@ func NewCommand(streams genericiooptions.IOStreams, further ...Group) *cobra.Com
 	o := NewOptions(streams)
 	root := &cobra.Command{
 		Use:   program,
-		Short: "Manage packages and clusters of Starling",
+		Short: "Manage packages and clusters of Starling, and report bugs",
 		Long: templates.LongDesc(`
-			Manage packages and clusters of Starling.
+			Manage packages and clusters of Starling, and collect what a bug report needs.
 
 			kubectl runs this program as "kubectl starling". Use kubectl itself to get, describe, edit and delete the objects of Starling.`),
 		Version:       version.Get(),
