@@ -8,37 +8,35 @@ import (
 	"github.com/starlinghq/starling/test/golden"
 )
 
-// installedValues are values of the charts that are installed in spaces.
-var installedValues = map[string]struct{ chart, values string }{
-	"its":                   {chart: "its"},
-	"wds":                   {chart: "wds"},
-	"wds-without-the-check": {chart: "wds", values: "policyRights: false"},
-}
-
 // TestInstalled checks which objects the charts have. What is in them is in config/.
 func TestInstalled(t *testing.T) {
-	for name, c := range installedValues {
-		t.Run(name, func(t *testing.T) {
-			lintChart(t, c.chart, system, c.values)
-			text, err := renderIn(t, c.chart, system, c.values)
-			if err != nil {
-				t.Fatal(err)
-			}
-			objs, err := manifest.Parse(strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var lines []string
-			for _, obj := range objs {
-				line := strings.TrimPrefix(obj.GetNamespace()+"/", "/") + obj.GetName()
-				if obj.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
-					line += ", which stays when the release is uninstalled"
-				}
-				lines = append(lines, obj.GetKind()+" "+line)
-			}
-			golden.Compare(t, "installed-"+name, strings.Join(lines, "\n")+"\n")
-		})
+	for _, chart := range []string{"wds", "its"} {
+		for name, values := range matrix(t, chart) {
+			t.Run(chart+"-"+name, func(t *testing.T) { testInstalled(t, chart, name, values) })
+		}
 	}
+}
+
+func testInstalled(t *testing.T, chart, name, values string) {
+	t.Helper()
+	lintChart(t, chart, system, values)
+	text, err := renderIn(t, chart, system, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objs, err := manifest.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, obj := range objs {
+		line := strings.TrimPrefix(obj.GetNamespace()+"/", "/") + obj.GetName()
+		if obj.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
+			line += ", which stays when the release is uninstalled"
+		}
+		lines = append(lines, obj.GetKind()+" "+line)
+	}
+	golden.Compare(t, chart+"-"+name, strings.Join(lines, "\n")+"\n")
 }
 
 func TestInstalledRefuses(t *testing.T) {

@@ -3,6 +3,8 @@ package charts_test
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,6 +51,25 @@ func renderIn(t *testing.T, chart, namespace, values string) (string, error) {
 	return release.Manifest, nil
 }
 
+// matrix returns values of a chart by their name. They are files, which the integration tests read
+// too. Together, those of a chart use all of its templates.
+func matrix(t *testing.T, chart string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "values", chart, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no values of chart %s: %v", chart, err)
+	}
+	out := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[strings.TrimSuffix(filepath.Base(file), ".yaml")] = string(text)
+	}
+	return out
+}
+
 func parseValues(t *testing.T, values string) map[string]any {
 	t.Helper()
 	out := map[string]any{}
@@ -86,7 +107,7 @@ func decode(t *testing.T, text string) []runtime.Object {
 		} else {
 			seen.Insert(id)
 		}
-		if strings.HasPrefix(obj.GetAPIVersion(), "monitoring.coreos.com/") {
+		if !scheme.Scheme.IsGroupRegistered(obj.GroupVersionKind().Group) {
 			continue // not an API of Kubernetes
 		}
 		out = append(out, typed(t, decoder, obj))

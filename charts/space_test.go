@@ -12,51 +12,8 @@ import (
 	"github.com/starlinghq/starling/test/golden"
 )
 
-// spaceValues are values of the chart "space" that together use all of its templates.
-var spaceValues = map[string]string{
-	"wds": "",
-	"its": `
-kind: its
-apiServer: {url: "https://its1.example.com", hosts: [its1.example.com]}
-`,
-	"available": `
-name: its1
-kind: its
-image: {registry: registry.example.com/starling, tag: v1.2.3, pullSecrets: [pull]}
-etcd: {replicas: 3, storage: {className: fast, size: 20Gi}}
-apiServer:
-  replicas: 2
-  url: https://its1.example.com
-  service: {type: LoadBalancer, annotations: {example.com/internal: "true"}}
-  ingress: {enabled: true, host: its1.example.com, className: nginx}
-  extraArgs: [--audit-log-path=-]
-controllerManager: {extraArgs: [--v=4]}
-nodeSelector: {role: hub}
-tolerations: [{key: hub, operator: Exists}]
-priorityClassName: system-cluster-critical
-podLabels: {team: platform, starling.io/space: mine}
-podAnnotations: {sidecar.istio.io/inject: "false"}
-`,
-	"restored": `
-kind: its
-etcd: {replicas: 3}
-backup: {schedule: "@hourly", keep: 24, storage: {accessMode: ReadWriteMany, className: shared, size: 50Gi}}
-restore: {id: r1, from: fleet-20260105T090000Z.db}
-`,
-	"restored-before": `
-backup: {enabled: false}
-restore: {id: r1}
-`,
-	"external-etcd": `
-etcd: {endpoints: ["https://etcd-0.example.com:2379", "https://etcd-1.example.com:2379"], secret: etcd-client}
-apiServer: {service: {type: NodePort, nodePort: 30443}}
-networkPolicies: false
-install: {values: {policyRights: false}}
-`,
-}
-
 func TestSpace(t *testing.T) {
-	for name, values := range spaceValues {
+	for name, values := range matrix(t, "space") {
 		t.Run(name, func(t *testing.T) {
 			lintChart(t, "space", namespace, values)
 			text, err := render(t, "space", values)
@@ -88,6 +45,9 @@ func TestSpaceRefuses(t *testing.T) {
 		"latest":       {"{restore: {id: r1, from: latest}, etcd: {replicas: 3}}", "restore.from"},
 		"ID":           {"restore: {id: Restore_1}", "/restore/id"},
 		"not our etcd": {"{restore: {id: r1}, etcd: {endpoints: ['https://etcd:2379'], secret: etcd}}", "etcd.endpoints"},
+		"no name":      {"apiServer: {certificate: {secret: mine}}", "apiServer.certificate is for the names in apiServer.url and apiServer.ingress.host"},
+		"address":      {"apiServer: {url: 'https://192.0.2.1:6443', certificate: {secret: mine}}", "apiServer.certificate needs DNS names"},
+		"address 6":    {"apiServer: {url: 'https://[2001:db8::1]', certificate: {secret: mine}}", "apiServer.certificate needs DNS names"},
 		"timeout":      {"install: {timeout: ten}", "/install/timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {

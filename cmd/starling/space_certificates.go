@@ -55,6 +55,8 @@ years, and are never replaced: keep a copy of Secret SPACE-authorities.`,
 	f.BoolVar(&s.External, "external", false, "If true, the space is another cluster, and only the certificates of --server are made.")
 	f.StringSliceVar(&s.Hosts, "host", nil, "Further name or address of the API server. May be repeated.")
 	f.StringVar(&s.URL, "url", "", "URL of the API server outside of the hosting cluster, for a second kubeconfig of the administrator.")
+	f.StringVar(&s.URLSecret, "url-secret", "", "Secret with another certificate for the host of --url, which this command does not make. Its key ca.crt "+
+		"has the authority. Without that key, clients must trust the certificate anyway.")
 	f.StringArrayVar(&servers, "server", nil, "Server that the API server connects to, as SUFFIX=NAME[/NAME...]: Secret SPACE-SUFFIX "+
 		"gets a certificate for these names. May be repeated.")
 	f.StringVar(&kubeconfig, "kubeconfig", "", "Kubeconfig of the hosting cluster. Not needed in a pod.")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -30,13 +29,15 @@ not created yet. It never overwrites a Secret that it has not written, and never
 			if err := o.Validate(); err != nil {
 				return usage(err)
 			}
-			space, err := administrator(o.Kubeconfig)
+			ctx, stop := signalContext(c.Context())
+			defer stop()
+			space, err := o.Space(ctx, os.Stderr)
+			if err != nil {
+				return interrupted(ctx, err)
+			}
+			host, err := o.Access.Host()
 			if err != nil {
 				return err
-			}
-			host, err := administrator(o.HostKubeconfig)
-			if err != nil {
-				return fmt.Errorf("connect to the hosting cluster: %w", err)
 			}
 			request, err := o.Request(space)
 			if err != nil {
@@ -46,8 +47,6 @@ not created yet. It never overwrites a Secret that it has not written, and never
 			if err != nil {
 				return err
 			}
-			ctx, stop := signalContext(c.Context())
-			defer stop()
 			return interrupted(ctx, syncer.Sync(ctx))
 		},
 	}

@@ -6,11 +6,9 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
 	"github.com/starlinghq/starling/charts"
 	"github.com/starlinghq/starling/pkg/hostedspace/installation"
-	"github.com/starlinghq/starling/pkg/spaces"
 )
 
 func newSpaceInstallCommand() *cobra.Command {
@@ -39,25 +37,18 @@ same time. It ends when what it has installed is served. So do not wait for it b
 			if err != nil {
 				return usage(err)
 			}
-			config, err := administrator(o.Kubeconfig)
-			if err != nil {
-				return err
-			}
 			ctx, stop := signalContext(c.Context())
 			defer stop()
+			config, err := o.Access.Space(ctx, request.Name, request.Timeout, os.Stderr)
+			if err != nil {
+				return interrupted(ctx, err)
+			}
 			i := &installation.Installer{Charts: charts.FS, OCM: ocmManifests(), Out: os.Stderr}
 			return interrupted(ctx, i.Install(ctx, config, request))
 		},
 	}
 	o.AddFlags(cmd.Flags())
 	return cmd
-}
-
-// administrator returns the configuration of the administrator of a space.
-func administrator(kubeconfig string) (*rest.Config, error) {
-	const qps, burst = 100, 200
-	o := spaces.Options{Kubeconfig: kubeconfig, QPS: qps, Burst: burst}
-	return o.Load()
 }
 
 // interrupted replaces the error of a command that a signal has ended.

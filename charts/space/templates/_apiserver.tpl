@@ -78,6 +78,9 @@ spec:
         - --secure-port=6443
         - --tls-cert-file=/certificates/server.crt
         - --tls-private-key-file=/certificates/server.key
+        {{- if include "starling.space.external-secret" . }}
+        - --tls-sni-cert-key=/external/tls.crt,/external/tls.key:{{ include "starling.space.external-names" . }}
+        {{- end }}
         {{- if .space.etcd.endpoints }}
         - --etcd-servers={{ include "starling.space.etcd-endpoints" . }}
         - --etcd-cafile=/etcd/ca.crt
@@ -133,6 +136,9 @@ spec:
         resources: {{- toYaml $api.resources | nindent 10 }}
         volumeMounts:
         - {name: certificates, mountPath: /certificates, readOnly: true}
+        {{- if include "starling.space.external-secret" . }}
+        - {name: external, mountPath: /external, readOnly: true}
+        {{- end }}
         {{- if .space.etcd.endpoints }}
         - {name: etcd, mountPath: /etcd, readOnly: true}
         {{- end }}
@@ -140,6 +146,12 @@ spec:
       volumes:
       - name: certificates
         secret: {secretName: {{ $name }}}
+      {{- with include "starling.space.external-secret" . }}
+      - name: external
+        secret:
+          secretName: {{ . }}
+          items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]
+      {{- end }}
       {{- if .space.etcd.endpoints }}
       - name: etcd
         secret: {secretName: {{ .space.etcd.secret }}}

@@ -78,6 +78,9 @@ spec:
     {{- with .space.apiServer.url }}
     - --url={{ . }}
     {{- end }}
+    {{- with include "starling.space.external-secret" . }}
+    - --url-secret={{ . }}
+    {{- end }}
     {{- end }}
     {{- range $suffix, $names := include "starling.space.servers" . | fromYaml }}
     - --server={{ $suffix }}={{ join "/" $names }}

@@ -71,20 +71,18 @@ spec:
     - --namespace={{ .root.Release.Namespace }}
     - --secret-prefix={{ .space.name }}-
     - --timeout={{ .space.install.timeout }}
-    {{- if ne .space.type "host" }}
-    - --kubeconfig=/admin/kubeconfig
-    {{- end }}
+    {{- include "starling.space.admin-flags" . | nindent 4 }}
     {{- range include "starling.space.credential-flags" . | splitList "\n" }}
     - --credential={{ . }}
     {{- end }}
     resources: {{- toYaml .space.jobs.resources | nindent 6 }}
     volumeMounts:
-    {{- if ne .space.type "host" }}
+    {{- if eq .space.type "hosted" }}
     - {name: admin, mountPath: /admin, readOnly: true}
     {{- end }}
     - {name: tmp, mountPath: /tmp}
   volumes:
-  {{- if ne .space.type "host" }}
+  {{- if eq .space.type "hosted" }}
   - name: admin
     {{- include "starling.space.admin" . | nindent 4 }}
   {{- end }}
@@ -92,9 +90,25 @@ spec:
     emptyDir: {}
 {{- end }}
 
-{{- /* credentials-host grants the right to request tokens in the hosting cluster, where it is the space. */}}
+{{- /*
+credentials-host grants the right to request tokens in the hosting cluster, where it is the space. The Role is in the
+Namespace of the ServiceAccounts. Another release may have it, or "starling space install" of an earlier one.
+*/}}
 {{- define "starling.space.credentials-host" }}
 {{- $role := printf "starling:%s:%s" .root.Release.Namespace .objectName }}
+{{- range $namespace, $_ := include "starling.space.accounts" . | fromYaml }}
+{{- $existing := lookup "v1" "Namespace" "" $namespace }}
+{{- $owner := dig "metadata" "annotations" "meta.helm.sh/release-name" "" $existing }}
+{{- if or (not $existing) (eq $owner $.root.Release.Name) }}
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {{ $namespace }}
+  labels: {{- include "starling.space.labels" $ | nindent 4 }}
+  annotations: {helm.sh/resource-policy: keep}
+{{- end }}
+{{- end }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

@@ -8,7 +8,7 @@ kind: ServiceAccount
 metadata:
   name: {{ $name }}
   labels: {{- include "starling.space.labels" $args | nindent 4 }}
-automountServiceAccountToken: {{ eq .space.type "host" }}
+automountServiceAccountToken: {{ ne .space.type "hosted" }}
 {{- if eq .space.type "host" }}
 ---
 # The hosting cluster is the space: only an administrator can grant all the rights that controllers get there.
@@ -60,15 +60,12 @@ spec:
         - --type={{ .space.kind }}
         - --name={{ .space.name }}
         - --timeout={{ .space.install.timeout }}
-        {{- if ne .space.type "host" }}
-        - --kubeconfig=/admin/kubeconfig
-        {{- end }}
+        {{- include "starling.space.admin-flags" . | nindent 8 }}
         {{- if and (eq .space.type "hosted") (eq .space.kind "its") }}
         - --webhook-url=https://{{ .space.name }}-ocm.{{ .root.Release.Namespace }}.svc
         - --webhook-ca=/ocm/ca.crt
-        {{- with .space.apiServer.url }}
-        - --server={{ . }}
-        - --server-ca=/admin/ca.crt
+        {{- if .space.apiServer.url }}
+        - --server-kubeconfig=/admin/kubeconfig-external
         {{- end }}
         {{- end }}
         {{- with .space.packageServer }}
@@ -80,7 +77,7 @@ spec:
         {{- end }}
         resources: {{- toYaml .space.jobs.resources | nindent 10 }}
         volumeMounts:
-        {{- if ne .space.type "host" }}
+        {{- if eq .space.type "hosted" }}
         - {name: admin, mountPath: /admin, readOnly: true}
         {{- end }}
         {{- if and (eq .space.type "hosted") (eq .space.kind "its") }}
@@ -94,9 +91,12 @@ spec:
         {{- end }}
         - {name: tmp, mountPath: /tmp}
       volumes:
-      {{- if ne .space.type "host" }}
+      {{- if eq .space.type "hosted" }}
       - name: admin
         {{- include "starling.space.admin" . | nindent 8 }}
+          {{- if .space.apiServer.url }}
+          - {key: kubeconfig-external, path: kubeconfig-external}
+          {{- end }}
       {{- end }}
       {{- if and (eq .space.type "hosted") (eq .space.kind "its") }}
       - name: ocm
@@ -112,20 +112,4 @@ spec:
       {{- end }}
       - name: tmp
         emptyDir: {}
-{{- end }}
-
-{{- /* admin returns the volume with the kubeconfig of an administrator of the space. */}}
-{{- define "starling.space.admin" -}}
-{{- if eq .space.type "hosted" -}}
-secret:
-  secretName: {{ .space.name }}-admin
-  items:
-  - {key: kubeconfig, path: kubeconfig}
-  - {key: ca.crt, path: ca.crt}
-{{- else -}}
-secret:
-  secretName: {{ required (printf "space %q: a space of type external needs kubeconfigSecret" .space.name) .space.kubeconfigSecret }}
-  items:
-  - {key: {{ .space.kubeconfigKey | default "kubeconfig" }}, path: kubeconfig}
-{{- end }}
 {{- end }}

@@ -1,27 +1,5 @@
 {{- /* What the templates of one space have in common. Each is called with (dict "root" $ "space" VALUES). */}}
 
-{{- define "starling.space.check" }}
-{{- $name := .space.name }}
-{{- if or (gt (len $name) 35) (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) }}
-{{- fail (printf "space %q: its name must be at most 35 lower case letters, digits and \"-\", and begin with a letter: names of objects begin with it" $name) }}
-{{- end }}
-{{- if and .space.etcd.endpoints (not .space.etcd.secret) }}
-{{- fail (printf "space %q: etcd.endpoints needs etcd.secret, a Secret with ca.crt, client.crt and client.key" $name) }}
-{{- end }}
-{{- if and .space.restore.from (not .space.restore.id) }}
-{{- fail (printf "space %q: restore.from needs restore.id, a name for this restoration that was never used" $name) }}
-{{- end }}
-{{- if and (eq .space.restore.from "latest") (gt (int .space.etcd.replicas) 1) }}
-{{- fail (printf "space %q: restore.from must be the name of a file: the replicas of etcd must all be restored from the same backup, and \"latest\" may change" $name) }}
-{{- end }}
-{{- if and .space.restore.id .space.etcd.endpoints }}
-{{- fail (printf "space %q: restore is for the etcd of this chart, and etcd.endpoints names another one: restore that one with its own tools" $name) }}
-{{- end }}
-{{- if and .space.apiServer.ingress.enabled (not .space.apiServer.ingress.host) }}
-{{- fail (printf "space %q: apiServer.ingress.enabled needs apiServer.ingress.host" $name) }}
-{{- end }}
-{{- end }}
-
 {{- define "starling.space.labels" -}}
 app.kubernetes.io/name: {{ .component }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}

@@ -1,7 +1,8 @@
 {{- /*
 starling.space renders a space: (dict "root" $ "space" VALUES), where VALUES are those of this chart and
-  type            hosted, external or host
-  kubeconfigSecret, kubeconfigKey   of an external space
+  type            hosted, external, kubeflex or host
+  kubeconfigSecret, kubeconfigNamespace, kubeconfigKey   of an external space
+  controlPlane    of a space of KubeFlex
   credentials     further credentials, as a list of NAME=NAMESPACE/SERVICEACCOUNT
   servers         names of Services that the API server connects to, by the suffix of the Secret of their certificate
   packageServer   HOST:PORT of the package-server of a WDS
@@ -19,6 +20,9 @@ Pods are created before the Secrets that they mount. They wait until the Job "ce
 {{- end }}
 {{ include "starling.space.apiserver" . }}
 {{ include "starling.space.controller-manager" . }}
+{{- if include "starling.space.external-secret" . }}
+{{ include "starling.space.external" . }}
+{{- end }}
 {{- if eq .space.kind "its" }}
 {{ include "starling.space.ocm" . }}
 {{- end }}
@@ -31,6 +35,9 @@ Pods are created before the Secrets that they mount. They wait until the Job "ce
 {{- end }}
 {{- if or (eq .space.type "hosted") .space.servers }}
 {{ include "starling.space.certificates" . }}
+{{- end }}
+{{- if has .space.type (list "external" "kubeflex") }}
+{{ include "starling.space.admin-role" . }}
 {{- end }}
 {{ include "starling.space.install" . }}
 {{- if include "starling.space.credential-flags" . }}

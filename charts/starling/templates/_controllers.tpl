@@ -9,6 +9,11 @@
 {{- $args = append $args (printf "--its=%s=/spaces/its/%s/kubeconfig" $its $its) }}
 {{- $mounts = append $mounts (dict "name" (printf "its-%d" $i) "path" (printf "/spaces/its/%s" $its) "secret" (printf "%s-%s" $its $program)) }}
 {{- end }}
+{{- with .space.APIGroups }}
+{{- if eq $program "binding-controller" }}
+{{- $args = append $args (printf "--api-groups=%s" .) }}
+{{- end }}
+{{- end }}
 {{- include "starling.controller" (merge (dict "program" $program "args" $args "mounts" $mounts "values" (get .root.Values (camelcase $program | untitle))) .) }}
 {{- end }}
 
@@ -96,6 +101,10 @@ spec:
         {{- end }}
         - --health-address=0.0.0.0:8080
         - --secure-metrics-address=0.0.0.0:9443
+        {{- $level := include "starling.verbosity" . }}
+        {{- if ne $level "0" }}
+        - --v={{ $level }}
+        {{- end }}
         {{- range .values.extraArgs }}
         - {{ . | quote }}
         {{- end }}

@@ -1,22 +1,25 @@
 package credentials
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
+
+	"github.com/starlinghq/starling/pkg/hostedspace/access"
 )
 
 // Options are the flags of the command.
 type Options struct {
-	// Kubeconfig is that of the administrator of the space, HostKubeconfig that of the hosting
-	// cluster.
-	Kubeconfig, HostKubeconfig string
+	// Access says how the space and the hosting cluster are reached.
+	Access access.Options
 
 	request  Request
 	serverCA string
@@ -26,8 +29,7 @@ type Options struct {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	const lifetime, renewBefore, timeout = 24 * time.Hour, 18 * time.Hour, 5 * time.Minute
 	r := &o.request
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "Path of the kubeconfig of an administrator of the space. If empty, the ServiceAccount of the pod is used.")
-	flags.StringVar(&o.HostKubeconfig, "host-kubeconfig", "", "Path of the kubeconfig of the hosting cluster. If empty, the ServiceAccount of the pod is used.")
+	o.Access.AddFlags(flags)
 	flags.StringVar(&r.Space, "space", "", "Name of the space.")
 	flags.Var(&r.Credentials, "credential", "Name of a credential, and the ServiceAccount in the space that it is for. May be repeated.")
 	flags.StringVar(&r.Namespace, "namespace", "", "Namespace of the Secrets in the hosting cluster.")
@@ -44,12 +46,21 @@ func (o *Options) Validate() error {
 	if err := o.request.validate(); err != nil {
 		return err
 	}
+	if err := o.Access.Validate(); err != nil {
+		return err
+	}
 	if server := o.request.Server; server != "" {
 		if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
 			return fmt.Errorf("invalid --server %q: must be https://HOST[:PORT][/PATH]", server)
 		}
 	}
 	return nil
+}
+
+// Space returns the configuration of the administrator of the space. It waits as long as the flags
+// say.
+func (o *Options) Space(ctx context.Context, out io.Writer) (*rest.Config, error) {
+	return o.Access.Space(ctx, o.request.Space, o.request.Timeout, out)
 }
 
 // Request returns what the flags ask for. What they leave empty is that of the configuration with

@@ -41,7 +41,8 @@ type Request struct {
 	Timeout time.Duration
 }
 
-// Endpoint is a server, and the authorities of which one has signed its certificate, in PEM.
+// Endpoint is a server, and the authorities of which one has signed its certificate, in PEM. There
+// may be none for the address of a space: then its clients trust it anyway.
 type Endpoint struct {
 	URL string
 	CA  []byte

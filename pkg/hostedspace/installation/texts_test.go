@@ -22,12 +22,15 @@ func TestTexts(t *testing.T) {
 		}
 		return path
 	}
+	empty := file("kubeconfig", "{apiVersion: v1, kind: Config}")
 	nonsense, badValues := file("ca.crt", "nonsense"), file("values.yaml", "a: b: c")
 	var texts []golden.Text
 	for _, flags := range []string{
 		"", "--type=both", "--type=wds", "--type=wds --name=WDS", "--type=wds --name=wds1 --timeout=0s",
 		"--type=its --name=its1 --webhook-url=https://ocm", "--type=its --name=its1 --webhook-ca=ca.crt",
 		"--type=its --name=its1 --server=https://its1 --server-ca=/missing", "--type=its --name=its1 --server=https://its1 --server-ca=" + nonsense,
+		"--type=its --name=its1 --server-kubeconfig=/missing", "--type=its --name=its1 --server=https://its1 --server-kubeconfig=/missing",
+		"--type=its --name=its1 --server-kubeconfig=" + empty,
 		"--type=wds --name=wds1 --package-server=packages --package-server-ca=" + nonsense,
 		"--type=wds --name=wds1 --values=/missing", "--type=wds --name=wds1 --values=" + badValues,
 	} {

@@ -2,10 +2,13 @@ package secrets
 
 import (
 	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
 	"slices"
 	"time"
 
@@ -119,12 +122,51 @@ func (s Space) ensureHosted(i *issuer, ca *certificates.Authority) error {
 		i.leaf(ControllerManager, "server", ca, serving(s.secret(ControllerManager), s.names(s.secret(ControllerManager)))),
 		i.leaf(ControllerManager, "client", ca, certificates.Leaf{User: "system:kube-controller-manager"}),
 		i.leaf(Admin, "client", ca, certificates.Leaf{User: "starling-admin", Groups: []string{"system:masters"}}),
-		i.kubeconfig(ControllerManager, "kubeconfig", s.Name, s.inCluster(), &clientcmdapi.AuthInfo{
+		i.kubeconfig(ControllerManager, "kubeconfig", s.Name, s.inCluster(), authorities["ca.crt"], &clientcmdapi.AuthInfo{
 			ClientCertificate: "client.crt", ClientKey: "client.key", // read again after a renewal
 		}),
-		i.kubeconfig(Admin, "kubeconfig", s.Name, s.inCluster(), i.admin()),
-		i.kubeconfig(Admin, "kubeconfig-external", s.Name, s.URL, i.admin()),
+		i.kubeconfig(Admin, "kubeconfig", s.Name, s.inCluster(), authorities["ca.crt"], i.admin()),
+		s.ensureExternal(i),
 	)
+}
+
+// ensureExternal adds the kubeconfig for clients outside. As long as the certificate for them does
+// not exist, the kubeconfig stays as it is.
+func (s Space) ensureExternal(i *issuer) error {
+	ca := i.out[Authorities]["ca.crt"]
+	if s.URLSecret != "" {
+		if s.URLCertificate == nil {
+			return nil
+		}
+		if err := s.checkURLCertificate(); err != nil {
+			return err
+		}
+		ca = s.URLCertificate["ca.crt"] // without one, clients trust it anyway
+	}
+	return i.kubeconfig(Admin, "kubeconfig-external", s.Name, s.URL, ca, i.admin())
+}
+
+// checkURLCertificate returns an error if the certificate is not one for the host of URL.
+func (s Space) checkURLCertificate() error {
+	failed := func(err error) error {
+		return fmt.Errorf("use the certificate in Secret %q for %s: %w", s.URLSecret, s.URL, err)
+	}
+	block, _ := pem.Decode(s.URLCertificate["tls.crt"])
+	if block == nil {
+		return failed(errors.New("its key tls.crt has no certificate in PEM"))
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return failed(err)
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return failed(err)
+	}
+	if err := certificate.VerifyHostname(u.Hostname()); err != nil {
+		return failed(err)
+	}
+	return nil
 }
 
 // serviceIP is the cluster IP of the Service "kubernetes" in each space.
@@ -187,14 +229,15 @@ func (i *issuer) admin() *clientcmdapi.AuthInfo {
 	return &clientcmdapi.AuthInfo{ClientCertificateData: files["client.crt"], ClientKeyData: files["client.key"]}
 }
 
-// kubeconfig adds a kubeconfig for a server. Without a server there is none.
-func (i *issuer) kubeconfig(suffix, file, name, server string, user *clientcmdapi.AuthInfo) error {
+// kubeconfig adds a kubeconfig for a server, whose certificate one of the authorities in ca has
+// signed. Without a server there is none.
+func (i *issuer) kubeconfig(suffix, file, name, server string, ca []byte, user *clientcmdapi.AuthInfo) error {
 	if server == "" {
 		delete(i.out[suffix], file)
 		return nil
 	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: i.out[suffix]["ca.crt"]}
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
 	config.AuthInfos[name] = user
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name

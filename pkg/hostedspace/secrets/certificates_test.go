@@ -253,3 +253,72 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
+
+// TestCertificateForTheURL: the kubeconfig for clients outside has the authority of the certificate
+// that somebody else keeps for them, and all others have that of the space.
+func TestCertificateForTheURL(t *testing.T) {
+	company, pair, err := certificates.EnsureAuthority(certificates.Pair{}, "company", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := func(name string) secrets.Files {
+		leaf, err := company.Ensure(certificates.Pair{}, certificates.Leaf{User: name, Names: []string{name}, Life: time.Hour}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secrets.Files{"tls.crt": leaf.Certificate, "tls.key": leaf.Key, "ca.crt": pair.Certificate}
+	}
+	authorityOf := func(text []byte) string {
+		config, err := clientcmd.Load(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(config.Clusters["its1"].CertificateAuthorityData)
+	}
+	s := its()
+	own := ensure(t, s, nil, now)
+	if got := authorityOf(own["admin"]["kubeconfig-external"]); got != string(own["authorities"]["ca.crt"]) {
+		t.Error("without another certificate, the authority is not that of the space")
+	}
+
+	// It may come later: until then, everything is as before.
+	s.URLSecret = "its1-external"
+	if diff := cmp.Diff(own, ensure(t, s, own, now)); diff != "" {
+		t.Errorf("changed before the certificate exists:\n%s", diff)
+	}
+	if got := ensure(t, s, nil, now); got["admin"]["kubeconfig-external"] != nil || got["admin"]["kubeconfig"] == nil {
+		t.Errorf("the kubeconfigs of a new space without the certificate are %v", names(got)["admin"])
+	}
+
+	s.URLCertificate = certificate("its1.example.com")
+	got := ensure(t, s, own, now)
+	if authorityOf(got["admin"]["kubeconfig-external"]) != string(pair.Certificate) {
+		t.Error("the authority is not that of the certificate")
+	}
+	delete(got["admin"], "kubeconfig-external")
+	delete(own["admin"], "kubeconfig-external")
+	if diff := cmp.Diff(own, got); diff != "" {
+		t.Errorf("something else changed:\n%s", diff)
+	}
+
+	// Clients trust it anyway.
+	delete(s.URLCertificate, "ca.crt")
+	if got := authorityOf(ensure(t, s, own, now)["admin"]["kubeconfig-external"]); got != "" {
+		t.Errorf("the authority is %s", got)
+	}
+
+	s.URLCertificate = certificate("its2.example.com")
+	if _, err := s.Ensure(own, now); err == nil || !strings.Contains(err.Error(), `Secret "its1-external"`) || !strings.Contains(err.Error(), "its2.example.com") {
+		t.Errorf("a certificate for another host: %v", err)
+	}
+	s.URLCertificate = secrets.Files{}
+	if _, err := s.Ensure(own, now); err == nil || !strings.Contains(err.Error(), "tls.crt") {
+		t.Errorf("a Secret without a certificate: %v", err)
+	}
+	for _, name := range []string{"its1-admin", "its1-ocm", "Not a name"} {
+		s.URLSecret = name
+		if err := s.Validate(); err == nil {
+			t.Errorf("Secret %q is accepted", name)
+		}
+	}
+}

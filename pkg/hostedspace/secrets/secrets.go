@@ -40,6 +40,15 @@ func Ensure(ctx context.Context, hosting kubernetes.Interface, s Space, now time
 		}
 		objects[suffix], old[suffix] = got, got.Data
 	}
+	if s.URLSecret != "" {
+		got, err := client.Get(ctx, s.URLSecret, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get Secret %q: %w", s.URLSecret, err)
+		}
+		if err == nil {
+			s.URLCertificate = got.Data
+		}
+	}
 	want, err := s.Ensure(old, now)
 	if err != nil {
 		return err
@@ -63,6 +72,10 @@ func Ensure(ctx context.Context, hosting kubernetes.Interface, s Space, now time
 			return fmt.Errorf("write Secret %q: %w", obj.Name, err)
 		}
 		klog.FromContext(ctx).Info("Wrote certificates", "secret", klog.KObj(obj))
+	}
+	if s.URLSecret != "" && s.URLCertificate == nil {
+		return fmt.Errorf("write the kubeconfig for %s: Secret %q with its certificate does not exist yet: create it, or look at the Certificate of that name if cert-manager does. "+
+			"All else is written", s.URL, s.URLSecret)
 	}
 	return nil
 }

@@ -35,6 +35,11 @@ type Space struct {
 	Hosts []string
 	// URL is where the API server is reached from outside of the hosting cluster. May be empty.
 	URL string
+	// URLSecret is the name of a Secret with another certificate for the host of URL, which this
+	// package does not write. If empty, the space's own certificate is for it too.
+	URLSecret string
+	// URLCertificate is what is in that Secret. It is nil if the Secret does not exist yet.
+	URLCertificate Files
 	// Servers are names of Services that the API server connects to, by the suffix of the Secret
 	// with the certificate.
 	Servers map[string][]string
@@ -57,6 +62,15 @@ func (s Space) Validate() error {
 	for _, host := range s.Hosts {
 		if len(validation.IsValidIP(nil, host)) > 0 {
 			wrong("host", host, validation.IsDNS1123Subdomain(host))
+		}
+	}
+	if s.URLSecret != "" {
+		wrong("Secret", s.URLSecret, validation.IsDNS1123Subdomain(s.URLSecret))
+		if s.URL == "" {
+			wrong("Secret", s.URLSecret, []string{"its certificate is for a URL, but there is none"})
+		}
+		if slices.ContainsFunc(s.suffixes(), func(suffix string) bool { return s.secret(suffix) == s.URLSecret }) {
+			wrong("Secret", s.URLSecret, []string{"it has other certificates of the space"})
 		}
 	}
 	own := []string{Authorities, Etcd, APIServer, ControllerManager, Admin}
