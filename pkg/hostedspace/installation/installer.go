@@ -154,12 +154,13 @@ func (i *Installer) installChart(ctx context.Context, config *rest.Config, r *Re
 	if err != nil {
 		return err
 	}
+	// Helm looks at nothing if the release has not changed: a definition may be missing or older.
 	crds, err := definitions(installed.Manifest)
 	if err != nil {
 		return err
 	}
-	if err := apply.Established(ctx, config, crds); err != nil {
-		return err
+	if err := apply.Objects(ctx, config, crds); err != nil {
+		return fmt.Errorf("install the APIs of chart %q: %w", name, err)
 	}
 	if installed.Changed {
 		i.say("Installed chart %s with %s", name, text.Count(len(crds), "API"))
@@ -169,16 +170,16 @@ func (i *Installer) installChart(ctx context.Context, config *rest.Config, r *Re
 	return nil
 }
 
-// definitions returns the names of the CRDs in the manifest of a release.
-func definitions(release string) ([]string, error) {
+// definitions returns the CRDs in the manifest of a release.
+func definitions(release string) ([]*unstructured.Unstructured, error) {
 	objs, err := manifest.Parse(strings.NewReader(release))
 	if err != nil {
 		return nil, fmt.Errorf("read the Helm release: %w", err)
 	}
-	var crds []string
+	var crds []*unstructured.Unstructured
 	for _, obj := range objs {
 		if obj.GetKind() == "CustomResourceDefinition" {
-			crds = append(crds, obj.GetName())
+			crds = append(crds, obj)
 		}
 	}
 	return crds, nil

@@ -85,20 +85,6 @@ func apply(ctx context.Context, client dynamic.Interface, obj *unstructured.Unst
 	return established(ctx, client, obj.GetName())
 }
 
-// Established blocks until the CRDs of these names exist and their APIs are served.
-func Established(ctx context.Context, config *rest.Config, crds []string) error {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	for _, crd := range crds {
-		if err := established(ctx, client, crd); err != nil {
-			return fmt.Errorf("wait until CustomResourceDefinition %q is established: %w", crd, err)
-		}
-	}
-	return nil
-}
-
 func established(ctx context.Context, client dynamic.Interface, crd string) error {
 	return wait.PollUntilContextTimeout(ctx, establishedInterval, establishedTimeout, true, func(ctx context.Context) (bool, error) {
 		got, err := client.Resource(crdResource).Get(ctx, crd, metav1.GetOptions{})

@@ -76,8 +76,14 @@ type helm struct {
 func inNamespace(t *testing.T, space *testenv.Space, namespace string) *helm {
 	t.Helper()
 	space.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+"}}")
+	return connect(t, host, namespace)
+}
+
+// connect returns Helm in a namespace of a space.
+func connect(t *testing.T, cluster, namespace string) *helm {
+	t.Helper()
+	kubeconfig := testenv.Shared(t).Kubeconfig()
 	flags := genericclioptions.NewConfigFlags(true)
-	kubeconfig, cluster := testenv.Shared(t).Kubeconfig(), host
 	flags.KubeConfig, flags.Context, flags.Namespace = &kubeconfig, &cluster, &namespace
 	flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
 		c.QPS = -1 // no limit
