@@ -106,7 +106,7 @@ func (f *finder) find(ctx context.Context) (*rest.Config, error) {
 	}
 	secret, err := f.host.CoreV1().Secrets(k.namespace).Get(ctx, k.secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, missingError{fmt.Errorf("Secret \"%s/%s\" does not exist in the hosting cluster: create it, with the kubeconfig of an administrator of the space in key %q",
+		return nil, missingError{fmt.Errorf("the hosting cluster has no Secret \"%s/%s\": create it, with the kubeconfig of an administrator of the space in key %q",
 			k.namespace, k.secret, k.key)}
 	}
 	if err != nil {

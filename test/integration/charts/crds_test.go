@@ -21,8 +21,8 @@ var (
 	policies     = schema.GroupVersionResource{Group: "control.kubestellar.io", Version: "v1alpha1", Resource: "bindingpolicies"}
 )
 
-// TestDefinitions: CustomResourceDefinitions of an external space are brought to their version,
-// whoever has created them, and those that are missing are created, also if the release has not
+// TestDefinitions: CustomResourceDefinitions of an external space are brought to their version, if
+// others have created them too. Those that are missing are created, even if the release has not
 // changed. They and their objects stay when the release is uninstalled.
 func TestDefinitions(t *testing.T) {
 	const name = "bindingpolicies.control.kubestellar.io"

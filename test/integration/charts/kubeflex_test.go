@@ -107,7 +107,7 @@ func TestControlPlanes(t *testing.T) {
 	}
 	of(t, h.as("its1-install"), "its1", "--control-plane", "flex-a")
 	of(t, h.as("its1-credentials"), "its1", "--control-plane", "flex-a")
-	fails(t, h.as("its1-install"), "1s", "forbidden", "--control-plane", "flex-c")
+	misses(t, h.as("its1-install"), "1s", "forbidden", "--control-plane", "flex-c")
 }
 
 // TestAccess: a Job waits for the Secret of an external space, and says what is wrong with it.
@@ -120,12 +120,12 @@ func TestAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	user := h.as("its1-credentials")
-	fails(t, user, "1s", `not within 1s: Secret "`+h.namespace+`/wds2" does not exist in the hosting cluster: create it`, flags...)
+	misses(t, user, "1s", `not within 1s: the hosting cluster has no Secret "`+h.namespace+`/wds2": create it`, flags...)
 	space.Create(t, secrets, h.namespace, "wds2", map[string]any{"data": map[string]any{"kubeconfig": encoded(t, "its1")}})
-	fails(t, user, "1m", `it has no key "config" with a kubeconfig; its keys are kubeconfig`, flags...)
+	misses(t, user, "1m", `it has no key "config" with a kubeconfig; its keys are kubeconfig`, flags...)
 	of(t, user, "its1", flags[:2]...)
-	fails(t, user, "1s", "forbidden", "--kubeconfig-secret", h.namespace+"/another")
-	fails(t, "", "1s", `ControlPlane "flex-none" does not exist in the hosting cluster`, "--control-plane", "flex-none")
+	misses(t, user, "1s", "forbidden", "--kubeconfig-secret", h.namespace+"/another")
+	misses(t, "", "1s", `ControlPlane "flex-none" does not exist in the hosting cluster`, "--control-plane", "flex-none")
 
 	bare := testenv.Shared(t).Space(t, "its1") // has no KubeFlex
 	out, err := find(t, bare.Name, "", "1s", "--control-plane", "flex-none")
@@ -181,8 +181,8 @@ func of(t *testing.T, user, space string, flags ...string) {
 	})
 }
 
-// fails fails the test unless a user does not find a kubeconfig, for this reason.
-func fails(t *testing.T, user, timeout, want string, flags ...string) {
+// misses fails the test if a user finds a kubeconfig, or does not for another reason.
+func misses(t *testing.T, user, timeout, want string, flags ...string) {
 	t.Helper()
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		_, err := find(t, host, user, timeout, flags...)

@@ -39,8 +39,11 @@ func TestUpgrades(t *testing.T) {
 				t.Error(err)
 			}
 			for _, resource := range []schema.GroupVersionResource{
-				deployments, statefulSets, secrets, {Version: "v1", Resource: "services"}, {Group: "batch", Version: "v1", Resource: "jobs"},
-				{Group: "batch", Version: "v1", Resource: "cronjobs"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+				deployments, statefulSets, secrets,
+				{Version: "v1", Resource: "services"},
+				{Group: "batch", Version: "v1", Resource: "jobs"},
+				{Group: "batch", Version: "v1", Resource: "cronjobs"},
+				{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 			} {
 				list, err := space.Client.Resource(resource).Namespace(h.namespace).List(t.Context(), metav1.ListOptions{})
 				if err != nil {
