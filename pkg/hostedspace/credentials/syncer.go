@@ -115,6 +115,9 @@ func (s *Syncer) checkSpace(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
+	if apierrors.IsUnauthorized(err) {
+		return fmt.Errorf("connect to space %q: its API server refuses the credentials of the kubeconfig: if they have expired, write new ones: %w", s.request.Space, err)
+	}
 	if err != nil {
 		return fmt.Errorf("get Namespace %q of space %q: %w", chart.Namespace, s.request.Space, err)
 	}

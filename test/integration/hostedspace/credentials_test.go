@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/starlinghq/starling/pkg/hostedspace/credentials"
 	"github.com/starlinghq/starling/pkg/spaces"
@@ -147,6 +148,11 @@ func TestCredentials(t *testing.T) { //nolint:paralleltest // the tests of this 
 		t.Errorf("the kubeconfig is %s", text)
 	}
 	c.succeeds(t, args)
+
+	// The token in the kubeconfig of the administrator has expired.
+	c.fails(t, append(args, "--kubeconfig", kubeconfig(t, "wds1", func(_ *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) {
+		*user = clientcmdapi.AuthInfo{Token: "expired"}
+	})), `connect to space "wds1": its API server refuses the credentials of the kubeconfig`)
 
 	// The kubeconfig of another space would give the identity of the same name there.
 	c.fails(t, append(args, "--space", "wds3"), `keep the credentials of space "wds3": the kubeconfig is that of space "wds1"`)
