@@ -40,6 +40,22 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestStoreOfRestored: what the cluster has of a work that was restored from a backup is not known.
+// So nothing is planned on it, but its Binding has works.
+func TestStoreOfRestored(t *testing.T) {
+	s := newStore()
+	restored := &plan.Work{BindingUID: "1", Mailbox: "x", Name: "1-1-0", Restored: "r1"}
+	live := &plan.Work{BindingUID: "1", Mailbox: "x", Name: "1-r1-1-0"}
+	s.setWork(nil, restored)
+	if len(s.of("1", "x")) != 0 || len(s.all("1", "x")) != 1 || !s.has("1", "x") || len(s.mailboxes("1")) != 1 {
+		t.Error("a restored work is planned on, or its Binding has no works")
+	}
+	s.setWork(nil, live)
+	if got := s.of("1", "x"); len(got) != 1 || got[0] != live {
+		t.Errorf("works to plan on: %v", got)
+	}
+}
+
 func TestExpectations(t *testing.T) {
 	key := Key{Binding: "b", Mailbox: "m"}
 	work := plan.Work{Name: "w", UID: "1", Generation: 3, Nudges: 1}
