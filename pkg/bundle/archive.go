@@ -30,7 +30,7 @@ type archive struct {
 	objects redact.Options
 	// maxFile is how large a list can be, and left is how many bytes may still be added.
 	maxFile, left int
-	err  error
+	err           error
 }
 
 func newArchive(w io.Writer, dir string, now time.Time, objects redact.Options) *archive {

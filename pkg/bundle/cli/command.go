@@ -94,7 +94,7 @@ func (o *options) run(ctx context.Context) error {
 		}
 		return fmt.Errorf("write bundle %q: %w", file, err)
 	}
-	defer os.Remove(out.Name()) //nolint:errcheck // it is renamed if all is well
+	defer os.Remove(out.Name()) // it is renamed if all is well
 	result, err := bundle.Collect(ctx, out, o.streams.ErrOut, name, now, request)
 	if err = errors.Join(err, out.Close()); err != nil {
 		return fmt.Errorf("collect a bundle: %w", err)

@@ -17,7 +17,7 @@ var whole = []*regexp.Regexp{
 	// Credentials of a registry.
 	regexp.MustCompile(`(?i)[\\"']auths[\\"']+\s*:`),
 	// A private key, also one whose end is missing.
-	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY`),
+	regexp.MustCompile(`-{5}BEGIN [A-Z ]*PRIVATE KEY`),
 }
 
 // parts are what is removed of a text. Each expression keeps what its first group matches.
