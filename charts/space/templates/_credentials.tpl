@@ -98,8 +98,9 @@ Namespace of the ServiceAccounts. Another release may have it, or "starling spac
 {{- $role := printf "starling:%s:%s" .root.Release.Namespace .objectName }}
 {{- range $namespace, $_ := include "starling.space.accounts" . | fromYaml }}
 {{- $existing := lookup "v1" "Namespace" "" $namespace }}
-{{- $owner := dig "metadata" "annotations" "meta.helm.sh/release-name" "" $existing }}
-{{- if or (not $existing) (eq $owner $.root.Release.Name) }}
+{{- $owner := dig "metadata" "annotations" (dict) $existing }}
+{{- $own := and (eq $.root.Release.Name (dig "meta.helm.sh/release-name" "" $owner)) (eq $.root.Release.Namespace (dig "meta.helm.sh/release-namespace" "" $owner)) }}
+{{- if or (not $existing) $own }}
 ---
 apiVersion: v1
 kind: Namespace

@@ -126,4 +126,7 @@ func TestHost(t *testing.T) {
 	if _, err := h.install(t, "starling", "second", values, "none"); err != nil {
 		t.Error(err)
 	}
+	if _, err := inNamespace(t, space, testenv.Name(t)).install(t, "starling", "fleet", values, "none"); err != nil {
+		t.Errorf("in another namespace: %v", err)
+	}
 }
