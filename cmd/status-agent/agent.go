@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/clock"
 
 	"github.com/starlinghq/starling/pkg/core/pace"
@@ -24,6 +28,8 @@ type agentOptions struct {
 	wec     spaces.Options
 	exclude []string
 	workers int
+	// hubCA is a file with certificate authorities for the connection to the hub.
+	hubCA string
 	// reportQPS and reportBurst limit the reports of all objects together.
 	reportQPS   float32
 	reportBurst int
@@ -48,6 +54,8 @@ func newAgentCommand() *cobra.Command {
 	o.runner.AddFlags(flags)
 	flags.StringVar(&o.cluster, "cluster-name", o.cluster, "Name of the cluster on the hub. Required.")
 	o.hub.AddFlags(flags, "hub", "the hub")
+	flags.StringVar(&o.hubCA, "hub-ca-bundle", o.hubCA,
+		"File with certificate authorities for the connection to the hub, besides those of the kubeconfig: those of a proxy, as PEM.")
 	o.wec.AddFlags(flags, "wec", "the cluster that is reported on")
 	addAliases(flags, "wec-kubeconfig")
 	runner.Alias(flags, "local-qps", "wec-qps")
@@ -94,6 +102,26 @@ func (o *agentOptions) validate() error {
 	return nil
 }
 
+// trust adds the certificate authorities of a file to those with which a connection is verified. An
+// HTTPS proxy is verified with the same authorities as the server behind it.
+func trust(config *rest.Config, file string) error {
+	more, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read --hub-ca-bundle: %w", err)
+	}
+	if _, err := cert.ParseCertsPEM(more); err != nil {
+		return fmt.Errorf("read --hub-ca-bundle %q: %w", file, err)
+	}
+	have := config.CAData
+	if len(have) == 0 && config.CAFile != "" {
+		if have, err = os.ReadFile(config.CAFile); err != nil {
+			return fmt.Errorf("read the certificate authorities of the hub: %w", err)
+		}
+	}
+	config.CAFile, config.CAData = "", slices.Concat(have, []byte("\n"), more)
+	return nil
+}
+
 func (o *agentOptions) run(ctx context.Context) error {
 	excluded, err := corestatus.ParseExcluded(o.exclude)
 	if err != nil {
@@ -102,6 +130,11 @@ func (o *agentOptions) run(ctx context.Context) error {
 	hub, err := o.hub.Load()
 	if err != nil {
 		return err
+	}
+	if o.hubCA != "" {
+		if err := trust(hub, o.hubCA); err != nil {
+			return err
+		}
 	}
 	wec, err := o.wec.Load()
 	if err != nil {

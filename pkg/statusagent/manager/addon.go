@@ -5,8 +5,11 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"open-cluster-management.io/addon-framework/pkg/agent"
+	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned/typed/addon/v1alpha1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"github.com/starlinghq/starling/pkg/statusagent"
@@ -18,6 +21,9 @@ type addon struct {
 	image   string
 	exclude []string
 	denied  func(cluster string) bool
+	// management returns the ClusterManagementAddOn.
+	management func() (*addonv1alpha1.ClusterManagementAddOn, error)
+	configs    addonclient.AddOnDeploymentConfigsGetter
 }
 
 func (m *Manager) addon(ctx context.Context) *addon {
@@ -26,6 +32,10 @@ func (m *Manager) addon(ctx context.Context) *addon {
 		image:   m.config.AgentImage,
 		exclude: m.config.ExcludeKinds,
 		denied:  m.inventory.denied,
+		management: func() (*addonv1alpha1.ClusterManagementAddOn, error) {
+			return m.inventory.managementAddons.Lister().Get(statusagent.AddonName)
+		},
+		configs: m.inventory.configs,
 		options: agent.AgentAddonOptions{
 			AddonName: statusagent.AddonName,
 			// Requests for certificates are approved by approver, not by the framework.
@@ -38,6 +48,8 @@ func (m *Manager) addon(ctx context.Context) *addon {
 			// there reports that to the hub. A probe of the manifests would report an agent as
 			// available that does not run.
 			HealthProber: &agent.HealthProber{Type: agent.HealthProberTypeLease},
+			// The framework calls Manifests again when a config changes.
+			SupportedConfigGVRs: []schema.GroupVersionResource{utils.AddOnDeploymentConfigGVR},
 		},
 	}
 }
@@ -46,12 +58,16 @@ func (m *Manager) addon(ctx context.Context) *addon {
 func (a *addon) GetAgentAddonOptions() agent.AgentAddonOptions { return a.options }
 
 // Manifests implements agent.AgentAddon. Without manifests, the framework has no work in the
-// mailbox.
-func (a *addon) Manifests(cluster *clusterv1.ManagedCluster, _ *addonv1alpha1.ManagedClusterAddOn) ([]runtime.Object, error) {
+// mailbox. On an error it leaves the work as it is, and the condition ManifestApplied has the error.
+func (a *addon) Manifests(cluster *clusterv1.ManagedCluster, addon *addonv1alpha1.ManagedClusterAddOn) ([]runtime.Object, error) {
 	if a.denied(cluster.Name) {
 		return nil, nil
 	}
-	return manifests(cluster.Name, a.image, a.exclude)
+	settings, err := a.settings(cluster, addon)
+	if err != nil {
+		return nil, err
+	}
+	return manifests(cluster.Name, settings, a.exclude)
 }
 
 // registration returns the certificate that the agent of a cluster gets: one with its own user and

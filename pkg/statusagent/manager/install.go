@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -63,6 +65,9 @@ func (i *installer) sync(ctx context.Context, cluster string) (worker.Result, er
 func (i *installer) install(ctx context.Context, cluster string) error {
 	management, err := i.inventory.managementAddons.Lister().Get(statusagent.AddonName)
 	if cluster == everywhere {
+		if err == nil {
+			return i.support(ctx, management)
+		}
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
@@ -92,6 +97,25 @@ func (i *installer) install(ctx context.Context, cluster string) error {
 	}
 	klog.FromContext(ctx).V(2).Info("Installed add-on", logging.Cluster, cluster)
 	return nil
+}
+
+// support adds AddOnDeploymentConfigs to a ClusterManagementAddOn that does not support them. It may
+// be older than this version, or a user created it. A default config that a user chose stays.
+func (i *installer) support(ctx context.Context, management *addonv1alpha1.ClusterManagementAddOn) error {
+	supported := management.Spec.SupportedConfigs
+	if slices.ContainsFunc(supported, func(c addonv1alpha1.ConfigMeta) bool { return c.ConfigGroupResource == configResource }) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": management.ResourceVersion},
+		"spec":     map[string]any{"supportedConfigs": append(slices.Clone(supported), addonv1alpha1.ConfigMeta{ConfigGroupResource: configResource})},
+	})
+	if err != nil {
+		return err
+	}
+	target := writer.Target{Resource: clusterManagementAddOns, Name: management.Name}
+	_, err = i.writer.Patch(ctx, target, types.MergePatchType, patch, "install")
+	return err
 }
 
 // stays reads from the hub whether the cluster exists and is not being deleted. When a cluster
@@ -140,6 +164,7 @@ func clusterManagementAddOn() *addonv1alpha1.ClusterManagementAddOn {
 				DisplayName: "Starling status",
 				Description: "Reports the state of the objects that Starling delivers to the cluster.",
 			},
+			SupportedConfigs: []addonv1alpha1.ConfigMeta{{ConfigGroupResource: configResource}},
 			// For OCM's own controllers; the installer follows its flag.
 			InstallStrategy: addonv1alpha1.InstallStrategy{Type: addonv1alpha1.AddonInstallStrategyManual},
 		},

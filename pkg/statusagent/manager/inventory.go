@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
+	addontyped "open-cluster-management.io/api/client/addon/clientset/versioned/typed/addon/v1alpha1"
 	addonfactory "open-cluster-management.io/api/client/addon/informers/externalversions"
 	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions/addon/v1alpha1"
 
@@ -30,6 +31,8 @@ type inventory struct {
 	addons           addoninformers.ManagedClusterAddOnInformer
 	managementAddons addoninformers.ClusterManagementAddOnInformer
 	requests         certificateinformers.CertificateSigningRequestInformer
+	// configs are read from the hub, without a cache.
+	configs addontyped.AddOnDeploymentConfigsGetter
 }
 
 func newInventory(config *rest.Config, kube kubernetes.Interface) (*inventory, error) {
@@ -48,6 +51,7 @@ func newInventory(config *rest.Config, kube kubernetes.Interface) (*inventory, e
 		}}),
 		addons:           addons.ManagedClusterAddOns(),
 		managementAddons: addons.ClusterManagementAddOns(),
+		configs:          addonClient.AddonV1alpha1(),
 		requests: informers.NewSharedInformerFactoryWithOptions(kube, never, informers.WithTransform(client.StripManagedFields),
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 				o.LabelSelector = addonv1alpha1.AddonLabelKey + "=" + statusagent.AddonName

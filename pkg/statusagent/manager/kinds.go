@@ -243,7 +243,7 @@ func grants(rules []rbacv1.PolicyRule) []runtime.Object {
 
 // standardKinds returns the kinds that every agent may read.
 func standardKinds() (map[schema.GroupResource]bool, error) {
-	objects, err := manifests("", "", nil)
+	objects, err := manifests("", settings{}, nil)
 	if err != nil {
 		return nil, err
 	}

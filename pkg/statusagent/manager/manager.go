@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"open-cluster-management.io/addon-framework/pkg/addonmanager"
+	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -38,7 +39,7 @@ const (
 var Resources = []schema.GroupVersionResource{
 	{Group: clusterv1.GroupName, Version: "v1", Resource: "managedclusters"},
 	manifestWorks,
-	clusterManagementAddOns, managedClusterAddOns, controlv1alpha1.WorkStatuses,
+	clusterManagementAddOns, managedClusterAddOns, utils.AddOnDeploymentConfigGVR, controlv1alpha1.WorkStatuses,
 }
 
 var (

@@ -3,6 +3,7 @@ package manager
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,14 +21,19 @@ import (
 var manifestFiles embed.FS
 
 // manifests returns what OCM applies in the WEC for the agent: in the order in which it is applied.
-func manifests(cluster, image string, excludeKinds []string) ([]runtime.Object, error) {
-	templates, err := template.New("").Option("missingkey=error").ParseFS(manifestFiles, "manifests/*.yaml")
+func manifests(cluster string, settings settings, excludeKinds []string) ([]runtime.Object, error) {
+	// JSON is YAML in which no value can be taken for syntax.
+	functions := template.FuncMap{"json": func(v any) (string, error) {
+		text, err := json.Marshal(v)
+		return string(text), err
+	}}
+	templates, err := template.New("").Funcs(functions).Option("missingkey=error").ParseFS(manifestFiles, "manifests/*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("parse manifests: %w", err)
 	}
-	values := map[string]string{
+	values := map[string]any{
 		"Cluster":        cluster,
-		"Image":          image,
+		"Settings":       settings,
 		"Addon":          statusagent.AddonName,
 		"Namespace":      statusagent.InstallNamespace,
 		"ServiceAccount": statusagent.ServiceAccount,
@@ -35,7 +41,7 @@ func manifests(cluster, image string, excludeKinds []string) ([]runtime.Object, 
 		"Exclude":        strings.Join(excludeKinds, ","),
 	}
 	files := []string{"rbac.yaml"}
-	if image != "" {
+	if settings.Image != "" {
 		files = append(files, "deployment.yaml")
 	}
 	var objects []runtime.Object

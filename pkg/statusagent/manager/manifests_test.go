@@ -26,7 +26,7 @@ func TestManifests(t *testing.T) {
 		"WithExcluded": {image: "example.com/x", exclude: []string{"Secret", "Job.batch"}, want: rbac + " Deployment/status-agent"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, err := manifests("cluster1", tc.image, tc.exclude)
+			objects, err := manifests("cluster1", defaultSettings(tc.image), tc.exclude)
 			if err != nil {
 				t.Fatal(err)
 			}

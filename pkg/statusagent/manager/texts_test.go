@@ -37,6 +37,16 @@ func TestTexts(t *testing.T) {
 	} {
 		add("Log: did not approve CertificateSigningRequest: "+tc.heading, "%v", decision(t, tc.change))
 	}
+	for _, tc := range []struct{ heading, spec string }{
+		{"another namespace", "agentInstallNamespace: monitoring"},
+		{"no name of a Secret", "customizedVariables: [{name: imagePullSecrets, value: 'a,,b'}]"},
+		{"no certificate", "proxyConfig: {httpsProxy: 'https://p', caBundle: Q0E=}"},
+		{"a containerID of two parts", "resourceRequirements: [{containerID: a:b, resources: {}}]"},
+	} {
+		_, err := settingsOf(nil, config(t, tc.spec), agentImage)
+		add("AddOnDeploymentConfig with "+tc.heading, "%v", err)
+	}
+	add("AddOnDeploymentConfig not resolved", "%v", errNotResolved)
 	spec := clusterManagementAddOn().Spec.AddOnMeta
 	add("ClusterManagementAddOn", "%s\n%s", spec.DisplayName, spec.Description)
 	for _, tc := range []struct {

@@ -76,6 +76,7 @@ func fleet(t *testing.T) (wds, its, wec *space) {
 			testenv.ManagedClusterCRD(t),
 			testenv.OCM(t, "addon/v1alpha1/0000_00_addon.open-cluster-management.io_clustermanagementaddons.crd.yaml"),
 			testenv.OCM(t, "addon/v1alpha1/0000_01_addon.open-cluster-management.io_managedclusteraddons.crd.yaml"),
+			testenv.OCM(t, "addon/v1alpha1/0000_02_addon.open-cluster-management.io_addondeploymentconfigs.crd.yaml"),
 			root+"config/rbac/its/status-agent.yaml", root+"config/rbac/its/binding-controller.yaml")
 		all[wecName].Install(t, testenv.OCM(t, "work/v1/0000_01_work.open-cluster-management.io_appliedmanifestworks.crd.yaml"))
 		all[wdsName].Install(t, root+"config/rbac/wds/binding-controller.yaml", root+"config/rbac/wds/validatingadmissionpolicy.yaml",

@@ -44,12 +44,18 @@ func managerConfig(its *space) *rest.Config {
 
 func startManager(t *testing.T, its *space) {
 	t.Helper()
+	startManagerWith(t, its, "")
+}
+
+// startManagerWith starts the manager with the image of the agent, unless it runs.
+func startManagerWith(t *testing.T, its *space, agentImage string) {
+	t.Helper()
 	theManager.Lock()
 	defer theManager.Unlock()
 	if theManager.stop != nil {
 		return
 	}
-	m, err := manager.New(manager.Config{ITS: managerConfig(its), Install: manager.InstallAll})
+	m, err := manager.New(manager.Config{ITS: managerConfig(its), Install: manager.InstallAll, AgentImage: agentImage})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,13 +74,17 @@ func startManager(t *testing.T, its *space) {
 // stopManager stops the manager, and has it started again when the test ends.
 func stopManager(t *testing.T, its *space) {
 	t.Helper()
+	endManager()
+	t.Cleanup(func() { startManager(t, its) })
+}
+
+func endManager() {
 	theManager.Lock()
 	defer theManager.Unlock()
 	if theManager.stop != nil {
 		theManager.stop()
 		theManager.stop = nil
 	}
-	t.Cleanup(func() { startManager(t, its) })
 }
 
 // join does what OCM does for a cluster that the hub has accepted, and waits until the manager has
