@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/starlinghq/starling/pkg/install/ocm"
 	"github.com/starlinghq/starling/pkg/localfleet"
 )
 
@@ -27,6 +28,7 @@ func newWECCommand(g *global) *cobra.Command {
 func newWECAddCommand(g *global) *cobra.Command {
 	var labels []string
 	var pending bool
+	var rights ocm.WorkRights
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a workload execution cluster to the running fleet",
@@ -51,10 +53,11 @@ commands that are printed. Then it joins.`,
 			if err != nil {
 				return err
 			}
-			return fleet.AddWEC(ctx, &localfleet.WEC{Name: args[0], Labels: parsed, Pending: pending})
+			return fleet.AddWEC(ctx, &localfleet.WEC{Name: args[0], Labels: parsed, Pending: pending, WorkRights: rights})
 		},
 	}
 	cmd.Flags().StringSliceVar(&labels, "labels", nil, "Labels of the cluster, as key=value. The label name=NAME is added to them.")
+	cmd.Flags().Var(&rights, "work-rights", "Rights of OCM's agent in the cluster: all, the default, or listed: those that you add, see docs/security.md.")
 	cmd.Flags().BoolVar(&pending, "pending", false, "If true, do not approve the cluster. You approve it.")
 	return cmd
 }

@@ -16,7 +16,7 @@ import (
 // WEC.
 func (f *Fleet) startKlusterlet(ctx context.Context, wec string) error {
 	hub := f.state.hub()
-	objs, err := ocm.Klusterlet(f.cfg.OCM)
+	objs, _, err := ocm.Klusterlet(f.cfg.OCM, f.state.WEC(wec).WorkRights)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+
+	"github.com/starlinghq/starling/pkg/install/ocm"
 )
 
 // State is what a fleet consists of. It persists from `down` to the next `up`.
@@ -33,6 +35,8 @@ type State struct {
 	Ephemeral bool `json:"ephemeral,omitempty"`
 	// Large is true if the memory of the processes is not limited, for many objects.
 	Large bool `json:"large,omitempty"`
+	// Audit is true if the API servers write audit logs of what Starling's identities do.
+	Audit bool `json:"audit,omitempty"`
 	// Ports has the port of each component, so that addresses do not change.
 	Ports map[string]int `json:"ports,omitempty"`
 }
@@ -44,6 +48,8 @@ type WEC struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Pending is true if the user approves the cluster and its CertificateSigningRequest.
 	Pending bool `json:"pending,omitempty"`
+	// WorkRights are the rights of OCM's agent in the cluster. Empty means ocm.WorkRightsAll.
+	WorkRights ocm.WorkRights `json:"workRights,omitempty"`
 }
 
 // Spaces returns the names of all spaces: ITSes, WDSes, WECs.

@@ -3,7 +3,7 @@ package wec
 
 import "embed"
 
-// FS has work-agent.yaml.
+// FS has work-agent.yaml and work-agent-listed.yaml.
 //
-//go:embed work-agent.yaml
+//go:embed work-agent.yaml work-agent-listed.yaml
 var FS embed.FS

@@ -47,7 +47,12 @@ func newJoinCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
 			kubectl starling cluster join --context prod-eu-1 --hub-context its1
 
 			# With another name, and with the URL at which the cluster reaches the ITS
-			kubectl starling cluster join --context admin@prod --name prod-eu-1 --hub-context its1 --hub-server https://its1.example.com`),
+			kubectl starling cluster join --context admin@prod --name prod-eu-1 --hub-context its1 --hub-server https://its1.example.com
+
+			# Deliver only what you allow in the cluster: here, Namespaces and ConfigMaps
+			kubectl starling cluster join --context prod-eu-1 --hub-context its1 --work-rights listed
+			kubectl create clusterrole delivered --verb get,list,watch,create,update,patch,delete --resource namespaces,configmaps
+			kubectl label clusterrole delivered open-cluster-management.io/aggregate-to-work=true`),
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if overrides.CurrentContext == "" {
@@ -90,6 +95,8 @@ func newJoinCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
 	f.StringVar(&r.server, "hub-server", "", "URL at which the cluster reaches the ITS. If empty, it is what the ITS publishes, or what is in its kubeconfig.")
 	f.StringVar(&r.name, "name", "", "Name of the cluster in the ITS. If empty, it is the name of the context.")
 	f.StringVar(&r.image, "image", "starling/starling:"+version.Get(), "Image of the agent.")
+	f.Var(&r.rights, "work-rights", "Rights of the agent in the cluster: all, or listed: those that you add with the label "+
+		"open-cluster-management.io/aggregate-to-work. If empty, they do not change, and are all in a new cluster.")
 	f.DurationVar(&j.timeout, "timeout", timeout, "How long to wait until the cluster has asked to join.")
 	return cmd
 }

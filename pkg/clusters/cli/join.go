@@ -71,7 +71,8 @@ func (j *joiner) join(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	objs, err := ocm.Klusterlet(j.manifests)
+	rights := workRights(r.rights, o.rights)
+	objs, obsolete, err := ocm.Klusterlet(j.manifests, rights)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,10 @@ func (j *joiner) join(ctx context.Context, r *request) error {
 	if err := apply.Objects(ctx, j.cluster, append(objs, agent.Objects()...)); err != nil {
 		return fmt.Errorf("install OCM's agent: %w", err)
 	}
-	fmt.Fprintf(j.out, "Installed OCM's agent in Namespace %s\n", ocm.NamespaceAgent)
+	if err := apply.Delete(ctx, j.cluster, obsolete); err != nil {
+		return fmt.Errorf("remove other rights of OCM's agent: %w", err)
+	}
+	fmt.Fprintf(j.out, "Installed OCM's agent in Namespace %s, with the rights %q\n", ocm.NamespaceAgent, rights)
 	return j.waitAsked(ctx, cluster, r.name)
 }
 
@@ -108,6 +112,9 @@ func observe(ctx context.Context, cluster kubernetes.Interface) (observed, error
 		return o, err
 	}
 	o.operator = err == nil
+	if o.rights, err = observeRights(ctx, cluster); err != nil {
+		return o, err
+	}
 	secret, err := cluster.CoreV1().Secrets(ocm.NamespaceAgent).Get(ctx, ocm.HubSecret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return o, nil
@@ -118,6 +125,22 @@ func observe(ctx context.Context, cluster kubernetes.Interface) (observed, error
 	o.agentName = string(secret.Data["cluster-name"])
 	o.hub = serverOf(secret)
 	return o, nil
+}
+
+// observeRights returns which rights OCM's agent has in the cluster, or "" if it is not installed.
+func observeRights(ctx context.Context, cluster kubernetes.Interface) (ocm.WorkRights, error) {
+	_, err := cluster.RbacV1().ClusterRoles().Get(ctx, ocm.ListedRole, metav1.GetOptions{})
+	if err == nil {
+		return ocm.WorkRightsListed, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return "", err
+	}
+	_, err = cluster.CoreV1().Namespaces().Get(ctx, ocm.NamespaceAgent, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	return ocm.WorkRightsAll, err
 }
 
 // serverOf returns the URL in the kubeconfig with which an agent connects to its hub, or "".

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/starlinghq/starling/pkg/install/ocm"
 )
 
 // request is what the administrator of a cluster asks for.
@@ -20,6 +23,8 @@ type request struct {
 	name string
 	// image is that of the agent.
 	image string
+	// rights are those of the agent. If empty, they are as they are, or all in a new cluster.
+	rights ocm.WorkRights
 	// server is the URL of the hub for the cluster. If empty, it is what the hub publishes, or
 	// otherwise what the user's kubeconfig has.
 	server string
@@ -87,6 +92,14 @@ type observed struct {
 	operator bool
 	// agentName is the name with which an agent runs, or "". hub is the URL of its hub, or "".
 	agentName, hub string
+	// rights are those of the agent, or "" if it is not installed.
+	rights ocm.WorkRights
+}
+
+// workRights returns the rights that the agent gets. Without a request, they do not change: a
+// command that only changes the image must not give the agent more rights.
+func workRights(requested, observed ocm.WorkRights) ocm.WorkRights {
+	return cmp.Or(requested, observed, ocm.WorkRightsAll)
 }
 
 // check returns an error if another agent runs in the cluster: its works would be lost.

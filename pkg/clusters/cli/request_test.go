@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/starlinghq/starling/pkg/install/ocm"
 )
 
 const published = `
@@ -92,6 +94,21 @@ func TestCheck(t *testing.T) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestWorkRights: the rights of the agent change only on request.
+func TestWorkRights(t *testing.T) {
+	for _, c := range []struct{ requested, observed, want ocm.WorkRights }{
+		{"", "", ocm.WorkRightsAll},
+		{"", ocm.WorkRightsListed, ocm.WorkRightsListed},
+		{"", ocm.WorkRightsAll, ocm.WorkRightsAll},
+		{ocm.WorkRightsListed, ocm.WorkRightsAll, ocm.WorkRightsListed},
+		{ocm.WorkRightsAll, ocm.WorkRightsListed, ocm.WorkRightsAll},
+	} {
+		if got := workRights(c.requested, c.observed); got != c.want {
+			t.Errorf("requested %q, observed %q: got %q, want %q", c.requested, c.observed, got, c.want)
+		}
 	}
 }
 

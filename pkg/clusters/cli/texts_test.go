@@ -20,6 +20,7 @@ func TestTexts(t *testing.T) {
 		{"join", "--hub-context=its1", "--name=Prod"},
 		{"join", "--hub-context=its1", "--name=prod", "--hub-server=its1.example.com"},
 		{"join", "prod"},
+		{"join", "--work-rights=some"},
 	} {
 		var out bytes.Buffer
 		streams := genericiooptions.IOStreams{In: &out, Out: &out, ErrOut: &out}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -83,6 +84,22 @@ func apply(ctx context.Context, client dynamic.Interface, obj *unstructured.Unst
 		return err
 	}
 	return established(ctx, client, obj.GetName())
+}
+
+// Delete deletes objects. Those that do not exist are no error.
+func Delete(ctx context.Context, config *rest.Config, objs []*unstructured.Unstructured) error {
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	for _, obj := range objs {
+		gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
+		err := client.Resource(gvr).Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(), metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete %s %q: %w", obj.GetKind(), obj.GetName(), err)
+		}
+	}
+	return nil
 }
 
 func established(ctx context.Context, client dynamic.Interface, crd string) error {

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/starlinghq/starling/config/rbac/wec"
 	"github.com/starlinghq/starling/pkg/install/manifest"
 )
 
@@ -43,13 +42,6 @@ var hubManifests = []string{
 // hubSkipped is part of a file name: a CRD for a feature of OCM that is off.
 const hubSkipped = "multicluster.x-k8s.io_clusterprofiles"
 
-// klusterletManifests are OCM's manifests for the agent in a managed cluster in singleton mode: one
-// process is the whole agent.
-var klusterletManifests = []string{
-	"klusterlet/managed/*.yaml",
-	"klusterlet/management/*role*.yaml",
-}
-
 // Hub returns OCM's objects for a hub, from OCM's manifests. Its webhooks are called at webhookURL,
 // whose certificate an authority of caBundle has signed.
 func Hub(from fs.FS, webhookURL string, caBundle []byte) ([]*unstructured.Unstructured, error) {
@@ -77,36 +69,6 @@ func Hub(from fs.FS, webhookURL string, caBundle []byte) ([]*unstructured.Unstru
 		}
 	}
 	return append(objs, manifest.Namespace(Namespace), manifest.Namespace(NamespaceHub)), nil
-}
-
-// Klusterlet returns OCM's objects for a managed cluster, from OCM's manifests, and the rights of
-// its agent for all built-in kinds that users deliver.
-func Klusterlet(from fs.FS) ([]*unstructured.Unstructured, error) {
-	objs, err := render(from, klusterletManifests, map[string]any{
-		"KlusterletName":             "klusterlet",
-		"KlusterletNamespace":        NamespaceAgent,
-		"AgentNamespace":             NamespaceAgent,
-		"RegistrationServiceAccount": KlusterletAccount.Name,
-		"WorkServiceAccount":         KlusterletAccount.Name,
-		"Labels":                     map[string]string{},
-	})
-	if err != nil {
-		return nil, err
-	}
-	// OCM's operator creates this ClusterRole in code: it grants the work agent the ClusterRoles
-	// that a user labels.
-	aggregate := manifest.New("rbac.authorization.k8s.io/v1", "ClusterRole", "", "open-cluster-management:klusterlet-work:aggregate")
-	aggregate.Object["aggregationRule"] = map[string]any{
-		"clusterRoleSelectors": []any{map[string]any{
-			"matchLabels": map[string]any{"open-cluster-management.io/aggregate-to-work": "true"},
-		}},
-	}
-	builtIn, err := manifest.File(wec.FS, "work-agent.yaml", nil)
-	if err != nil {
-		return nil, err
-	}
-	objs = append(objs, builtIn...)
-	return append(objs, aggregate, manifest.Namespace(NamespaceAgent), manifest.Namespace(NamespaceAddonAgent)), nil
 }
 
 // render returns the objects of the manifests that match the patterns. In singleton mode the two

@@ -58,7 +58,8 @@ func (m *Manager) addon(ctx context.Context) *addon {
 func (a *addon) GetAgentAddonOptions() agent.AgentAddonOptions { return a.options }
 
 // Manifests implements agent.AgentAddon. Without manifests, the framework has no work in the
-// mailbox. On an error it leaves the work as it is, and the condition ManifestApplied has the error.
+// mailbox. On an error it leaves the work as it is, and the condition ManifestApplied has the
+// error.
 func (a *addon) Manifests(cluster *clusterv1.ManagedCluster, addon *addonv1alpha1.ManagedClusterAddOn) ([]runtime.Object, error) {
 	if a.denied(cluster.Name) {
 		return nil, nil

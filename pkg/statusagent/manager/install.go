@@ -99,8 +99,8 @@ func (i *installer) install(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// support adds AddOnDeploymentConfigs to a ClusterManagementAddOn that does not support them. It may
-// be older than this version, or a user created it. A default config that a user chose stays.
+// support adds AddOnDeploymentConfigs to a ClusterManagementAddOn that does not support them. It
+// may be older than this version, or a user created it. A default config that a user chose stays.
 func (i *installer) support(ctx context.Context, management *addonv1alpha1.ClusterManagementAddOn) error {
 	supported := management.Spec.SupportedConfigs
 	if slices.ContainsFunc(supported, func(c addonv1alpha1.ConfigMeta) bool { return c.ConfigGroupResource == configResource }) {

@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -117,10 +118,15 @@ func reduceWork(obj any) (any, error) {
 }
 
 // resourcesOf returns the resources of the objects of a work, as far as the cluster has reported
-// them.
+// that it has them. OCM's agent may not be allowed to apply an object, and then it may not grant
+// the right to read its kind either.
 func resourcesOf(work *workv1.ManifestWork) map[schema.GroupResource]bool {
 	resources := map[schema.GroupResource]bool{}
 	for i := range work.Status.ResourceStatus.Manifests {
+		conditions := work.Status.ResourceStatus.Manifests[i].Conditions
+		if meta.IsStatusConditionFalse(conditions, workv1.ManifestApplied) && !meta.IsStatusConditionTrue(conditions, workv1.ManifestAvailable) {
+			continue
+		}
 		m := &work.Status.ResourceStatus.Manifests[i].ResourceMeta
 		resources[schema.GroupResource{Group: m.Group, Resource: m.Resource}] = true
 	}

@@ -5,7 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 )
@@ -53,5 +55,28 @@ func TestGrantedKinds(t *testing.T) {
 	g.excluded = corestatus.Excluded{}
 	if got := g.rules(map[schema.GroupResource]bool{{Resource: "secrets"}: true}); len(got) > 0 {
 		t.Errorf("Secrets are granted: %v", got)
+	}
+}
+
+// TestResourcesOf: a kind counts when the cluster has an object of it, also while a change of it
+// cannot be applied.
+func TestResourcesOf(t *testing.T) {
+	manifest := func(resource string, conditions ...metav1.Condition) workv1.ManifestCondition {
+		return workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Resource: resource}, Conditions: conditions}
+	}
+	is := func(condition string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: condition, Status: status}
+	}
+	work := &workv1.ManifestWork{}
+	work.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{
+		manifest("new"),
+		manifest("applied", is(workv1.ManifestApplied, metav1.ConditionTrue)),
+		manifest("changed", is(workv1.ManifestApplied, metav1.ConditionFalse), is(workv1.ManifestAvailable, metav1.ConditionTrue)),
+		manifest("refused", is(workv1.ManifestApplied, metav1.ConditionFalse), is(workv1.ManifestAvailable, metav1.ConditionFalse)),
+		manifest("unknown", is(workv1.ManifestApplied, metav1.ConditionFalse)),
+	}
+	want := map[schema.GroupResource]bool{{Resource: "new"}: true, {Resource: "applied"}: true, {Resource: "changed"}: true}
+	if diff := cmp.Diff(want, resourcesOf(work)); diff != "" {
+		t.Errorf("resources (-want +got):\n%s", diff)
 	}
 }

@@ -10,6 +10,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/starlinghq/starling/config/rbac/wec"
+	"github.com/starlinghq/starling/pkg/install/manifest"
 )
 
 func TestManifests(t *testing.T) {
@@ -92,6 +95,55 @@ func check(t *testing.T, obj *unstructured.Unstructured, exclude []string) {
 		}
 		if slices.Contains(pod.Containers[0].Args, "--exclude-kinds="+strings.Join(exclude, ",")) != (len(exclude) > 0) {
 			t.Errorf("arguments %v, excluded %v", pod.Containers[0].Args, exclude)
+		}
+	}
+}
+
+// TestListedRightsSuffice: OCM's agent can grant the status agent its rights without the verb
+// escalate, also in a cluster whose administrator lists what may be delivered.
+func TestListedRightsSuffice(t *testing.T) {
+	listed, err := manifest.File(wec.FS, "work-agent-listed.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := manifests("cluster1", defaultSettings("image"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of those in a Role, in its namespace only.
+	rights := func(kinds []string, objs ...*unstructured.Unstructured) map[string]bool {
+		t.Helper()
+		all := map[string]bool{}
+		for _, obj := range objs {
+			role := &rbacv1.ClusterRole{}
+			if !slices.Contains(kinds, obj.GetKind()) {
+				continue
+			}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range role.Rules {
+				for _, group := range rule.APIGroups {
+					for _, resource := range rule.Resources {
+						for _, verb := range rule.Verbs {
+							all[strings.Join([]string{verb, group, resource, strings.Join(rule.ResourceNames, ",")}, " ")] = true
+						}
+					}
+				}
+			}
+		}
+		return all
+	}
+	var granted []*unstructured.Unstructured
+	for _, obj := range objects {
+		granted = append(granted, obj.(*unstructured.Unstructured))
+	}
+	for kind, own := range map[string][]string{"ClusterRole": {"ClusterRole"}, "Role": {"ClusterRole", "Role"}} {
+		have := rights(own, listed...)
+		for right := range rights([]string{kind}, granted...) {
+			if !have[right] {
+				t.Errorf("a %s grants %q, which OCM's agent does not have", kind, right)
+			}
 		}
 	}
 }

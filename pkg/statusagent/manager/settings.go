@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	// pullSecretsVariable is the customized variable with the names of Secrets, separated by commas.
+	// pullSecretsVariable is the customized variable with the names of Secrets, separated by
+	// commas.
 	pullSecretsVariable = "imagePullSecrets"
 	// container identifies the agent's container in resource requirements.
 	container = "deployments:status-agent:status-agent"
@@ -200,8 +201,8 @@ func referenced(addon *addonv1alpha1.ManagedClusterAddOn, management *addonv1alp
 	return nil, nil //nolint:nilnil // no config is no error
 }
 
-// settings returns the settings of the agent of a cluster. It reads the config from the hub: a cache
-// could be older than the status that asks for it. On an error the agent stays as it is.
+// settings returns the settings of the agent of a cluster. It reads the config from the hub: a
+// cache could be older than the status that asks for it. On an error the agent stays as it is.
 func (a *addon) settings(cluster *clusterv1.ManagedCluster, addon *addonv1alpha1.ManagedClusterAddOn) (settings, error) {
 	s, err := a.readSettings(cluster, addon)
 	if err != nil {
