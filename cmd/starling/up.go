@@ -23,6 +23,7 @@ type upFlags struct {
 	spaces        []string
 	ephemeral     bool
 	large         bool
+	audit         bool
 	dieWithFD     int
 	minDiskMiB    uint64
 	output        string
@@ -64,9 +65,10 @@ starts the same fleet with its data. For a running fleet, "starling up" without 
 	f.StringSliceVar(&o.spaces, "spaces", nil, "Names of the spaces of a new fleet. They start with its or wds.")
 	f.BoolVar(&o.ephemeral, "ephemeral", false, "If true, a new fleet may lose its data when the machine crashes.")
 	f.BoolVar(&o.large, "large", false, "If true, the memory of the processes of a new fleet is not limited. For many objects.")
+	f.BoolVar(&o.audit, "audit", false, "If true, the API servers of a new fleet write audit logs of what Starling's identities do.")
 	f.IntVar(&o.dieWithFD, "die-with-fd", 0, "File descriptor of a pipe. Stop the fleet when its other end is closed.")
 	f.Uint64Var(&o.minDiskMiB, "min-disk", 0, "Free disk space that is required, in MiB. If 0, the default is used.")
-	for _, name := range []string{"no-ocm", "spaces", "ephemeral", "large", "die-with-fd", "min-disk"} {
+	for _, name := range []string{"no-ocm", "spaces", "ephemeral", "large", "audit", "die-with-fd", "min-disk"} {
 		_ = f.MarkHidden(name) // the flag exists
 	}
 	return cmd
@@ -86,7 +88,7 @@ func runUp(c *cobra.Command, g *global, o *upFlags) error {
 	if err != nil {
 		return err
 	}
-	opts := &localfleet.UpOptions{Spaces: o.spaces, Ephemeral: o.ephemeral, Large: o.large, MinDisk: o.minDiskMiB << 20}
+	opts := &localfleet.UpOptions{Spaces: o.spaces, Ephemeral: o.ephemeral, Large: o.large, Audit: o.audit, MinDisk: o.minDiskMiB << 20}
 	set := func(flag string, value bool, into **bool) {
 		if c.Flags().Changed(flag) {
 			*into = &value

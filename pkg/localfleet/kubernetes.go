@@ -51,7 +51,7 @@ func (f *Fleet) servingFlags(space, program, certificate string) []string {
 // apiServer returns the component that runs the kube-apiserver of a space.
 func (f *Fleet) apiServer(space string) *Component {
 	p, etcd := f.pki(space), f.pki("")
-	return f.component(space, programAPIServer, append(f.servingFlags(space, programAPIServer, programAPIServer),
+	return f.component(space, programAPIServer, append(slices.Concat(f.servingFlags(space, programAPIServer, programAPIServer), f.auditFlags(space)),
 		"--etcd-servers=https://"+f.state.address(programEtcd),
 		"--etcd-prefix=/"+space,
 		"--etcd-cafile="+etcd.crt("ca"),
@@ -153,6 +153,11 @@ func (f *Fleet) ensureFiles(ctx context.Context) error {
 	spaces := f.state.Spaces()
 	if err := f.reservePorts(ctx); err != nil {
 		return err
+	}
+	if f.state.Audit {
+		if err := writeFile(f.layout.AuditPolicy(), []byte(auditPolicy)); err != nil {
+			return fmt.Errorf("write the policy of audit logs: %w", err)
+		}
 	}
 	if err := f.ensureEtcdPKI(spaces); err != nil {
 		return fmt.Errorf("create the certificates of etcd: %w", err)

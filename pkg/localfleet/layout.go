@@ -47,6 +47,16 @@ func (l Layout) Log(component string) string {
 	return filepath.Join(l.Logs(), strings.ReplaceAll(component, "/", "-")+".log")
 }
 
+// Audit is the directory of the audit logs of the API servers, one for each ITS and WDS, and their
+// policy.
+func (l Layout) Audit() string { return filepath.Join(l.Dir, "audit") }
+
+// AuditPolicy is the policy of the audit logs.
+func (l Layout) AuditPolicy() string { return filepath.Join(l.Audit(), "policy.yaml") }
+
+// AuditLog is the audit log of a space. Older logs have a time in their name.
+func (l Layout) AuditLog(space string) string { return filepath.Join(l.Audit(), space+".log") }
+
 // EtcdDir is the directory of etcd.
 func (l Layout) EtcdDir() string { return filepath.Join(l.Dir, "etcd") }
 

@@ -33,6 +33,8 @@ type UpOptions struct {
 	Ephemeral bool
 	// Large does not limit the memory of the processes of a new fleet.
 	Large bool
+	// Audit makes the API servers of a new fleet write audit logs.
+	Audit bool
 	// DieWith is one end of a pipe. The fleet stops when the other end is closed. For tests.
 	DieWith *os.File
 	// MinDisk is the free disk space that is required, in bytes. 0 means the default.
@@ -120,7 +122,7 @@ func (f *Fleet) prepare(opts *UpOptions) error {
 		f.state = &State{
 			Layout: LayoutVersion, Version: f.cfg.Version,
 			ITS: []string{"its1"}, WDS: []string{"wds1"},
-			OCM: true, Controllers: true, Ephemeral: opts.Ephemeral, Large: opts.Large,
+			OCM: true, Controllers: true, Ephemeral: opts.Ephemeral, Large: opts.Large, Audit: opts.Audit,
 		}
 		return f.state.apply(opts, 2)
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/starlinghq/starling/pkg/localfleet"
+	"github.com/starlinghq/starling/test/rights"
 )
 
 // Options describe the fleet that a test needs. The zero value is the smallest one: its1 and wds1,
@@ -138,6 +139,9 @@ func start(o Options) (*Fleet, error) {
 		fmt.Sprintf("--no-packages=%t", !o.Packages),
 		fmt.Sprintf("--nodes=%t", o.Nodes),
 	}
+	if auditDir() != "" {
+		args = append(args, "--audit")
+	}
 	if len(o.Spaces) > 0 {
 		args = append(args, "--spaces", strings.Join(o.Spaces, ","))
 	}
@@ -212,8 +216,24 @@ func moduleRoot() (string, error) {
 // end stops the fleet and deletes its directory.
 func (f *Fleet) end() error {
 	defer f.close()
-	_, err := f.Run("down", "--delete")
-	return err
+	_, err := f.Run("down")
+	if auditDir() != "" && err == nil {
+		err = f.collectRights()
+	}
+	_, deleteErr := f.Run("down", "--delete")
+	return errors.Join(err, deleteErr)
+}
+
+// auditDir is the directory into which each fleet writes which rights were used, or "".
+func auditDir() string { return os.Getenv("STARLING_AUDIT_DIR") }
+
+// collectRights writes which rights Starling's identities used in this fleet.
+func (f *Fleet) collectRights() error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	return rights.Collect(f.Dir, filepath.Join(root, "config", "rbac"), filepath.Join(auditDir(), filepath.Base(f.Dir)+".json"))
 }
 
 // Run runs a starling command for the fleet and returns its output.
