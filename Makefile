@@ -77,9 +77,7 @@ test-integration: build $(BIN)/tools/gotestsum ## Run the tests against real API
 	$(RACE) STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 2 -timeout 45m ./test/integration/...
 
 test-e2e: build-race $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
-	@rm -rf $(BIN)/rights && mkdir -p $(BIN)/rights
-	STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -parallel 6 -timeout 45m ./test/e2e/...
-	go run ./hack/rights $(BIN)/rights
+	STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -parallel 6 -timeout 45m ./test/e2e/...
 
 e2e-kind: ## Run the tests on clusters of kind, if there is a container engine (ARGS: flags of the test binary).
 	hack/kind/e2e.sh $(ARGS)

@@ -4,8 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -39,7 +41,10 @@ func TestStatusAgentSettings(t *testing.T) {
 	s.patch("its1", addOns, "cluster1", addOn, `{"spec":{"configs":[{"group":"addon.open-cluster-management.io",
 		"resource":"addondeploymentconfigs","namespace":"cluster1","name":"`+s.name+`"}]}}`)
 	t.Cleanup(func() {
-		s.patch("its1", addOns, "cluster1", addOn, `{"spec":{"configs":null}}`)
+		_, err := s.space("its1", addOns).Namespace("cluster1").Patch(contextOf(t), addOn, types.MergePatchType, []byte(`{"spec":{"configs":null}}`), metav1.PatchOptions{})
+		if err != nil {
+			t.Error(err)
+		}
 		says("True", "")
 	})
 	says("False", "AddOnDeploymentConfig cluster1/"+s.name+" does not exist; an agent that runs keeps its settings")

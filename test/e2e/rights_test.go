@@ -7,29 +7,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-// TestListedWorkRights: a cluster takes what its administrator lists, and nothing else. An object that
-// OCM's agent may not apply is in the errors of its policy, and the others arrive, with their status.
-// When it is allowed it arrives too, and nothing is created again.
+// TestListedWorkRights: a cluster takes what its administrator lists, and nothing else. An object
+// that OCM's agent may not apply is in the errors of its policy, and the others arrive, with their
+// status. When it is allowed it arrives too, and nothing is created again.
 func TestListedWorkRights(t *testing.T) {
 	s := tell(t, testenv.Shared(t))
 	const cluster = "listed"
 	s.addCluster(cluster, "--work-rights", "listed")
 	t.Cleanup(func() { s.removeCluster(cluster) })
 	roles := grouped("rbac.authorization.k8s.io", "clusterroles")
-	allow := func(name, group, resources string) {
+	allow := func(name, resources string) {
 		t.Helper()
-		// The cluster is removed after the test, with the role.
-		obj := `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole,
+		role := &unstructured.Unstructured{}
+		text := `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole,
 			metadata: {name: ` + name + `, labels: {open-cluster-management.io/aggregate-to-work: "true"}},
-			rules: [{apiGroups: ["` + group + `"], resources: [` + resources + `], verbs: [get, list, watch, create, update, patch, delete]}]}`
-		s.create(cluster, roles, obj)
+			rules: [{apiGroups: [""], resources: [` + resources + `], verbs: [get, list, watch, create, update, patch, delete]}]}`
+		if err := yaml.Unmarshal([]byte(text), role); err != nil {
+			t.Fatal(err)
+		}
+		// It goes with the cluster.
+		if _, err := s.space(cluster, roles).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	allow("delivered", "", "namespaces, configmaps, services")
+	allow("delivered", "namespaces, configmaps, services")
 	s.namespace()
 	s.configMap("taken", "value")
 	s.create("wds1", core("services"), `{apiVersion: v1, kind: Service, metadata: {name: taken, namespace: $NAME, labels: {story: $NAME}}, spec: {ports: [{port: 80}]}}`)
@@ -76,7 +83,7 @@ func TestListedWorkRights(t *testing.T) {
 		return false, "no report on the Service"
 	})
 
-	allow("delivered-too", "", "limitranges")
+	allow("delivered-too", "limitranges")
 	testenv.Eventually(t, arrival, func() (bool, string) {
 		_, err := s.get(cluster, core("limitranges"), s.name, "refused")
 		return err == nil, "the LimitRange does not arrive"

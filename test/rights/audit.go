@@ -58,13 +58,13 @@ func identify(user string, groups []string) string {
 	return ""
 }
 
-// Read adds the uses in an audit log of a space. It drops what no rule distinguishes: namespaces and
-// names that are in none.
+// Read adds the uses in an audit log of a space. It drops what no rule distinguishes: namespaces
+// and names that are in none.
 func Read(log io.Reader, space string, granted []Right, uses map[Right]bool) error {
 	lines := bufio.NewReader(log)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err == io.EOF { //nolint:errorlint // Reader documents that it is not wrapped
+		if err == io.EOF {
 			return nil // also if the server was killed while it wrote this line
 		}
 		if err != nil {

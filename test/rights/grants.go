@@ -63,9 +63,9 @@ func coversResource(granted, used string) bool {
 	if granted == "*" || granted == used {
 		return true
 	}
-	sub, any := strings.CutPrefix(granted, "*/")
-	_, usedSub, _ := strings.Cut(used, "/")
-	return any && usedSub == sub
+	subresource, ofAll := strings.CutPrefix(granted, "*/")
+	_, usedSubresource, _ := strings.Cut(used, "/")
+	return ofAll && usedSubresource == subresource
 }
 
 // users are the roles that administrators bind to users. No identity has them.
@@ -79,8 +79,8 @@ var unbound = map[string]string{ //nolint:gochecknoglobals // a constant
 }
 
 // Granted returns the rights in config/rbac in an ITS and in a WDS. It returns an error for a role
-// that nobody has. The rights in a WEC are those of OCM's agent, for what users deliver: the tests of
-// test/integration/localfleet ask an API server about them.
+// that nobody has. The rights in a WEC are those of OCM's agent, for what users deliver: the tests
+// of test/integration/localfleet ask an API server about them.
 func Granted(dir string) ([]Right, error) {
 	var all []Right
 	for _, space := range []string{"its", "wds"} {

@@ -59,8 +59,8 @@ var grantsAll = []string{
 	"-work:execution-admin",          // the ClusterRole admin
 }
 
-// Klusterlet returns OCM's objects for a managed cluster, from OCM's manifests, with these rights of
-// its agent. It also returns the objects that the cluster has with other rights: they must be
+// Klusterlet returns OCM's objects for a managed cluster, from OCM's manifests, with these rights
+// of its agent. It also returns the objects that the cluster has with other rights: they must be
 // deleted.
 func Klusterlet(from fs.FS, rights WorkRights) (install, remove []*unstructured.Unstructured, err error) {
 	common, err := render(from, klusterletManifests, map[string]any{

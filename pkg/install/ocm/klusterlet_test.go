@@ -15,7 +15,8 @@ import (
 	"github.com/starlinghq/starling/pkg/install/manifest"
 )
 
-// ocms are some of OCM's manifests, as small as they can be. The end-to-end tests use the real ones.
+// ocms are some of OCM's manifests, as small as they can be. The end-to-end tests use the real
+// ones.
 var ocms = fstest.MapFS{
 	"klusterlet/managed/roles.yaml": {Data: []byte(`
 kind: ClusterRole

@@ -4,12 +4,12 @@ import (
 	"context"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"open-cluster-management.io/addon-framework/pkg/agent"
 	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
-	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned/typed/addon/v1alpha1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"github.com/starlinghq/starling/pkg/statusagent"
@@ -23,7 +23,8 @@ type addon struct {
 	denied  func(cluster string) bool
 	// management returns the ClusterManagementAddOn.
 	management func() (*addonv1alpha1.ClusterManagementAddOn, error)
-	configs    addonclient.AddOnDeploymentConfigsGetter
+	// config reads an AddOnDeploymentConfig from the hub.
+	config func(namespace, name string) (*addonv1alpha1.AddOnDeploymentConfig, error)
 }
 
 func (m *Manager) addon(ctx context.Context) *addon {
@@ -35,7 +36,9 @@ func (m *Manager) addon(ctx context.Context) *addon {
 		management: func() (*addonv1alpha1.ClusterManagementAddOn, error) {
 			return m.inventory.managementAddons.Lister().Get(statusagent.AddonName)
 		},
-		configs: m.inventory.configs,
+		config: func(namespace, name string) (*addonv1alpha1.AddOnDeploymentConfig, error) {
+			return m.inventory.configs.AddOnDeploymentConfigs(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
 		options: agent.AgentAddonOptions{
 			AddonName: statusagent.AddonName,
 			// Requests for certificates are approved by approver, not by the framework.

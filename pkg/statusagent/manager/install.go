@@ -102,7 +102,7 @@ func (i *installer) install(ctx context.Context, cluster string) error {
 // support adds AddOnDeploymentConfigs to a ClusterManagementAddOn that does not support them. It
 // may be older than this version, or a user created it. A default config that a user chose stays.
 func (i *installer) support(ctx context.Context, management *addonv1alpha1.ClusterManagementAddOn) error {
-	supported := management.Spec.SupportedConfigs
+	supported := management.Spec.SupportedConfigs //nolint:staticcheck // OCM 1.2 resolves this field
 	if slices.ContainsFunc(supported, func(c addonv1alpha1.ConfigMeta) bool { return c.ConfigGroupResource == configResource }) {
 		return nil
 	}
@@ -164,7 +164,7 @@ func clusterManagementAddOn() *addonv1alpha1.ClusterManagementAddOn {
 				DisplayName: "Starling status",
 				Description: "Reports the state of the objects that Starling delivers to the cluster.",
 			},
-			SupportedConfigs: []addonv1alpha1.ConfigMeta{{ConfigGroupResource: configResource}},
+			SupportedConfigs: []addonv1alpha1.ConfigMeta{{ConfigGroupResource: configResource}}, //nolint:staticcheck // OCM 1.2 resolves this field
 			// For OCM's own controllers; the installer follows its flag.
 			InstallStrategy: addonv1alpha1.InstallStrategy{Type: addonv1alpha1.AddonInstallStrategyManual},
 		},

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/cert"
 	"open-cluster-management.io/addon-framework/pkg/addonfactory"
@@ -190,7 +189,7 @@ func referenced(addon *addonv1alpha1.ManagedClusterAddOn, management *addonv1alp
 		return reference.DesiredConfig, nil
 	}
 	chosen := slices.ContainsFunc(addon.Spec.Configs, func(c addonv1alpha1.AddOnConfig) bool { return c.ConfigGroupResource == configResource })
-	if management != nil && slices.ContainsFunc(management.Spec.SupportedConfigs, func(c addonv1alpha1.ConfigMeta) bool {
+	if management != nil && slices.ContainsFunc(management.Spec.SupportedConfigs, func(c addonv1alpha1.ConfigMeta) bool { //nolint:staticcheck // OCM 1.2 resolves this field
 		return c.ConfigGroupResource == configResource && c.DefaultConfig != nil
 	}) {
 		chosen = true
@@ -224,7 +223,7 @@ func (a *addon) readSettings(cluster *clusterv1.ManagedCluster, addon *addonv1al
 		return settingsOf(cluster, nil, a.image)
 	}
 	name := reference.Namespace + "/" + reference.Name
-	config, err := a.configs.AddOnDeploymentConfigs(reference.Namespace).Get(context.TODO(), reference.Name, metav1.GetOptions{})
+	config, err := a.config(reference.Namespace, reference.Name)
 	if apierrors.IsNotFound(err) {
 		return settings{}, fmt.Errorf("AddOnDeploymentConfig %s does not exist", name)
 	}

@@ -68,7 +68,8 @@ func TestSettings(t *testing.T) {
 			spec: "proxyConfig: {httpProxy: 'http://p:1', httpsProxy: 'https://p:2', noProxy: '.local,10.0.0.0/8', caBundle: " + base64.StdEncoding.EncodeToString(ca) + "}",
 			want: with(func(s *settings) {
 				s.Env = []corev1.EnvVar{
-					{Name: "HTTP_PROXY", Value: "http://p:1"}, {Name: "HTTPS_PROXY", Value: "https://p:2"},
+					{Name: "HTTP_PROXY", Value: "http://p:1"},
+					{Name: "HTTPS_PROXY", Value: "https://p:2"},
 					{Name: "NO_PROXY", Value: ".local,10.0.0.0/8,$(KUBERNETES_SERVICE_HOST)"},
 				}
 				s.ProxyCA = string(ca)
@@ -170,7 +171,7 @@ func TestReferenced(t *testing.T) {
 		}}
 	}
 	withDefault := clusterManagementAddOn()
-	withDefault.Spec.SupportedConfigs[0].DefaultConfig = &hash.ConfigReferent
+	withDefault.Spec.SupportedConfigs[0].DefaultConfig = &hash.ConfigReferent //nolint:staticcheck // OCM 1.2 resolves this field
 	ofAddOn := addonv1alpha1.ManagedClusterAddOnSpec{Configs: []addonv1alpha1.AddOnConfig{{ConfigGroupResource: configResource, ConfigReferent: hash.ConfigReferent}}}
 	for name, tc := range map[string]struct {
 		addon      addonv1alpha1.ManagedClusterAddOn

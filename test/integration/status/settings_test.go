@@ -1,6 +1,7 @@
 package status
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -70,9 +71,7 @@ func TestAgentSettings(t *testing.T) {
 	name := map[string]any{"namespace": cluster, "name": "agent"}
 	reference := func(more map[string]any) map[string]any {
 		out := map[string]any{"group": configs.Group, "resource": configs.Resource}
-		for k, v := range more {
-			out[k] = v
-		}
+		maps.Copy(out, more)
 		return out
 	}
 	before := work()

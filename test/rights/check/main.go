@@ -1,4 +1,4 @@
-// Command rights compares the rights in config/rbac with those that the end-to-end tests used, and
+// Command check compares the rights in config/rbac with those that the end-to-end tests used, and
 // fails if one was not used and test/rights/allowed.yaml has no reason for it. Its argument is the
 // directory that was STARLING_AUDIT_DIR of all tests.
 package main
@@ -16,7 +16,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: go run ./hack/rights DIR")
+		fmt.Fprintln(os.Stderr, "usage: go run ./test/rights/check DIR")
 		os.Exit(2)
 	}
 	problems, err := check(os.Args[1])
