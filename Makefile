@@ -71,13 +71,15 @@ test: build-race test-unit test-integration test-e2e ## Run all tests (before a 
 with-tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 test-unit: $(BIN)/tools/gotestsum ## Run the tests that need no API server.
 	$(GOTEST) -shuffle=on ./pkg/core/...
-	$(RACE) $(GOTEST) -race -shuffle=on $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./config/... ./hack/... ./test/perf ./test/testenv | grep -v /pkg/core/)
+	$(RACE) $(GOTEST) -race -shuffle=on $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./config/... ./hack/... ./test/perf ./test/rights ./test/testenv | grep -v /pkg/core/)
 
 test-integration: build $(BIN)/tools/gotestsum ## Run the tests against real API servers.
 	$(RACE) STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 2 -timeout 45m ./test/integration/...
 
 test-e2e: build-race $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
-	STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -parallel 6 -timeout 45m ./test/e2e/...
+	@rm -rf $(BIN)/rights && mkdir -p $(BIN)/rights
+	STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -parallel 6 -timeout 45m ./test/e2e/...
+	go run ./test/rights/check $(BIN)/rights
 
 e2e-kind: ## Run the tests on clusters of kind, if there is a container engine (ARGS: flags of the test binary).
 	hack/kind/e2e.sh $(ARGS)

@@ -116,9 +116,9 @@ func TestAgentRightsOnTheHub(t *testing.T) {
 	hub, _ := join(t, "rights1")
 	otherHub, _ := join(t, "rights10") // whose name begins with the other's
 	want := map[string]string{
-		"rights1 workstatuses.control.kubestellar.io":           "get list watch create patch delete",
+		"rights1 workstatuses.control.kubestellar.io":           "list watch create patch delete",
 		"rights1 workstatuses/status.control.kubestellar.io":    "patch",
-		"rights1 manifestworks.work.open-cluster-management.io": "get list watch",
+		"rights1 manifestworks.work.open-cluster-management.io": "list watch",
 	}
 	if diff := cmp.Diff(want, rights(t, its, hub, "rights1", "rights10", "default", "starling-system", "open-cluster-management-hub", "")); diff != "" {
 		t.Errorf("rights of the agent on the hub (-want +got):\n%s", diff)
@@ -192,12 +192,12 @@ func TestManagerLeavesOtherAddOnsAlone(t *testing.T) {
 	_, its, _ := fleet(t)
 	join(t, "rights3")
 	got := rights(t, its, managerConfig(its), "rights3")
-	maps.DeleteFunc(got, func(_, verbs string) bool { return verbs == "get list watch" })
+	maps.DeleteFunc(got, func(_, verbs string) bool { return verbs == "get list watch" || verbs == "list watch" })
 	want := map[string]string{
 		"rights3 workstatuses.control.kubestellar.io":                      "list delete",
 		"rights3 manifestworks.work.open-cluster-management.io":            "list watch create",
-		"rights3 clustermanagementaddons.addon.open-cluster-management.io": "get list watch create",
-		"rights3 managedclusteraddons.addon.open-cluster-management.io":    "get list watch create",
+		"rights3 clustermanagementaddons.addon.open-cluster-management.io": "list watch create",
+		"rights3 managedclusteraddons.addon.open-cluster-management.io":    "list watch create",
 		"rights3 rolebindings.rbac.authorization.k8s.io":                   "create",
 		"rights3 certificatesigningrequests/approval.certificates.k8s.io":  "update",
 	}
