@@ -60,7 +60,7 @@ func TestAgentSettings(t *testing.T) {
 			return strings.Contains(status, reason), "want " + reason + " in status of the add-on: " + status
 		})
 		after := its.Get(t, manifestWorks, cluster, deployWork)
-		if after == nil || after.GetUID() != before.GetUID() || after.GetResourceVersion() != before.GetResourceVersion() {
+		if after == nil || after.GetUID() != before.GetUID() || after.GetGeneration() != before.GetGeneration() {
 			t.Errorf("the work with the agent changed:\n%v\nwas\n%v", after, before)
 		}
 	}
