@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -43,7 +44,15 @@ func (h *hub) restore(t *testing.T) {
 	}
 	h.release.upgrade(t, values)
 	h.since(t, "the spaces are restored")
-	testenv.Condition(t, h.wds.Client.Resource(controlv1alpha1.Bindings), "settings", controlv1alpha1.BindingConditionHeld, controlv1alpha1.ReasonHeld)
+	// The API server of before lets a request wait for its etcd, up to a minute.
+	testenv.Eventually(t, patience, func() (bool, string) {
+		object, err := h.wds.Client.Resource(controlv1alpha1.Bindings).Get(t.Context(), "settings", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		held := meta.FindStatusCondition(testenv.Into[controlv1alpha1.Binding](t, object).Status.Conditions, controlv1alpha1.BindingConditionHeld)
+		return held != nil && held.Status == metav1.ConditionTrue && held.Reason == controlv1alpha1.ReasonHeld, "the Binding has the condition " + text(held)
+	})
 	// What is new arrives: the clusters have seen all restored works by then.
 	h.wds.Apply(t, `
 apiVersion: control.kubestellar.io/v1alpha1
