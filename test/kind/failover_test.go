@@ -49,7 +49,7 @@ var manifestWorks = schema.GroupVersionResource{Group: "work.open-cluster-manage
 func (h *hub) failOver(t *testing.T) {
 	many := h.watchMany(t)
 	killing, stop := context.WithCancel(t.Context())
-	kills := h.killLeaders(t, killing)
+	kills := h.killLeaders(killing, t)
 
 	h.wds.Apply(t, `
 apiVersion: control.kubestellar.io/v1alpha1
@@ -114,7 +114,7 @@ func fastClient(t *testing.T, space *testenv.Space) kubernetes.Interface {
 }
 
 // killLeaders kills the leaders until the context ends.
-func (h *hub) killLeaders(t *testing.T, ctx context.Context) *sync.WaitGroup {
+func (h *hub) killLeaders(ctx context.Context, t *testing.T) *sync.WaitGroup {
 	t.Helper()
 	host := h.host.Client(t)
 	spaces := map[string]kubernetes.Interface{}
@@ -146,7 +146,7 @@ func (h *hub) killLeaders(t *testing.T, ctx context.Context) *sync.WaitGroup {
 					return
 				}
 				for _, l := range leaders[pod] {
-					running.Go(func() { l.isReplaced(t, ctx, graceful) })
+					running.Go(func() { l.isReplaced(ctx, t, graceful) })
 				}
 			}
 			t.Logf("killed the leaders %v, with notice: %v", slices.Sorted(maps.Keys(leaders)), graceful)
@@ -176,7 +176,7 @@ func holder(lease *coordinationv1.Lease) string {
 
 // isReplaced fails the test if no other replica holds the Lease soon: after the leader was killed,
 // or after it has released the Lease.
-func (l leader) isReplaced(t *testing.T, ctx context.Context, graceful bool) {
+func (l leader) isReplaced(ctx context.Context, t *testing.T, graceful bool) {
 	killed := time.Now()
 	begin, limit := killed, failOverKilled
 	if graceful {

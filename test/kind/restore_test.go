@@ -30,9 +30,14 @@ func (h *hub) restore(t *testing.T) {
 	before := map[*Cluster]map[string]string{}
 	for _, c := range []*Cluster{h.prod, h.edge} {
 		testenv.Eventually(t, patience, func() (bool, string) {
-			before[c] = h.settings(t, c)
-			return before[c]["unknown"] != "", "the ConfigMap written after the backup is not in cluster " + c.Name
+			unknown, err := c.Client(t).CoreV1().ConfigMaps("settings").Get(t.Context(), "unknown", metav1.GetOptions{})
+			if err != nil {
+				return false, "the ConfigMap written after the backup is not in cluster " + c.Name
+			}
+			// OCM's agent creates an object, and makes itself the owner in a second write.
+			return len(unknown.OwnerReferences) > 0, "OCM's agent has no account of the ConfigMap in cluster " + c.Name
 		})
+		before[c] = h.settings(t, c)
 	}
 
 	values := h.values(h.tag)

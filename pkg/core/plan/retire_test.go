@@ -21,7 +21,8 @@ func TestRetire(t *testing.T) {
 	desired := NewDesired([]Object{object(a), object(b)}, packing.Limits{Count: 10, Bytes: 1 << 20})
 	unknown := NewDesired([]Object{object(a), {Object: transform.Object{Ref: b}}}, packing.Limits{Count: 10, Bytes: 1 << 20})
 	restored := []*Work{
-		{Mailbox: "c", Name: "u-1-1", UID: "2", Restored: "r1", Wave: 1}, {Mailbox: "c", Name: "u-1-0", UID: "1", Restored: "r1", Wave: 1},
+		{Mailbox: "c", Name: "u-1-1", UID: "2", Restored: "r1", Wave: 1},
+		{Mailbox: "c", Name: "u-1-0", UID: "1", Restored: "r1", Wave: 1},
 		{Mailbox: "c", Name: "u-1-2", UID: "3", Restored: "r1", Wave: 1, Deleting: true},
 	}
 	live := func(items ...Item) []*Work {

@@ -28,7 +28,6 @@ import (
 
 var (
 	configMaps      = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	namespaces      = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	managedClusters = schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1", Resource: "managedclusters"}
 	manifestWorks   = schema.GroupVersionResource{Group: "work.open-cluster-management.io", Version: "v1", Resource: "manifestworks"}
 )

@@ -19,7 +19,6 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -137,13 +136,9 @@ func (r *reader) documents(file, content string) ([]document, error) {
 		if err != nil {
 			return found, err
 		}
-		encoded, err := toJSON(text)
+		value, err := decode(text)
 		if err != nil {
 			return found, fmt.Errorf("document %d: is not valid YAML%s", n, syntax(err))
-		}
-		var value any
-		if err := kjson.Unmarshal(encoded, &value); err != nil {
-			return found, fmt.Errorf("document %d: is not valid YAML of an object", n) // the cause may quote a Secret
 		}
 		if value == nil {
 			continue // only comments
@@ -164,12 +159,14 @@ func (r *reader) documents(file, content string) ([]document, error) {
 	}
 }
 
-// toJSON returns a document as JSON. What begins like JSON may be a flow mapping of YAML.
-func toJSON(document []byte) ([]byte, error) {
+// decode returns the value of a document, nil if there is none. What begins like JSON may be a flow
+// mapping of YAML.
+func decode(document []byte) (value any, err error) {
 	if yaml.IsJSONBuffer(document) && json.Valid(document) {
-		return document, nil
+		return value, kjson.Unmarshal(document, &value)
 	}
-	return sigsyaml.YAMLToJSON(document)
+	err = yaml.Unmarshal(document, &value)
+	return value, err
 }
 
 // quiet matches errors of the parser, which have no type, that do not quote the file: it may be a
