@@ -163,9 +163,10 @@ func (r *reader) documents(file, content string) ([]document, error) {
 // mapping of YAML.
 func decode(document []byte) (value any, err error) {
 	if yaml.IsJSONBuffer(document) && json.Valid(document) {
-		return value, kjson.Unmarshal(document, &value)
+		err = kjson.Unmarshal(document, &value)
+	} else {
+		err = yaml.Unmarshal(document, &value)
 	}
-	err = yaml.Unmarshal(document, &value)
 	return value, err
 }
 
