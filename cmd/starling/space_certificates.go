@@ -46,6 +46,9 @@ years, and are never replaced: keep a copy of Secret SPACE-authorities.`,
 			if err != nil {
 				return err
 			}
+			if err := secrets.WaitForHost(ctx, hosting, time.Minute); err != nil {
+				return err
+			}
 			return secrets.Ensure(ctx, hosting, s, time.Now())
 		},
 	}
