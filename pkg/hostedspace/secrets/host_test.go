@@ -24,7 +24,6 @@ func TestWaitForHost(t *testing.T) {
 		"NoTimeAtAll": {failures: 1000, timeout: time.Millisecond, want: "connect to the hosting cluster: no response within 1ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			var requests atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if requests.Add(1) <= tc.failures {
