@@ -9,9 +9,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// WaitForHost blocks until the hosting cluster responds, or fails after the timeout. A pod may start
-// before the network of its node is ready. If the Job of the certificates failed then, pods that
-// mount them would wait for minutes: kubelet tries to mount a missing Secret less and less often.
+// WaitForHost blocks until the hosting cluster responds, or fails after the timeout. A pod may
+// start before the network of its node is ready. If the Job of the certificates failed then, pods
+// that mount them would wait for minutes: kubelet tries to mount a missing Secret less and less
+// often.
 func WaitForHost(ctx context.Context, hosting kubernetes.Interface, timeout time.Duration) error {
 	const interval, patience = 500 * time.Millisecond, 3 * time.Second
 	var last error
