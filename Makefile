@@ -78,7 +78,7 @@ test-integration: build $(BIN)/tools/gotestsum ## Run the tests against real API
 
 test-e2e: build-race $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
 	@rm -rf $(BIN)/rights && mkdir -p $(BIN)/rights
-	STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -parallel 6 -timeout 45m ./test/e2e/...
+	STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -p 1 -parallel 6 -timeout 45m ./test/e2e/...
 	go run ./test/rights/check $(BIN)/rights
 
 e2e-kind: ## Run the tests on clusters of kind, if there is a container engine (ARGS: flags of the test binary).
