@@ -159,11 +159,11 @@ func ignoreCanceled(err error) error {
 
 // Times of leader election. If a leader is killed, a standby leads after leaseDuration and up to
 // twice the longest pause between two looks at the Lease, which is 2.2 times retryPeriod: after
-// less than 15 seconds. A leader gives up well before that.
+// less than 14 seconds. A leader gives up well before that.
 const (
 	leaseDuration = 10 * time.Second
 	renewDeadline = 7 * time.Second
-	retryPeriod   = time.Second
+	retryPeriod   = 800 * time.Millisecond
 )
 
 // newElector returns what acquires a Lease and closes elected then. It sends to others, unless
