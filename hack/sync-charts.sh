@@ -12,10 +12,14 @@ done
 for crd in config/crd/*.yaml; do
   case "$crd" in
     # WorkStatuses are in the mailboxes.
-    *_workstatuses.yaml) space=its ;;
-    *) space=wds ;;
+    *_workstatuses.yaml) spaces=its ;;
+    # A WDS has one Lock, an ITS one for each cluster.
+    *_locks.yaml) spaces="wds its" ;;
+    *) spaces=wds ;;
   esac
-  cp "$crd" "charts/$space/manifests/crd/"
+  for space in $spaces; do
+    cp "$crd" "charts/$space/manifests/crd/"
+  done
 done
 mkdir -p charts/starling/monitoring
 cp config/monitoring/alerts.yaml config/monitoring/dashboard.json charts/starling/monitoring/

@@ -1,0 +1,42 @@
+package v1
+
+// Labels and annotations of packages, and of what belongs to them.
+const (
+	// LabelPackage on a revision, and on a Transaction, is the name of the package.
+	LabelPackage = "pkg.crossplane.io/package"
+	// LabelPackageType on a Transaction is the kind of the package.
+	LabelPackageType = "pkg.crossplane.io/package-type"
+	// LabelTransaction on everything that a Transaction wrote is the name of the last one that did.
+	// A package that has it when it is created is a dependency: transactions set its version. Owner:
+	// the transactions controller.
+	LabelTransaction = "pkg.crossplane.io/transaction"
+	// LabelGeneration on a package is its generation that a Transaction was created for. Owner: the
+	// transactions controller.
+	LabelGeneration = "pkg.crossplane.io/transaction-generation"
+	// LabelProviderFamily on a package is the family of the provider, as package.yaml says.
+	LabelProviderFamily = "pkg.crossplane.io/provider-family"
+
+	// AnnotationPaused, with the value "true", keeps controllers from reconciling an object.
+	AnnotationPaused = "crossplane.io/paused"
+
+	// PackageFinalizer keeps a package until a Transaction has removed it. Owner: the transactions
+	// controller.
+	PackageFinalizer = "transaction.pkg.crossplane.io/delete"
+)
+
+// Annotations of packages that a Transaction reads. The transactions controller copies them to each
+// Transaction that it creates for the package.
+const (
+	// AnnotationValidateOnly, with the value "true", makes Transactions end after validation. They
+	// report what would change, and change nothing.
+	AnnotationValidateOnly = "pkg.crossplane.io/validate-only"
+	// AnnotationAllowBreakingCRDs lists names of CustomResourceDefinitions, separated by commas,
+	// whose changes may break objects that exist.
+	AnnotationAllowBreakingCRDs = "pkg.crossplane.io/allow-breaking-crds"
+	// AnnotationAllowDowngrade, with the value "true", allows Transactions to install earlier
+	// versions of dependencies than those that are installed.
+	AnnotationAllowDowngrade = "pkg.crossplane.io/allow-downgrade"
+	// AnnotationAllowDeletion, with the value "true", allows the deletion of a package although
+	// objects of its CustomResourceDefinitions exist. They are deleted too.
+	AnnotationAllowDeletion = "pkg.crossplane.io/allow-deletion-of-resources"
+)
