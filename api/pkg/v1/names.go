@@ -7,8 +7,8 @@ const (
 	// LabelPackageType on a Transaction is the kind of the package.
 	LabelPackageType = "pkg.crossplane.io/package-type"
 	// LabelTransaction on everything that a Transaction wrote is the name of the last one that did.
-	// A package that has it when it is created is a dependency: transactions set its version. Owner:
-	// the transactions controller.
+	// A package that has it when it is created is a dependency: transactions set its version.
+	// Owner: the transactions controller.
 	LabelTransaction = "pkg.crossplane.io/transaction"
 	// LabelGeneration on a package is its generation that a Transaction was created for. Owner: the
 	// transactions controller.

@@ -86,7 +86,7 @@ type FunctionSpec struct {
 	PackageRuntimeSpec `json:",inline"`
 }
 
-// RevisionActivationPolicy says whether a new revision becomes active without a user.
+// RevisionActivationPolicy selects whether a new revision becomes active without a user.
 //
 // +kubebuilder:validation:Enum=Automatic;Manual
 type RevisionActivationPolicy string
@@ -130,7 +130,7 @@ type PackageSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)+(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}(@sha256:[a-f0-9]{64})?|@sha256:[a-f0-9]{64})$')",message="must be a fully qualified image with a registry, at least one path segment, and a tag or a digest, such as registry.example.com/org/package:v1.0.0"
 	Package string `json:"package"`
 
-	// revisionActivationPolicy says whether a new revision becomes active without a user.
+	// revisionActivationPolicy reports whether a new revision becomes active without a user.
 	// +optional
 	// +kubebuilder:default=Automatic
 	RevisionActivationPolicy *RevisionActivationPolicy `json:"revisionActivationPolicy,omitempty"`
@@ -148,8 +148,8 @@ type PackageSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	PackagePullSecrets []LocalObjectReference `json:"packagePullSecrets,omitempty"`
 
-	// packagePullPolicy says when the registry is asked. IfNotPresent asks once for each tag, Always
-	// asks at intervals whether a tag has moved, Never uses only what is cached.
+	// packagePullPolicy says when the registry is asked. IfNotPresent asks once for each tag,
+	// Always asks at intervals whether a tag has moved, Never uses only what is cached.
 	// +optional
 	// +kubebuilder:default=IfNotPresent
 	PackagePullPolicy *PullPolicy `json:"packagePullPolicy,omitempty"`

@@ -105,7 +105,7 @@ type FunctionRevisionStatus struct {
 	Endpoint string `json:"endpoint,omitempty"`
 }
 
-// PackageRevisionDesiredState says whether a revision controls its objects.
+// PackageRevisionDesiredState reports whether a revision controls its objects.
 //
 // +kubebuilder:validation:Enum=Inactive;Active
 type PackageRevisionDesiredState string
@@ -120,7 +120,7 @@ const (
 
 // PackageRevisionSpec is the part of the desired state that all revisions have.
 type PackageRevisionSpec struct {
-	// desiredState says whether the revision controls its objects.
+	// desiredState reports whether the revision controls its objects.
 	DesiredState PackageRevisionDesiredState `json:"desiredState"`
 
 	// image is the image of the package.

@@ -55,7 +55,7 @@ const (
 	ChangeTypeInstall ChangeType = "Install"
 	// ChangeTypeDelete removes a package.
 	ChangeTypeDelete ChangeType = "Delete"
-	// ChangeTypeReplace replaces a package by one of another source, which takes over its
+	// ChangeTypeReplace replaces a package by one of another source, which adopts its
 	// CustomResourceDefinitions.
 	ChangeTypeReplace ChangeType = "Replace"
 )

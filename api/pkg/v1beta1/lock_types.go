@@ -8,8 +8,8 @@ import (
 // space, each cluster has a Lock of its name.
 const LockName = "lock"
 
-// Annotations of the Lock of a workload definition space. Owner of the first three: the transactions
-// controller.
+// Annotations of the Lock of a workload definition space. Owner of the first three: the
+// transactions controller.
 const (
 	// AnnotationCurrentTransaction is the name of the Transaction that holds the Lock. Only one
 	// Transaction at a time does.

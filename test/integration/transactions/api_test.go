@@ -1,6 +1,6 @@
-// Package transactions tests against a real API server how packages are installed, updated, replaced
-// and deleted. The registry is one on loopback. The controller runs in the test process, or in a
-// process of its own where the test kills it.
+// Package transactions tests against a real API server how packages are installed, updated,
+// replaced and deleted. The registry is one on loopback. The controller runs in the test process,
+// or in a process of its own where the test kills it.
 package transactions
 
 import (
