@@ -9,12 +9,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/kubernetes"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 var errLeaseLost = errors.New("lost the Lease")
@@ -59,7 +57,7 @@ func waitsError(held []string, missing string) error {
 // ctx ends: no other replica may act while this one still writes. When it loses a Lease, it stops
 // the program and returns an error.
 func (c *candidate) lead(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(c.program.LeaseSpace)
+	client, err := coordinationv1client.NewForConfig(c.program.LeaseSpace)
 	if err != nil {
 		return fmt.Errorf("build client for Leases: %w", err)
 	}
@@ -69,7 +67,11 @@ func (c *candidate) lead(ctx context.Context) error {
 	}
 	// It must be unique: a process with the identity of the holder may continue to use its Lease.
 	identity := host + "_" + string(uuid.NewUUID())
+	return c.leadAs(ctx, client, identity)
+}
 
+// leadAs is lead with an identity, which no other process ever has.
+func (c *candidate) leadAs(ctx context.Context, client coordinationv1client.LeasesGetter, identity string) error {
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
 	var electors sync.WaitGroup
 	defer electors.Wait()
@@ -78,20 +80,22 @@ func (c *candidate) lead(ctx context.Context) error {
 	defer w.stop() //nolint:errcheck // before the Leases are released; where its error counts, it has ended
 	leading := make(chan struct{})
 	lost, others := make(chan string, len(c.leases)), make(chan struct{}, 1)
-	locks, err := observeLocks(leaseCtx, client, identity, c.leases, &electors)
-	if err != nil {
-		return err
+	var locks []*lock
+	for _, name := range c.leases {
+		locks = append(locks, newLock(leaseCtx, client, identity, name, func() {
+			select {
+			case others <- struct{}{}:
+			default:
+			}
+		}, func() { lost <- name }, &electors))
 	}
-	for i, name := range c.leases {
+	for i, l := range locks {
 		elected := make(chan struct{})
-		elector, err := newElector(locks[i].inTurn(), name, identity, elected, others)
+		elector, err := newElector(l, elected)
 		if err != nil {
 			return err
 		}
-		electors.Go(func() {
-			elector.Run(leaseCtx)
-			lost <- name
-		})
+		electors.Go(func() { l.hold(leaseCtx, elector) })
 		for held := false; !held; {
 			select {
 			case <-ctx.Done():
@@ -157,41 +161,23 @@ func ignoreCanceled(err error) error {
 	return err
 }
 
-// Times of leader election. If a leader is killed, a standby leads after leaseDuration and up to
-// twice the longest pause between two looks at the Lease, which is 2.2 times retryPeriod: after
-// less than 14 seconds. A leader gives up well before that.
-const (
-	leaseDuration = 10 * time.Second
-	renewDeadline = 7 * time.Second
-	retryPeriod   = 800 * time.Millisecond
-)
-
-// newElector returns what acquires a Lease and closes elected then. It sends to others, unless
-// something waits there, when another process holds the Lease.
-func newElector(lock resourcelock.Interface, name, identity string, elected, others chan struct{}) (*leaderelection.LeaderElector, error) {
+// newElector returns what acquires a Lease, closes elected then, and renews it.
+func newElector(l *lock, elected chan struct{}) (*leaderelection.LeaderElector, error) {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:            lock,
-		Name:            name,
-		LeaseDuration:   leaseDuration,
-		RenewDeadline:   renewDeadline,
-		RetryPeriod:     retryPeriod,
-		ReleaseOnCancel: true,
+		Lock:          l,
+		Name:          l.name,
+		LeaseDuration: leaseDuration,
+		RenewDeadline: renewDeadline,
+		RetryPeriod:   retryPeriod,
+		// Not ReleaseOnCancel: it also releases a Lease that could not be renewed, while the
+		// program still acts.
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(elected) },
 			OnStoppedLeading: func() {},
-			OnNewLeader: func(leader string) {
-				if leader == identity || leader == "" {
-					return
-				}
-				select {
-				case others <- struct{}{}:
-				default:
-				}
-			},
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("build leader election for Lease %q: %w", name, err)
+		return nil, fmt.Errorf("build leader election for Lease %q: %w", l.name, err)
 	}
 	return elector, nil
 }
