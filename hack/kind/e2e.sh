@@ -19,9 +19,28 @@ export STARLING_IMAGES
 go test -c -o bin/kind/kind.test ./test/kind
 go build -o /dev/null ./test/kind/probe ./hack/images ./cmd/kubectl-starling
 
-hack/kind/engine.sh bash -euo pipefail -c '
+# why prints again what tests said that have failed, without what they waited for and what kind did.
+why() {
+	awk '
+		/^=== (RUN|NAME|CONT|PAUSE) / { test = $3; next }
+		/^ *--- FAIL: / { failed[++n] = $3; next }
+		/^ *--- |_test\.go:[0-9]+: waiting: |logger\.go:[0-9]+: kind: / { next }
+		{ said[test] = said[test] "\n" $0 }
+		END {
+			for (i = 1; i <= n; i++) {
+				inner = 0
+				for (j = 1; j <= n; j++) inner += index(failed[j], failed[i] "/") == 1
+				if (!inner) print "\n" failed[i] " failed:" said[failed[i]]
+			}
+		}' bin/kind/e2e.log
+}
+
+if ! hack/kind/engine.sh bash -euo pipefail -c '
 	STARLING_KIND_IMAGE=$(hack/kind/node-image.sh)
 	export STARLING_KIND_IMAGE
 	echo "nodes have the image $STARLING_KIND_IMAGE"
 	cd test/kind
-	../../bin/kind/kind.test -test.v -test.parallel 2 -test.timeout 30m "$@"' kind.test "$@"
+	../../bin/kind/kind.test -test.v -test.parallel 2 -test.timeout 30m "$@"' kind.test "$@" 2>&1 | tee bin/kind/e2e.log; then
+	why
+	exit 1
+fi

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,7 @@ import (
 const (
 	manyObjects = 1000
 	manyEdits   = 200
-	// killInterval is how long the leaders live.
+	// killInterval is how long the leaders live at least.
 	killInterval = 20 * time.Second
 	// failOverKilled and failOverStopped are within which time another replica leads: after a
 	// leader is killed with SIGKILL, and after it has released its Lease because its pod is
@@ -42,14 +43,13 @@ const (
 
 var manifestWorks = schema.GroupVersionResource{Group: "work.open-cluster-management.io", Version: "v1", Resource: "manifestworks"}
 
-// failOver: the leaders of all controllers are killed every 20 seconds, by turns without notice
-// and by the deletion of their pods, while 1,000 objects are placed and 200 edits are made. Another
-// replica leads soon. Every edit arrives, nothing in the cluster is created again, no value goes
-// back, and no edit makes more than one write in the mailbox.
+// failOver: the leaders of all controllers are killed about every 20 seconds, by turns without
+// notice and by the deletion of their pods, while 1,000 objects are placed and 200 edits are made.
+// Another replica leads soon. Every edit arrives, nothing in the cluster is created again, no value
+// goes back, and no edit makes more than one write in the mailbox.
 func (h *hub) failOver(t *testing.T) {
 	many := h.watchMany(t)
-	killing, stop := context.WithCancel(t.Context())
-	kills := h.killLeaders(killing, t)
+	stop := h.killLeaders(t)
 
 	h.wds.Apply(t, `
 apiVersion: control.kubestellar.io/v1alpha1
@@ -91,8 +91,9 @@ metadata: {name: many, labels: {app: many}}
 	}
 	many.arrive(t, want)
 	h.since(t, "200 edits have arrived")
-	stop()
-	kills.Wait()
+	if rounds := stop(); rounds < 3 {
+		t.Errorf("the leaders were killed %d times, want more", rounds)
+	}
 	if writes := many.writes() - before; writes > manyEdits {
 		t.Errorf("%d edits made %d writes of ManifestWorks", manyEdits, writes)
 	} else {
@@ -113,24 +114,34 @@ func fastClient(t *testing.T, space *testenv.Space) kubernetes.Interface {
 	return client
 }
 
-// killLeaders kills the leaders until the context ends.
-func (h *hub) killLeaders(ctx context.Context, t *testing.T) *sync.WaitGroup {
+// killLeaders kills the leaders again and again, each time when all replicas are ready: the kubelet
+// starts one that was killed several times after a growing delay. It ends when the test ends or
+// stop is called, which returns how often it killed them.
+func (h *hub) killLeaders(t *testing.T) (stop func() int) {
 	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
 	host := h.host.Client(t)
 	spaces := map[string]kubernetes.Interface{}
 	for _, space := range []*testenv.Space{h.wds, h.its} {
 		spaces[space.Name] = fastClient(t, space)
 	}
 	var running sync.WaitGroup
+	round := 0
 	running.Go(func() {
 		ticker := time.NewTicker(killInterval)
 		defer ticker.Stop()
-		for round := 0; ; round++ {
+		for ; ; round++ {
 			graceful := round%2 == 1
+			if !areReady(ctx, host) {
+				return
+			}
 			// The Leases of each pod that leads.
 			leaders := map[string][]leader{}
 			for name, space := range spaces {
 				leases, err := space.CoordinationV1().Leases("starling-system").List(ctx, metav1.ListOptions{})
+				if ctx.Err() != nil {
+					return
+				}
 				if err != nil {
 					t.Errorf("read the Leases of %s: %v", name, err)
 					return
@@ -141,7 +152,7 @@ func (h *hub) killLeaders(ctx context.Context, t *testing.T) *sync.WaitGroup {
 				}
 			}
 			for _, pod := range slices.Sorted(maps.Keys(leaders)) {
-				if err := h.endPod(ctx, host, pod, graceful); err != nil {
+				if err := h.endPod(t.Context(), host, pod, graceful); err != nil {
 					t.Errorf("kill pod %s: %v", pod, err)
 					return
 				}
@@ -157,7 +168,25 @@ func (h *hub) killLeaders(ctx context.Context, t *testing.T) *sync.WaitGroup {
 			}
 		}
 	})
-	return &running
+	stop = func() int {
+		cancel()
+		running.Wait()
+		return round
+	}
+	t.Cleanup(func() { stop() }) // if it ends early
+	return stop
+}
+
+// areReady blocks until all replicas of the hub are ready, and returns false if the context ends.
+func areReady(ctx context.Context, host kubernetes.Interface) bool {
+	for ctx.Err() == nil {
+		list, err := host.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+		if err == nil && !slices.ContainsFunc(list.Items, func(d appsv1.Deployment) bool { return !isAvailable(&d) }) {
+			return true
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return false
 }
 
 // leader is who holds a Lease.

@@ -1,9 +1,11 @@
 package kindtest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -205,20 +207,29 @@ func (h *hub) pauses(t *testing.T) {
 	h.deliver(t, "after the pause", h.prod)
 }
 
-// cut drops all packets between a cluster and the hub, in both directions, until restore is called.
+// cut drops all packets between a cluster and the hub, in both directions, until restore is called
+// or the test ends.
 func (h *hub) cut(t *testing.T, c *Cluster) (restore func()) {
 	t.Helper()
 	address := h.host.address(t)
 	each := func(verb, option string) {
 		t.Helper()
-		run(t, "docker", "exec", c.Node(), "ip", "route", verb, "blackhole", address)
-		for _, chain := range []string{"INPUT", "FORWARD"} {
-			run(t, "docker", "exec", c.Node(), "iptables", option, chain, "--source", address, "--jump", "DROP")
+		ctx := context.WithoutCancel(t.Context())
+		for _, args := range [][]string{
+			{"ip", "route", verb, "blackhole", address},
+			{"iptables", option, "INPUT", "--source", address, "--jump", "DROP"},
+			{"iptables", option, "FORWARD", "--source", address, "--jump", "DROP"},
+		} {
+			if _, err := command(ctx, "docker", append([]string{"exec", c.Node()}, args...)...); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 	each("add", "--insert")
 	h.since(t, "cluster "+c.Name+" is cut off")
-	return func() { t.Helper(); each("del", "--delete") }
+	restore = sync.OnceFunc(func() { each("del", "--delete") })
+	t.Cleanup(restore)
+	return restore
 }
 
 // running returns the pods of the Deployment in the cluster.
