@@ -85,8 +85,13 @@ func updateFrom(after, before *apiextensions.CustomResourceDefinition) {
 	labels, annotations := after.Labels, after.Annotations
 	before.ObjectMeta.DeepCopyInto(&after.ObjectMeta)
 	after.Labels, after.Annotations = labels, annotations
-	if before.ResourceVersion == "" { // a CRD of a report may have none
+	// What a destination reports of its CRD may have neither: then it is in use.
+	if before.ResourceVersion == "" {
 		before.ResourceVersion, after.ResourceVersion = "0", "0"
+	}
+	if len(before.Status.Conditions) == 0 {
+		established := apiextensions.CustomResourceDefinitionCondition{Type: apiextensions.Established, Status: apiextensions.ConditionTrue}
+		before.Status.Conditions = append(before.Status.Conditions, established)
 	}
 	after.Status = *before.Status.DeepCopy()
 	storeNew(after)

@@ -246,6 +246,10 @@ func TestAPIServer(t *testing.T) {
 			installed(base, "v1"), edit(base, func(crd *crdType) { crd.Spec.Scope = apiextensionsv1.ClusterScoped }),
 			[]string{`hard: widgets.example.com: the API server would refuse spec.scope: Invalid value: "Cluster": field is immutable`},
 		},
+		"ScopeOfAReport": {
+			base, edit(base, func(crd *crdType) { crd.Spec.Scope = apiextensionsv1.ClusterScoped }),
+			[]string{`hard: widgets.example.com: the API server would refuse spec.scope: Invalid value: "Cluster": field is immutable`},
+		},
 		"Kind": {
 			installed(base, "v1"), edit(base, func(crd *crdType) { crd.Spec.Names.Kind, crd.Spec.Names.ListKind = "Gadget", "WidgetList" }),
 			[]string{

@@ -42,7 +42,10 @@ func Hash(crd *apiextensionsv1.CustomResourceDefinition) string {
 type digest struct {
 	hash   hash.Hash
 	buffer []byte
-	names  []string // a stack of sorted names, to allocate no list for each schema
+	// Stacks of the sorted names and of the current property of each level, to allocate nothing for
+	// each schema.
+	names      []string
+	properties []apiextensionsv1.JSONSchemaProps
 }
 
 // Numbers of what is written. They need not be stable: hashes are compared within one process and
@@ -87,7 +90,7 @@ func (d *digest) flush() {
 }
 
 func (d *digest) byte(b byte) {
-	if len(d.buffer) > 1<<15 {
+	if len(d.buffer) > 1<<12 {
 		d.flush()
 	}
 	d.buffer = append(d.buffer, b)
@@ -243,8 +246,9 @@ func (d *digest) children(s *apiextensionsv1.JSONSchemaProps) {
 		for i := start; i < end; i++ {
 			name := d.names[i]
 			d.text(name)
-			property := s.Properties[name]
-			d.schema(&property)
+			d.properties = append(d.properties, s.Properties[name])
+			d.schema(&d.properties[len(d.properties)-1]) // it stays where it is if the stack grows
+			d.properties = d.properties[:len(d.properties)-1]
 		}
 		d.names = d.names[:start]
 		d.byte(endOfSchema)
