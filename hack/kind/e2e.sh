@@ -19,13 +19,22 @@ export STARLING_IMAGES
 go test -c -o bin/kind/kind.test ./test/kind
 go build -o /dev/null ./test/kind/probe ./hack/images ./cmd/kubectl-starling
 
-# why prints again what tests said that have failed, without what they waited for and what kind did.
+# why prints again why tests have failed. That is what they said, without what they waited for and what they only logged,
+# as their source says.
 why() {
 	awk '
-		/^=== (RUN|NAME|CONT|PAUSE) / { test = $3; next }
-		/^ *--- FAIL: / { failed[++n] = $3; next }
-		/^ *--- |_test\.go:[0-9]+: waiting: |logger\.go:[0-9]+: kind: / { next }
-		{ said[test] = said[test] "\n" $0 }
+		/^=== (RUN|NAME|CONT|PAUSE) / { test = $3; logged = 0; next }
+		/^ *--- FAIL: / { failed[++n] = $3 }
+		/^ *--- / { next }
+		/^ +[a-z_]+\.go:[0-9]+: / {
+			split($1, at, ":")
+			read = "sed -n " at[2] "p test/kind/" at[1] " 2>/dev/null"
+			source = ""
+			read | getline source
+			close(read)
+			logged = $2 == "waiting:" || source ~ /\.Logf?\(|\.since\(/
+		}
+		!logged { said[test] = said[test] "\n" $0 }
 		END {
 			for (i = 1; i <= n; i++) {
 				inner = 0
