@@ -24,6 +24,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/packages/remote"
+	"github.com/starlinghq/starling/pkg/packages/remote/registry"
 )
 
 // Annotations of manifests.
@@ -265,17 +266,17 @@ func (r *Repository) Remove(ctx context.Context, tags []remote.Ref) error {
 	for i := range tags {
 		tag := r.reference(&tags[i])
 		there, err := r.puller.Head(ctx, tag)
-		if status(err) == http.StatusNotFound || (err == nil && there.Digest.String() != tags[i].ID) {
+		if registry.Status(err) == http.StatusNotFound || (err == nil && there.Digest.String() != tags[i].ID) {
 			continue
 		}
 		if err != nil {
 			return classify(fmt.Errorf("read tag %q: %w", tags[i].Name, err))
 		}
 		err = r.pusher.Delete(ctx, tag)
-		if code := status(err); code == http.StatusMethodNotAllowed || code == http.StatusBadRequest { // deletion by digest only, which belongs to this tag alone
+		if code := registry.Status(err); code == http.StatusMethodNotAllowed || code == http.StatusBadRequest { // deletion by digest only, which belongs to this tag alone
 			err = r.pusher.Delete(ctx, tag.Context().Digest(tags[i].ID))
 		}
-		if err != nil && status(err) != http.StatusNotFound {
+		if err != nil && registry.Status(err) != http.StatusNotFound {
 			return classify(fmt.Errorf("delete tag %q: %w", tags[i].Name, err))
 		}
 		delete(r.ids, tags[i].Name)

@@ -3,8 +3,6 @@ package oci
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,15 +10,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"golang.org/x/sync/errgroup"
 
 	packageremote "github.com/starlinghq/starling/pkg/packages/remote"
+	"github.com/starlinghq/starling/pkg/packages/remote/registry"
 )
 
 // Options say which registry to open, and how.
@@ -36,9 +33,6 @@ type Options struct {
 	// Limits bound the cost.
 	Limits packageremote.Limits
 }
-
-// keyDockerConfig is the key of the Secret with what docker login writes.
-const keyDockerConfig = ".dockerconfigjson"
 
 // maxRequests is the maximum number of concurrent requests.
 const maxRequests = 8
@@ -60,7 +54,7 @@ type Repository struct {
 // Open returns a Repository. It sends no request. The caller must close it.
 func Open(o Options) (*Repository, error) {
 	host, prefix, _ := strings.Cut(o.Registry, "/")
-	registry, err := name.NewRegistry(host)
+	server, err := name.NewRegistry(host)
 	if err != nil || host == "" {
 		return nil, packageremote.Errorf(packageremote.InvalidSpec, "spec.oci.registry %q: must be host[:port][/path]", o.Registry)
 	}
@@ -71,7 +65,7 @@ func Open(o Options) (*Repository, error) {
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		prefix += "/"
 	}
-	auth, err := authenticator(o.Secret, host)
+	auth, err := authenticator(o.Secret, o.Registry)
 	if err != nil {
 		return nil, err
 	}
@@ -79,18 +73,11 @@ func Open(o Options) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Repository{options: o, host: registry, prefix: prefix, ids: map[string]string{}, connections: &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:   30 * time.Second,
-		ResponseHeaderTimeout: time.Minute,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConnsPerHost:   maxRequests,
-	}}
-	settings := []remote.Option{
-		remote.WithAuth(auth), remote.WithTransport(guardedTransport{r.connections, o.Limits.Object, o.Hosts}), remote.WithJobs(maxRequests),
-		remote.WithRetryPredicate(func(error) bool { return false }), remote.WithRetryStatusCodes(), // the controller retries the whole read
-	}
+	r := &Repository{options: o, host: server, prefix: prefix, ids: map[string]string{}, connections: registry.NewTransport(roots, maxRequests)}
+	settings := registry.Settings(&registry.Guard{
+		Next: r.connections, Host: hostname, Bytes: o.Limits.Object, Documents: o.Limits.Object,
+		Check: func(host string) error { return o.Hosts.Check("spec.oci.registry", host) },
+	}, auth, maxRequests)
 	if r.puller, err = remote.NewPuller(settings...); err != nil {
 		return nil, err
 	}
@@ -108,20 +95,17 @@ func (r *Repository) Address() string { return r.options.Registry }
 func (r *Repository) Descends(context.Context, string) (bool, error) { return true, nil }
 
 // authenticator returns the credentials of a Secret; nil means none.
-func authenticator(secret map[string][]byte, host string) (authn.Authenticator, error) {
-	if text := secret[keyDockerConfig]; len(text) > 0 {
-		var config struct {
-			Auths map[string]authn.AuthConfig `json:"auths"`
+func authenticator(secret map[string][]byte, repository string) (authn.Authenticator, error) {
+	if text := secret[registry.KeyDockerConfig]; len(text) > 0 {
+		auth, found, err := registry.Credentials(text, repository)
+		if err != nil {
+			return nil, packageremote.Errorf(packageremote.SecretNotFound, "%w", err)
 		}
-		if json.Unmarshal(text, &config) != nil { // the error of the parser may quote the Secret
-			return nil, packageremote.Errorf(packageremote.SecretNotFound, "the key %s of the Secret is invalid: it must have the format that docker login writes", keyDockerConfig)
+		if !found {
+			host, _, _ := strings.Cut(repository, "/")
+			return nil, packageremote.Errorf(packageremote.SecretNotFound, "the key %s of the Secret has no credentials for %s", registry.KeyDockerConfig, host)
 		}
-		for server, auth := range config.Auths {
-			if dockerHub(strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(server, "https://"), "http://"), "/")) == dockerHub(host) {
-				return authn.FromConfig(auth), nil
-			}
-		}
-		return nil, packageremote.Errorf(packageremote.SecretNotFound, "the key %s of the Secret has no credentials for %s", keyDockerConfig, host)
+		return authn.FromConfig(auth), nil
 	}
 	if token := cmp.Or(string(secret[packageremote.KeyToken]), string(secret[packageremote.KeyBearer])); token != "" {
 		return authn.FromConfig(authn.AuthConfig{RegistryToken: token}), nil
@@ -131,60 +115,6 @@ func authenticator(secret map[string][]byte, host string) (authn.Authenticator, 
 		return authn.FromConfig(auth), nil
 	}
 	return authn.Anonymous, nil
-}
-
-// dockerHub returns a key of a docker configuration, or a host, with one name for Docker Hub:
-// docker login writes its credentials for https://index.docker.io/v1/.
-func dockerHub(server string) string {
-	switch server {
-	case "index.docker.io/v1", "index.docker.io", "registry-1.docker.io":
-		return "docker.io"
-	}
-	return server
-}
-
-// guardedTransport refuses plain HTTP except for loopback addresses, bounds responses, and sends
-// credentials to allowed hosts only. A registry names the server that exchanges them for a token,
-// and redirects downloads to other servers.
-type guardedTransport struct {
-	next  http.RoundTripper
-	bytes int64
-	hosts packageremote.Hosts
-}
-
-// errPlainHTTP is returned if a registry would be reached without encryption, or redirects there.
-var errPlainHTTP = errors.New("plain HTTP is allowed for loopback addresses only: use HTTPS")
-
-// errRedirected is returned if a redirect would take credentials, or what was sent, to another
-// host.
-var errRedirected = errors.New("the registry redirects a request with credentials to another host")
-
-func (g guardedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.URL.Scheme != "https" && !packageremote.IsLoopback(request.URL.Hostname()) {
-		return nil, errPlainHTTP
-	}
-	if g.secret(request) {
-		if via := request.Response; via != nil && via.Request != nil && via.Request.URL.Host != request.URL.Host {
-			return nil, errRedirected
-		}
-		if err := g.hosts.Check("spec.oci.registry", request.URL.Hostname()); err != nil {
-			return nil, err
-		}
-	}
-	response, err := g.next.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	response.Body = packageremote.Bound(response.Body, g.bytes, func() error {
-		return packageremote.Errorf(packageremote.TooLarge, "the registry sends more than the limit of %d MiB", g.bytes>>20)
-	})
-	return response, nil
-}
-
-// secret reports whether a request may have credentials: in its header, or in the form of a request
-// for a token.
-func (g guardedTransport) secret(request *http.Request) bool {
-	return request.Header.Get("Authorization") != "" || request.Method == http.MethodPost
 }
 
 // List returns the tags of all packages. It takes one request for the catalogue, one for each
@@ -203,7 +133,7 @@ func (r *Repository) List(ctx context.Context) (*packageremote.Listing, error) {
 	for _, pkg := range packages {
 		group.Go(func() error {
 			tags, err := r.puller.List(groupCtx, r.host.Repo(r.prefix+pkg))
-			if status(err) == http.StatusNotFound {
+			if registry.Status(err) == http.StatusNotFound {
 				return nil // named but not created yet, or all its tags were deleted
 			}
 			mutex.Lock()
@@ -245,7 +175,7 @@ func (r *Repository) digests(ctx context.Context, listing *packageremote.Listing
 		ref := &listing.Tags[i]
 		group.Go(func() error {
 			found, err := r.puller.Head(ctx, r.reference(ref))
-			if status(err) == http.StatusNotFound {
+			if registry.Status(err) == http.StatusNotFound {
 				return nil // deleted in between
 			}
 			if err != nil {
@@ -285,7 +215,7 @@ func (r *Repository) packages(ctx context.Context) ([]string, error) {
 		return r.options.Packages, nil
 	}
 	all, err := r.puller.Catalog(ctx, r.host)
-	switch code := status(err); {
+	switch code := registry.Status(err); {
 	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
 		return nil, packageremote.Errorf(packageremote.InvalidSpec, "the registry has no catalogue: list the packages in spec.oci.packages")
 	case err != nil:
@@ -308,13 +238,6 @@ func (r *Repository) reference(ref *packageremote.Ref) name.Tag {
 	return r.host.Repo(r.prefix + ref.Package).Tag(ref.Name[strings.LastIndex(ref.Name, ":")+1:])
 }
 
-func status(err error) int {
-	if failed, ok := errors.AsType[*transport.Error](err); ok {
-		return failed.StatusCode
-	}
-	return 0
-}
-
 // ofOneItem reports whether a classified error is about one package or image, so that the others
 // can be read. The credentials may be valid for some packages only.
 func ofOneItem(err error) bool {
@@ -322,7 +245,7 @@ func ofOneItem(err error) bool {
 	case packageremote.Unreachable, packageremote.InvalidSpec:
 		return false
 	case packageremote.Unauthorized:
-		return status(err) == http.StatusForbidden
+		return registry.Status(err) == http.StatusForbidden
 	case packageremote.SecretNotFound, packageremote.NotFound, packageremote.TooLarge, packageremote.Other:
 	}
 	return !errors.Is(err, context.Canceled)
@@ -330,20 +253,9 @@ func ofOneItem(err error) bool {
 
 // classify returns an error of the registry with its kind.
 func classify(err error) error {
-	if _, own := errors.AsType[*packageremote.Error](err); own {
-		return err
-	}
-	switch code := status(err); {
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return packageremote.Errorf(packageremote.Unauthorized, "the registry does not accept the credentials: %w", err)
-	case code == http.StatusNotFound:
-		return packageremote.Errorf(packageremote.NotFound, "%w", err)
-	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
-		return packageremote.Errorf(packageremote.Unreachable, "%w", err)
-	case errors.Is(err, errPlainHTTP):
+	classified := registry.Classify(err)
+	if errors.Is(err, registry.ErrPlainHTTP) && packageremote.KindOf(classified) == packageremote.InvalidSpec {
 		return packageremote.Errorf(packageremote.InvalidSpec, "spec.oci.registry: %w", err)
-	case errors.Is(err, errRedirected):
-		return packageremote.Errorf(packageremote.Unauthorized, "%w", errRedirected)
 	}
-	return packageremote.FromNetwork(err)
+	return classified
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	packageremote "github.com/starlinghq/starling/pkg/packages/remote"
+	guarded "github.com/starlinghq/starling/pkg/packages/remote/registry"
 	"github.com/starlinghq/starling/test/golden"
 )
 
@@ -67,19 +68,17 @@ func TestTexts(t *testing.T) {
 
 	_, err := Open(Options{Registry: "registry.example:x/team"})
 	add("spec.oci.registry", err)
-	_, err = authenticator(map[string][]byte{keyDockerConfig: []byte("x")}, "registry.example")
-	add("Secret whose "+keyDockerConfig+" is not JSON", err)
-	_, err = authenticator(map[string][]byte{keyDockerConfig: []byte(`{"auths": {"other.example": {}}}`)}, "registry.example")
-	add("Secret whose "+keyDockerConfig+" has no such host", err)
+	_, err = authenticator(map[string][]byte{guarded.KeyDockerConfig: []byte("x")}, "registry.example")
+	add("Secret whose "+guarded.KeyDockerConfig+" is not JSON", err)
+	_, err = authenticator(map[string][]byte{guarded.KeyDockerConfig: []byte(`{"auths": {"other.example": {}}}`)}, "registry.example")
+	add("Secret whose "+guarded.KeyDockerConfig+" has no such host", err)
 	_, err = Open(Options{Registry: "registry.example", Secret: map[string][]byte{packageremote.KeyCA: []byte("x")}})
 	add("Secret with an invalid "+packageremote.KeyCA, err)
-	add("plain HTTP", classify(errPlainHTTP))
+	add("plain HTTP", classify(guarded.ErrPlainHTTP))
 	for _, code := range []int{http.StatusUnauthorized, http.StatusNotFound, http.StatusTooManyRequests} {
 		add(fmt.Sprint("status ", code), classify(fmt.Errorf("list tags of package %q: %w", "web", &transport.Error{StatusCode: code})))
 	}
-	large, err := guardedTransport{roundTripper(func(*http.Request) (*http.Response, error) {
-		return &http.Response{Body: io.NopCloser(bytes.NewReader(make([]byte, 1<<20+1)))}, nil
-	}), 1 << 20, nil}.RoundTrip(httptest.NewRequest(http.MethodGet, "https://registry.example/v2/", http.NoBody))
+	large, err := (&guarded.Guard{Next: zeros{}, Host: "registry.example", Documents: 1 << 20}).RoundTrip(httptest.NewRequest(http.MethodGet, "https://registry.example/v2/", http.NoBody))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,4 +182,11 @@ func TestTexts(t *testing.T) {
 	problem("a name that registries do not accept", results[0].Problem)
 	problem("a tag that exists", results[1].Problem)
 	golden.Texts(t, texts...)
+}
+
+// zeros is a server that sends more than 1 MiB.
+type zeros struct{}
+
+func (zeros) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{Body: io.NopCloser(bytes.NewReader(make([]byte, 1<<20+1)))}, nil
 }
