@@ -16,13 +16,14 @@ import (
 	"github.com/starlinghq/starling/pkg/controller/binding"
 	"github.com/starlinghq/starling/pkg/controller/packages/repositories"
 	"github.com/starlinghq/starling/pkg/controller/status"
+	"github.com/starlinghq/starling/pkg/controller/transactions"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
 )
 
-var allControllers = []string{binding.Name, status.Name, repositories.Name}
+var allControllers = []string{binding.Name, status.Name, repositories.Name, transactions.Name}
 
 type options struct {
 	runner      *runner.Options
@@ -37,13 +38,18 @@ type options struct {
 	bindingSize int
 	concurrency int
 	fileRoots   []string
-	// repositoryHosts are the hosts that Repositories may name.
+	// repositoryHosts are the hosts that Repositories and packages may name.
 	repositoryHosts []string
 	targetKinds     []string
 	// injectedKinds are cluster-scoped kinds whose objects PackageVariants may inject.
 	injectedKinds []string
 	// repositoryNamespaces are those in which clusters have Repositories.
 	repositoryNamespaces []string
+	// packageDirectory has packages that are not read from a registry, packageCache those that
+	// were.
+	packageDirectory, packageCache string
+	packageCacheSize               int64 // in MiB
+	crossplaneVersion              string
 }
 
 func newOptions() *options {
@@ -57,6 +63,7 @@ func newOptions() *options {
 		concurrency: 4,
 
 		repositoryNamespaces: []string{metav1.NamespaceDefault},
+		packageCacheSize:     1024,
 	}
 }
 
@@ -80,8 +87,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"Directories of this machine that file:// URLs of Repositories may name, with all below them. None: such URLs are refused, because a user "+
 			"who creates a Repository reads with the rights of this program.")
 	flags.StringSliceVar(&o.repositoryHosts, "repository-hosts", o.repositoryHosts,
-		"Hosts of the git servers and registries that Repositories may name, and of the token servers of these registries: names, IP addresses, "+
-			"or *.domain. Credentials are sent to these hosts only. None: all hosts are allowed.")
+		"Hosts of the git servers and registries that Repositories, Providers, Configurations and Functions may name, and of the token servers of "+
+			"these registries: names, IP addresses, or *.domain. Credentials are sent to these hosts only. None: all hosts are allowed.")
 	flags.StringSliceVar(&o.targetKinds, "target-kinds", o.targetKinds,
 		"Cluster-scoped kinds, as Kind.group, that PackageVariantSets may select besides ManagedClusters. Secret allows the Secrets in the "+
 			"namespace of the set. A user who may write a PackageVariantSet in any namespace sees names, labels and annotations of these objects.")
@@ -97,6 +104,15 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.generated, "include-generated", o.generated,
 		"Let policies select the objects that controllers create in each namespace: ConfigMaps kube-root-ca.crt, ServiceAccounts default and "+
 			"Secrets with tokens. Clusters have their own, which are overwritten, and the tokens are those of the WDS.")
+	flags.StringVar(&o.packageDirectory, "package-directory", o.packageDirectory,
+		"Directory with packages of pkg.crossplane.io that are read from there and from no registry, as HOST/REPOSITORY/TAG.xpkg or as OCI layouts "+
+			"HOST/REPOSITORY. None: all packages are read from registries.")
+	flags.StringVar(&o.packageCache, "package-cache", o.packageCache,
+		"Directory that keeps packages of pkg.crossplane.io that were fetched. A user who may write there decides what is installed. None: a directory that is "+
+			"removed when the program ends.")
+	flags.Int64Var(&o.packageCacheSize, "package-cache-size", o.packageCacheSize, "Maximum size of the directory with fetched packages, in MiB.")
+	flags.StringVar(&o.crossplaneVersion, "crossplane-version", o.crossplaneVersion,
+		"Version of Crossplane that runs in the clusters, such as v2.3.0. Packages of pkg.crossplane.io that require another one are refused. None: that is not checked.")
 	flags.IntVar(&o.bindingSize, "max-binding-size", o.bindingSize,
 		"Maximum size of a Binding in bytes. A policy that selects more continues in further Bindings, named <policy>--2 and so on. "+
 			"Each change of what a policy selects writes a whole Binding.")
@@ -123,6 +139,9 @@ func (o *options) validate() error {
 	}
 	if err := remote.Hosts(o.repositoryHosts).Validate(); err != nil {
 		return fmt.Errorf("--repository-hosts: %w", err)
+	}
+	if o.packageCacheSize < 1 {
+		return fmt.Errorf("--package-cache-size must be at least 1, is %d", o.packageCacheSize)
 	}
 	if o.concurrency < 1 {
 		return fmt.Errorf("--concurrency must be at least 1, is %d", o.concurrency)

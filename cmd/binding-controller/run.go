@@ -15,13 +15,15 @@ import (
 	"github.com/starlinghq/starling/pkg/controller/combinedstatus"
 	"github.com/starlinghq/starling/pkg/controller/packages/repositories"
 	"github.com/starlinghq/starling/pkg/controller/status"
+	"github.com/starlinghq/starling/pkg/controller/transactions"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
-// run runs the chosen controllers until the context ends. Policies and packages are two programs
-// with Leases of their own, so that each of them runs although another process runs the other.
+// run runs the chosen controllers until the context ends. Policies, packages and transactions are
+// programs with Leases of their own, so that each of them runs although another process runs the
+// others.
 func run(ctx context.Context, o *options) error {
 	lease, err := o.wds.Load()
 	if err != nil {
@@ -53,6 +55,14 @@ func run(ctx context.Context, o *options) error {
 			// They read little, so they begin when they lead.
 			return runner.WhenLeading(func(ctx context.Context) error {
 				ready.set(startPackages(ctx, group, o, wds, found))
+				return nil
+			})(ctx, leading)
+		}))
+	}
+	if leases := o.leases(transactions.Name); len(leases) > 0 {
+		programs = append(programs, newProgram(o, lease, leases, func(ctx context.Context, leading <-chan struct{}, group *errgroup.Group, wds *spaces.Space, ready *readiness) error {
+			return runner.WhenLeading(func(ctx context.Context) error {
+				ready.set(startTransactions(ctx, group, o, wds))
 				return nil
 			})(ctx, leading)
 		}))

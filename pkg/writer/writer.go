@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -111,6 +112,34 @@ func (w *Writer) UpdateInto(ctx context.Context, t Target, obj, response any, re
 	request := w.client.Put().AbsPath(path(t, true)...).Param("fieldManager", w.manager).
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body)
 	return w.send(ctx, t, "update", reason, request, response)
+}
+
+// Try returns the object as the API server would store it, and stores nothing: it would be created
+// if it has no resourceVersion, and updated otherwise. Try is not a write, so it is not counted.
+func (w *Writer) Try(ctx context.Context, t Target, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", t, err)
+	}
+	verb, request := "create", w.client.Post().AbsPath(path(t, false)...)
+	if obj.GetResourceVersion() != "" {
+		verb, request = "update", w.client.Put().AbsPath(path(t, true)...)
+	}
+	result := request.Param("fieldManager", w.manager).Param("dryRun", metav1.DryRunAll).
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(body).Do(ctx)
+	// Error, unlike Raw, decodes the Status in the API server's response.
+	if err := result.Error(); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", verb, t, err)
+	}
+	raw, err := result.Raw()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", verb, t, err)
+	}
+	stored := &unstructured.Unstructured{}
+	if err := stored.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("%s %s: decode response: %w", verb, t, err)
+	}
+	return stored, nil
 }
 
 // Patch patches the object, or its subresource.

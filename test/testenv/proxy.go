@@ -119,7 +119,7 @@ func (p *Proxy) answered(response *http.Response) error {
 
 // crashes reports whether the program ends at a request, and ends it.
 func (p *Proxy) crashes(r *http.Request, before bool) bool {
-	if r.Method == http.MethodGet {
+	if r.Method == http.MethodGet || r.URL.Query().Has("dryRun") {
 		return false
 	}
 	p.mu.Lock()

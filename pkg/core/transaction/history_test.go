@@ -51,7 +51,7 @@ func TestCollect(t *testing.T) {
 // TestCollectInAnyOrder: exactly the newest stay, in whatever order transactions are listed.
 func TestCollectInAnyOrder(t *testing.T) {
 	for seed := range uint64(100) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
+		random := rand.New(rand.NewPCG(seed, 0))
 		var transactions []*pkgv1alpha1.Transaction
 		count, limit := random.IntN(20), 1+random.IntN(12)
 		for i := range count {

@@ -89,6 +89,13 @@ func Acquire(lock *pkgv1beta1.Lock, tx *pkgv1alpha1.Transaction, abandoned bool,
 	return Acquired{Lock: written, Number: number, Repaired: repaired}, nil
 }
 
+// KnowsNext reports whether the Lock has the number of the next transaction.
+func KnowsNext(lock *pkgv1beta1.Lock) bool {
+	const none = -1
+	number, _ := nextNumber(lock, none-1)
+	return number != none
+}
+
 // nextNumber returns the number of the next transaction, and what was wrong with the annotation.
 func nextNumber(lock *pkgv1beta1.Lock, highest int64) (number int64, wrong string) {
 	text, found := lock.Annotations[pkgv1beta1.AnnotationNextTransactionNumber]

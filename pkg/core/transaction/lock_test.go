@@ -171,7 +171,7 @@ func TestAbandoned(t *testing.T) {
 // transactions hold the Lock, and no two get the same number.
 func TestNumbers(t *testing.T) {
 	for seed := range uint64(300) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
+		random := rand.New(rand.NewPCG(seed, 0))
 		lock := &pkgv1beta1.Lock{}
 		transactions := make([]*pkgv1alpha1.Transaction, 6)
 		for i := range transactions {

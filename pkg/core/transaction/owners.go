@@ -67,6 +67,16 @@ func Controlled(current []metav1.OwnerReference, revision Owner) []metav1.OwnerR
 	return with(refs, revision.reference(true))
 }
 
+// Dropped returns the owners of an object that a version of its package does not have any more: the
+// revision of that version owns it, and nothing controls it.
+func Dropped(current []metav1.OwnerReference, revision Owner) []metav1.OwnerReference {
+	refs := slices.Clone(current)
+	for i := range refs {
+		refs[i].Controller, refs[i].BlockOwnerDeletion = nil, nil
+	}
+	return with(refs, revision.reference(false))
+}
+
 // Without returns the owners without those of the given UIDs.
 func Without(current []metav1.OwnerReference, uids ...types.UID) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(current), func(ref metav1.OwnerReference) bool { return slices.Contains(uids, ref.UID) })

@@ -29,7 +29,7 @@ func controllers(refs []metav1.OwnerReference) (names []string) {
 // controller, at most one transaction, and never only transactions as its owners.
 func TestOwners(t *testing.T) {
 	for seed := range uint64(200) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a test
+		random := rand.New(rand.NewPCG(seed, 0))
 		pkg := owner("Provider", "p")
 		stranger := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}
 		object, revisionRefs := []metav1.OwnerReference{stranger}, []metav1.OwnerReference(nil)

@@ -36,7 +36,7 @@ func (e *FailedError) Error() string { return e.Message }
 
 // Is reports whether the other error has the same reason.
 func (e *FailedError) Is(other error) bool {
-	failed, ok := other.(*FailedError) //nolint:errorlint // errors.Is calls this for each error that is wrapped
+	failed, ok := other.(*FailedError)
 	return ok && failed.Reason == e.Reason
 }
 
@@ -130,15 +130,19 @@ func (r Recorder) OnlyValidated() {
 	r.tx.Status.CompletionTime = &r.now
 }
 
-// Complete records that the change is done. note, unless it is empty, is added to the condition
-// Installed.
-func (r Recorder) Complete(note string) {
+// Installed records that the change is done, and that only the Lock is left to write. note, unless
+// it is empty, is added to the message.
+func (r Recorder) Installed(note string) {
 	message := messageInstalled
 	if note != "" {
 		message += ". " + note
 	}
-	r.set(pkgv1alpha1.TransactionConditionValidated, metav1.ConditionTrue, pkgv1alpha1.ReasonAllValidationsPassed, messageValidated)
 	r.set(pkgv1alpha1.TransactionConditionInstalled, metav1.ConditionTrue, pkgv1alpha1.ReasonInstallationComplete, message)
+	r.synced()
+}
+
+// Complete records that the change is done and that the Lock lists it. The transaction has ended.
+func (r Recorder) Complete() {
 	r.set(pkgv1alpha1.TransactionConditionReady, metav1.ConditionTrue, pkgv1alpha1.ReasonTransactionComplete, messageComplete)
 	r.synced()
 	r.tx.Status.CompletionTime = &r.now

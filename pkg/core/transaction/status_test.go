@@ -77,7 +77,7 @@ func TestStatus(t *testing.T) {
 			}},
 		},
 		"Complete": {
-			do: func(r transaction.Recorder) { r.Complete("") },
+			do: func(r transaction.Recorder) { r.Validated(); r.Installed(""); r.Complete() },
 			want: pkgv1alpha1.TransactionStatus{CompletionTime: &end, Conditions: []metav1.Condition{
 				validated, synced,
 				condition("Installed", "True", "InstallationComplete", "Package installation completed successfully"),

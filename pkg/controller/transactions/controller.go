@@ -1,0 +1,193 @@
+// Package transactions reconciles packages and Transactions.
+//
+// A change of a package creates a Transaction (packages.go), which validates and carries out the
+// change while it holds the Lock (transaction.go). The decisions are those of pkg/core/transaction;
+// what a Transaction has decided is in its status and in the Lock.
+package transactions
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/fetch"
+	"github.com/starlinghq/starling/pkg/transactions/install"
+	"github.com/starlinghq/starling/pkg/transactions/lock"
+	"github.com/starlinghq/starling/pkg/transactions/propose"
+	"github.com/starlinghq/starling/pkg/writer"
+)
+
+// Name of the controller.
+const Name = "transactions"
+
+// Validator validates a proposal. The error is a *transaction.FailedError if the proposal must not
+// be carried out; any other error says that something did not answer. The warnings are for the
+// user.
+type Validator interface {
+	Validate(ctx context.Context, tx *pkgv1alpha1.Transaction, proposal *propose.Proposal) (warnings []string, err error)
+}
+
+// Config is what a Controller works with.
+type Config struct {
+	// Watch is not running yet. Its owner runs it.
+	Watch *transactions.Informers
+	// Client reads from the API server, and Writer writes.
+	Client *transactions.Client
+	Writer *writer.Writer
+
+	Lock      *lock.Manager
+	Packages  *fetch.Reader
+	Proposer  *propose.Proposer
+	Validator Validator
+	Installer *install.Installer
+
+	Events events.EventRecorder
+	Clock  clock.Clock
+}
+
+// Controller reconciles packages and Transactions. At most one replica may run: it needs a lease.
+type Controller struct {
+	Config
+	packages     *worker.Queue[transactions.Ref]
+	transactions *worker.Queue[string]
+
+	mutex sync.Mutex
+	// next is when a Transaction that failed is tried again. After a restart that is at once.
+	next map[string]time.Time
+}
+
+// Back-off of what failed for other reasons than the content of packages.
+const minBackOff = 200 * time.Millisecond
+
+// New returns a Controller that sends no requests until Run.
+func New(config Config) (*Controller, error) {
+	c := &Controller{Config: config, next: map[string]time.Time{}}
+	c.packages = worker.New(worker.Config{Name: Name + "-packages", MinBackOff: minBackOff}, c.syncPackage)
+	c.transactions = worker.New(worker.Config{Name: Name, MinBackOff: minBackOff}, c.syncTransaction)
+	failures := []error{
+		c.Watch.Transactions.Handle(c.transactions.WaitFor, c.onTransaction),
+		c.Watch.Transactions.Handle(c.packages.WaitFor, func(before, after *pkgv1alpha1.Transaction) { c.onPackageOf(before, after) }),
+		c.Watch.Locks.Handle(c.transactions.WaitFor, c.onLock),
+		c.Watch.Locks.Handle(c.packages.WaitFor, func(_, _ *pkgv1beta1.Lock) {}),
+	}
+	for _, kind := range transactions.Kinds {
+		failures = append(failures,
+			c.Watch.Packages[kind.Name].Handle(c.packages.WaitFor, func(before, after *pkgv1.Provider) {
+				c.packages.Add(transactions.Ref{Kind: kind.Name, Name: first(after, before).Name})
+			}),
+			c.Watch.Packages[kind.Name].Handle(c.transactions.WaitFor, c.onPackage),
+			c.Watch.Revisions[kind.Name].Handle(c.packages.WaitFor, func(before, after *pkgv1.ProviderRevision) {
+				c.packages.Add(transactions.Ref{Kind: kind.Name, Name: first(after, before).Labels[pkgv1.LabelPackage]})
+			}))
+	}
+	failures = append(failures, c.Watch.ImageConfigs.Handle(c.transactions.WaitFor, func(_, _ *pkgv1beta1.ImageConfig) {}))
+	return c, errors.Join(failures...)
+}
+
+func first[T any](a, b *T) *T {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func (c *Controller) onTransaction(before, after *pkgv1alpha1.Transaction) {
+	c.transactions.Add(first(after, before).Name)
+	// Those that wait for this one may continue.
+	if after == nil || transaction.Ended(after) && before != nil && !transaction.Ended(before) {
+		c.wake(false)
+	}
+}
+
+func (c *Controller) onPackageOf(before, after *pkgv1alpha1.Transaction) {
+	if ref, uid := transactions.PackageOf(first(after, before)); uid != "" {
+		c.packages.Add(ref)
+	}
+}
+
+// onPackage lets a Transaction that waits notice that its package has changed.
+func (c *Controller) onPackage(before, after *pkgv1.Provider) {
+	if before == nil || after == nil || before.Generation != after.Generation || before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
+		for _, tx := range c.Watch.TransactionsOf(first(after, before)) {
+			if !transaction.Ended(tx) {
+				c.transactions.Add(tx.Name)
+			}
+		}
+	}
+}
+
+// onLock wakes the Transactions that wait when the Lock has no holder, and the packages that it is
+// about.
+func (c *Controller) onLock(before, after *pkgv1beta1.Lock) {
+	if after == nil || before == nil {
+		c.wake(true)
+		return
+	}
+	changed := !transaction.Diff(before.Packages, after.Packages).Empty()
+	if transaction.Holder(after) == "" && transaction.Holder(before) != "" || changed {
+		c.wake(changed)
+	}
+	if changed {
+		for _, kind := range transactions.Kinds {
+			for _, p := range c.Watch.Packages[kind.Name].All() {
+				if p.DeletionTimestamp != nil {
+					c.packages.Add(transactions.Ref{Kind: kind.Name, Name: p.Name})
+				}
+			}
+		}
+	}
+}
+
+// wake lets all Transactions that have not ended be synced. If other packages are installed than
+// before, a deletion that failed need not wait: what required the package may be gone.
+func (c *Controller) wake(changed bool) {
+	for _, tx := range c.Watch.Transactions.All() {
+		if transaction.Ended(tx) {
+			continue
+		}
+		if changed && tx.Spec.Change == pkgv1alpha1.ChangeTypeDelete {
+			c.tryAt(tx.Name, time.Time{})
+		}
+		c.transactions.Add(tx.Name)
+	}
+}
+
+// tryAt sets when a Transaction is tried again.
+func (c *Controller) tryAt(name string, at time.Time) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if at.IsZero() {
+		delete(c.next, name)
+		return
+	}
+	c.next[name] = at
+}
+
+// wait returns how long a Transaction that failed waits; 0 or less if it does not.
+func (c *Controller) wait(name string) time.Duration {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.next[name].Sub(c.Clock.Now())
+}
+
+// Run works until the context ends, and waits for its workers.
+func (c *Controller) Run(ctx context.Context, workers int) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { c.packages.Run(ctx, workers) })
+	c.transactions.Run(ctx, workers)
+	return nil
+}
+
+// Ready returns an error that names what is not synced, nil if all is.
+func (c *Controller) Ready() error { return errors.Join(c.packages.Ready(), c.transactions.Ready()) }

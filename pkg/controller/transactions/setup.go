@@ -1,0 +1,118 @@
+package transactions
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/fetch"
+	"github.com/starlinghq/starling/pkg/transactions/install"
+	"github.com/starlinghq/starling/pkg/transactions/lock"
+	"github.com/starlinghq/starling/pkg/transactions/propose"
+	"github.com/starlinghq/starling/pkg/transactions/validate"
+	"github.com/starlinghq/starling/pkg/writer"
+	"github.com/starlinghq/starling/pkg/xpkg"
+)
+
+// SetupConfig is what Setup needs.
+type SetupConfig struct {
+	// WDS is the WDS, WDSName its name in metrics.
+	WDS     *rest.Config
+	WDSName string
+	// Fetcher reads packages from registries and directories.
+	Fetcher *xpkg.Fetcher
+	// Namespace has the pull secrets.
+	Namespace string
+	// HubVersion is compared with the versions of Crossplane that packages support. If it is empty,
+	// nothing is compared.
+	HubVersion string
+	Events     events.EventRecorder
+	Clock      clock.Clock
+}
+
+const (
+	// parallelWrites is how many objects of a package are written at the same time.
+	parallelWrites = 10
+	// patience is how long an installation waits until a CustomResourceDefinition is established.
+	patience = 30 * time.Second
+)
+
+// Setup returns the controller and what it watches, which are not running yet.
+func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
+	client, err := transactions.NewClient(config.WDS)
+	if err != nil {
+		return nil, nil, err
+	}
+	watch, err := transactions.NewInformers(client)
+	if err != nil {
+		return nil, nil, err
+	}
+	writer, err := writer.New(config.WDS, config.WDSName, "starling-"+Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	core, err := kubernetes.NewForConfig(config.WDS)
+	if err != nil {
+		return nil, nil, fmt.Errorf("build client for Secrets: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(config.WDS)
+	if err != nil {
+		return nil, nil, fmt.Errorf("build dynamic client: %w", err)
+	}
+	found, err := discovery.NewDiscoveryClientForConfig(config.WDS)
+	if err != nil {
+		return nil, nil, fmt.Errorf("build discovery client: %w", err)
+	}
+	packages := &fetch.Reader{Fetcher: config.Fetcher, ImageConfigs: watch.ImageConfigs.All, Secrets: core.CoreV1().Secrets(config.Namespace)}
+	controller, err := New(Config{
+		Watch: watch, Client: client, Writer: writer,
+		Lock:      &lock.Manager{Reader: &reader{client}, Writer: writer},
+		Packages:  packages,
+		Proposer:  &propose.Proposer{Client: client, Packages: packages, HubVersion: config.HubVersion},
+		Validator: &validate.CRDs{Objects: objects, Discovery: found, Parallel: parallelWrites},
+		Installer: &install.Installer{
+			Client: client, Objects: objects, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found)), Writer: writer,
+			Parallel: parallelWrites, Patience: patience,
+		},
+		Events: config.Events, Clock: config.Clock,
+	})
+	return controller, watch, err
+}
+
+// reader reads what the Lock is about.
+type reader struct{ client *transactions.Client }
+
+func (r *reader) Lock(ctx context.Context) (*pkgv1beta1.Lock, error) {
+	return r.client.Locks().Get(ctx, pkgv1beta1.LockName, metav1.GetOptions{})
+}
+
+func (r *reader) Transaction(ctx context.Context, name string) (*pkgv1alpha1.Transaction, error) {
+	return r.client.Transactions().Get(ctx, name, metav1.GetOptions{})
+}
+
+// Highest is used only if the Lock does not have the next number.
+func (r *reader) Highest(ctx context.Context) (int64, error) {
+	list, err := r.client.Transactions().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	all := make([]*pkgv1alpha1.Transaction, 0, len(list.Items))
+	for n := range list.Items {
+		all = append(all, &list.Items[n])
+	}
+	return transaction.Highest(all), nil
+}

@@ -1,0 +1,360 @@
+package transactions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/propose"
+	"github.com/starlinghq/starling/pkg/writer"
+)
+
+// syncTransaction brings a Transaction as far as it gets.
+func (c *Controller) syncTransaction(ctx context.Context, name string) (worker.Result, error) {
+	cached := c.Watch.Transactions.Get("", name)
+	if cached == nil {
+		c.tryAt(name, time.Time{})
+		return worker.Result{}, nil
+	}
+	if transaction.Ended(cached) && cached.DeletionTimestamp == nil {
+		return worker.Result{}, c.after(ctx, cached)
+	}
+	if wait := c.wait(name); wait > 0 && cached.DeletionTimestamp == nil && c.superseded(cached) == "" {
+		return worker.Result{After: wait}, nil
+	}
+	// The next write is based on what is read here.
+	tx, err := c.Client.Transactions().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return worker.Result{}, nil
+	} else if err != nil {
+		return worker.Result{}, fmt.Errorf("get transaction %q: %w", name, err)
+	}
+	tx.TypeMeta = metav1.TypeMeta{APIVersion: pkgv1alpha1.GroupVersion.String(), Kind: "Transaction"}
+	t := &try{Controller: c, tx: tx, written: tx.Status.DeepCopy()}
+	switch {
+	case tx.DeletionTimestamp != nil:
+		return worker.Result{}, c.finalize(ctx, tx)
+	case transaction.Ended(tx):
+		return worker.Result{}, c.after(ctx, tx)
+	case transaction.Paused(tx):
+		t.record().Paused()
+		return worker.Result{}, t.write(ctx)
+	case !slices.Contains(tx.Finalizers, pkgv1alpha1.TransactionFinalizer):
+		return worker.Result{}, c.patchMetadata(ctx, writer.Target{Resource: pkgv1alpha1.Transactions, Name: tx.Name}, tx.ResourceVersion,
+			map[string]any{"finalizers": append(slices.Clone(tx.Finalizers), pkgv1alpha1.TransactionFinalizer)})
+	}
+	return t.run(ctx)
+}
+
+// superseded returns why a Transaction has nothing left to do, "" if it has.
+func (c *Controller) superseded(tx *pkgv1alpha1.Transaction) string {
+	if tx.Spec.Install == nil {
+		return ""
+	}
+	snapshot := &tx.Spec.Install.Package
+	return transaction.SupersededBy(tx, c.Watch.Package(transactions.Ref{Kind: snapshot.Kind, Name: snapshot.Metadata.Name}))
+}
+
+// before returns the Transaction that is to be carried out before this one, nil if there is none:
+// the oldest first, so that none waits forever.
+func (c *Controller) before(tx *pkgv1alpha1.Transaction) *pkgv1alpha1.Transaction {
+	for _, other := range c.Watch.Transactions.All() {
+		if other.UID == tx.UID || transaction.Ended(other) || other.DeletionTimestamp != nil || transaction.Paused(other) || c.wait(other.Name) > 0 ||
+			c.superseded(other) != "" {
+			continue
+		}
+		order := other.CreationTimestamp.Compare(tx.CreationTimestamp.Time)
+		if order < 0 || order == 0 && other.Name < tx.Name {
+			return other
+		}
+	}
+	return nil
+}
+
+// after does what is left when a Transaction has ended: the Lock is released, and old Transactions
+// are collected.
+func (c *Controller) after(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
+	lock := c.Watch.Locks.Get("", pkgv1beta1.LockName)
+	if lock == nil {
+		return nil
+	}
+	if transaction.Holds(lock, tx) {
+		if err := c.Lock.Release(ctx, tx); err != nil {
+			return err
+		}
+	}
+	limit, _ := transaction.HistoryLimit(lock)
+	for _, old := range transaction.Collect(c.Watch.Transactions.All(), lock, limit) {
+		if err := c.collect(ctx, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect deletes a Transaction because of the limit of the history. The mark says so to finalize.
+func (c *Controller) collect(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
+	target := writer.Target{Resource: pkgv1alpha1.Transactions, Name: tx.Name}
+	if tx.Annotations[pkgv1alpha1.AnnotationCollected] == "" {
+		err := c.patchMetadata(ctx, target, tx.ResourceVersion, map[string]any{"annotations": map[string]string{pkgv1alpha1.AnnotationCollected: "true"}})
+		if apierrors.IsNotFound(err) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return ignoreNotFound(c.Writer.Delete(ctx, target, tx.UID, "history"))
+}
+
+// finalize releases the Lock of a Transaction that is being deleted. If a user deletes one that did
+// not succeed, its package gets another one.
+func (c *Controller) finalize(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
+	if !slices.Contains(tx.Finalizers, pkgv1alpha1.TransactionFinalizer) {
+		return nil
+	}
+	if err := c.Lock.Release(ctx, tx); err != nil {
+		return err
+	}
+	ref, uid := transactions.PackageOf(tx)
+	p := c.Watch.Package(ref)
+	if tx.Annotations[pkgv1alpha1.AnnotationCollected] == "" && !transaction.Succeeded(tx) && p != nil && p.UID == uid &&
+		p.Labels[pkgv1.LabelGeneration] != "" && p.Labels[pkgv1.LabelGeneration] == tx.Labels[pkgv1.LabelGeneration] {
+		kind, _ := transactions.KindOf(ref.Kind)
+		err := c.patchMetadata(ctx, writer.Target{Resource: kind.Packages, Name: p.Name}, p.ResourceVersion,
+			map[string]any{"labels": map[string]any{pkgv1.LabelGeneration: nil}})
+		if ignoreNotFound(err) != nil {
+			return err
+		}
+	}
+	finalizers := slices.DeleteFunc(slices.Clone(tx.Finalizers), func(f string) bool { return f == pkgv1alpha1.TransactionFinalizer })
+	return ignoreNotFound(c.patchMetadata(ctx, writer.Target{Resource: pkgv1alpha1.Transactions, Name: tx.Name}, tx.ResourceVersion, map[string]any{"finalizers": finalizers}))
+}
+
+// try is one try of a Transaction.
+type try struct {
+	*Controller
+	tx *pkgv1alpha1.Transaction
+	// written is the status as the API server has it.
+	written *pkgv1alpha1.TransactionStatus
+}
+
+func (t *try) record() transaction.Recorder { return transaction.Record(t.tx, t.Clock.Now()) }
+
+// write writes the status, if it has changed. A conflict says that somebody else did.
+func (t *try) write(ctx context.Context) error {
+	if apiequality.Semantic.DeepEqual(t.written, &t.tx.Status) {
+		return nil
+	}
+	written, err := t.Writer.Update(ctx, writer.Target{Resource: pkgv1alpha1.Transactions, Name: t.tx.Name, Subresource: "status"}, t.tx, "status")
+	if err != nil {
+		return err
+	}
+	t.tx.ResourceVersion, t.written = written.ResourceVersion, t.tx.Status.DeepCopy()
+	return nil
+}
+
+// run acquires the Lock and carries the Transaction out.
+func (t *try) run(ctx context.Context) (worker.Result, error) {
+	if why := t.superseded(t.tx); why != "" {
+		t.record().Superseded(why)
+		if err := t.write(ctx); err != nil {
+			return worker.Result{}, err
+		}
+		return worker.Result{}, t.Lock.Release(ctx, t.tx)
+	}
+	if installed := meta.IsStatusConditionTrue(t.tx.Status.Conditions, pkgv1alpha1.TransactionConditionInstalled); installed {
+		return worker.Result{}, t.commit(ctx)
+	}
+	if other := t.before(t.tx); other != nil {
+		holds, err := t.Lock.Holds(ctx, t.tx)
+		if err != nil {
+			return worker.Result{}, err
+		}
+		if !holds {
+			return t.blocked(ctx, other.Name)
+		}
+	}
+	held, err := t.Lock.Acquire(ctx, t.tx)
+	by, blocked := errors.AsType[*transaction.HeldError](err)
+	switch {
+	case blocked:
+		return t.blocked(ctx, by.Holder)
+	case errors.Is(err, transaction.ErrLockHeldByAnotherTransaction):
+		return worker.Result{After: minBackOff}, nil
+	case err != nil:
+		return worker.Result{}, err
+	}
+	if held.Repaired != "" {
+		t.Events.Eventf(t.tx, nil, corev1.EventTypeWarning, "LockRepaired", "Acquire", "%s", held.Repaired)
+	}
+	if t.record().Started(held.Number) {
+		if err := t.write(ctx); err != nil {
+			return worker.Result{}, err
+		}
+	}
+	proposal, err := t.validateInTime(ctx, held.Packages)
+	if err != nil || transaction.Ended(t.tx) {
+		return t.notValidated(ctx, err)
+	}
+	if err := t.carryOut(ctx, proposal); err != nil {
+		return t.notInstalled(ctx, proposal, err)
+	}
+	t.record().Installed(text.Join(proposal.Notes, ". ", 10))
+	if err := t.write(ctx); err != nil {
+		return worker.Result{}, err
+	}
+	return worker.Result{}, t.commit(ctx)
+}
+
+// maxBlocked bounds how long a Transaction waits without an event. The Lock and the other
+// Transactions are watched, so nothing is missed before.
+const maxBlocked = 30 * time.Second
+
+// blocked records which Transaction this one waits for.
+func (t *try) blocked(ctx context.Context, holder string) (worker.Result, error) {
+	t.record().Blocked(holder)
+	return worker.Result{After: maxBlocked}, t.write(ctx)
+}
+
+// maxValidation bounds how long a validation holds the Lock: a registry that answers slowly must
+// not keep others from going on.
+const maxValidation = 2 * time.Minute
+
+func (t *try) validateInTime(ctx context.Context, locked []pkgv1beta1.LockPackage) (*propose.Proposal, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxValidation)
+	defer cancel()
+	return t.validate(ctx, locked)
+}
+
+// validate computes the proposal, validates it, and writes both results into the status. A
+// Transaction that only validates ends with that.
+func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*propose.Proposal, error) {
+	proposal, err := t.Proposer.Propose(ctx, t.tx, locked)
+	if err != nil {
+		return nil, err
+	}
+	t.tx.Status.ProposedLockPackages = proposal.Packages
+	warnings, err := t.Validator.Validate(ctx, t.tx, proposal)
+	if err != nil {
+		return nil, err
+	}
+	effects, err := t.Installer.Check(ctx, proposal.Install)
+	if err != nil {
+		return nil, err
+	}
+	if t.tx.Status.Changes, err = t.changes(ctx, proposal, effects); err != nil {
+		return nil, err
+	}
+	t.tx.Status.Warnings = text.Bound(append(proposal.Warnings, warnings...), maxWarnings)
+	if transaction.ValidateOnly(t.tx) {
+		t.record().OnlyValidated()
+		return proposal, t.write(ctx)
+	}
+	t.record().Validated()
+	return proposal, t.write(ctx)
+}
+
+// notValidated records a try that ended before the installation, and releases the Lock: nothing was
+// changed.
+func (t *try) notValidated(ctx context.Context, err error) (worker.Result, error) {
+	if err != nil {
+		if ctx.Err() != nil || apierrors.IsConflict(err) {
+			return worker.Result{}, err
+		}
+		t.fail(err, t.record().Invalid)
+	}
+	return t.finish(ctx, true)
+}
+
+// notInstalled records a try that ended during the installation. The Lock is kept until the next
+// try, because the packages are between two states. Objects go back to the revisions that are still
+// active.
+func (t *try) notInstalled(ctx context.Context, proposal *propose.Proposal, err error) (worker.Result, error) {
+	if ctx.Err() != nil || apierrors.IsConflict(err) {
+		return worker.Result{}, err
+	}
+	if back := t.Installer.HandBack(ctx, proposal.Install, proposal.Remove); back != nil {
+		err = fmt.Errorf("%w; moreover, objects were not given back: %w", err, back)
+	}
+	t.fail(err, t.record().NotInstalled)
+	return t.finish(ctx, transaction.Ended(t.tx))
+}
+
+// fail records an error: one with a reason in a condition of its own.
+func (t *try) fail(err error, record func(*transaction.FailedError)) {
+	if failed, ok := errors.AsType[*transaction.FailedError](err); ok {
+		record(failed)
+	} else {
+		t.record().Interrupted(err, true)
+	}
+	t.Events.Eventf(t.tx, nil, corev1.EventTypeWarning, "TransactionFailed", string(t.tx.Spec.Change), "%s", text.Clip(err.Error(), maxEvent))
+}
+
+const (
+	maxEvent    = 1000
+	maxWarnings = 50
+)
+
+// finish writes the status, releases the Lock if asked to, and says when the next try is.
+func (t *try) finish(ctx context.Context, release bool) (worker.Result, error) {
+	pause := time.Duration(0)
+	if !transaction.Ended(t.tx) {
+		pause = transaction.Pause(t.tx.Status.Failures)
+		t.tryAt(t.tx.Name, t.Clock.Now().Add(pause))
+	}
+	if err := t.write(ctx); err != nil {
+		return worker.Result{}, err
+	}
+	if release {
+		if err := t.Lock.Release(ctx, t.tx); err != nil {
+			return worker.Result{}, err
+		}
+	}
+	return worker.Result{After: pause}, nil
+}
+
+// carryOut installs and removes packages.
+func (t *try) carryOut(ctx context.Context, proposal *propose.Proposal) error {
+	for n := range proposal.Install {
+		if err := t.Installer.Install(ctx, t.tx, &proposal.Install[n]); err != nil {
+			return err
+		}
+	}
+	for _, removal := range proposal.Remove {
+		if err := t.Installer.Remove(ctx, removal); err != nil {
+			return err
+		}
+	}
+	return t.Installer.Collect(ctx, proposal.Install)
+}
+
+// commit writes the packages into the Lock and releases it, and ends the Transaction. The condition
+// Installed is in the API server: if the Transaction does not hold the Lock any more, it was
+// committed before.
+func (t *try) commit(ctx context.Context) error {
+	err := t.Lock.Commit(ctx, t.tx, t.tx.Status.ProposedLockPackages)
+	if err != nil && !errors.Is(err, transaction.ErrTransactionDoesNotHoldLock) {
+		return err
+	}
+	t.record().Complete()
+	if err := t.write(ctx); err != nil {
+		return err
+	}
+	t.Events.Eventf(t.tx, nil, corev1.EventTypeNormal, "TransactionComplete", string(t.tx.Spec.Change), "Completed after %d failures", t.tx.Status.Failures)
+	return nil
+}

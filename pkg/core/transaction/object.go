@@ -1,0 +1,89 @@
+package transaction
+
+import (
+	"maps"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+)
+
+// Target is what an object of a package becomes part of.
+type Target struct {
+	// Revision, Package and Transaction own the object.
+	Revision, Package, Transaction Owner
+	// Labels and Annotations are the common ones of the package.
+	Labels, Annotations map[string]string
+}
+
+// Object returns an object of a package as it must be. live is the object as the API server has it,
+// nil if there is none. Labels, annotations and finalizers of others stay, all else is that of the
+// package.
+func Object(packaged, live *unstructured.Unstructured, to Target) *unstructured.Unstructured {
+	desired := packaged.DeepCopy()
+	unstructured.RemoveNestedField(desired.Object, "status")
+	name, labels, annotations := packaged.GetName(), map[string]string{}, map[string]string{}
+	var owners []metav1.OwnerReference
+	desired.Object["metadata"] = map[string]any{"name": name}
+	if live != nil {
+		maps.Copy(labels, live.GetLabels())
+		maps.Copy(annotations, live.GetAnnotations())
+		owners = live.GetOwnerReferences()
+		desired.SetResourceVersion(live.GetResourceVersion())
+		desired.SetUID(live.GetUID())
+		desired.SetFinalizers(live.GetFinalizers())
+		keepCABundle(desired, live)
+	}
+	maps.Copy(labels, packaged.GetLabels())
+	maps.Copy(annotations, packaged.GetAnnotations())
+	maps.Copy(labels, to.Labels)
+	maps.Copy(annotations, to.Annotations)
+	labels[pkgv1.LabelTransaction] = to.Transaction.Name
+	desired.SetLabels(labels)
+	if len(annotations) > 0 {
+		desired.SetAnnotations(annotations)
+	}
+	desired.SetOwnerReferences(OfObject(owners, to.Revision, to.Package, to.Transaction))
+	return desired
+}
+
+// keepCABundle keeps the certificate of a conversion webhook that something put into a
+// CustomResourceDefinition: packages do not have it.
+func keepCABundle(desired, live *unstructured.Unstructured) {
+	path := []string{"spec", "conversion", "webhook", "clientConfig"}
+	config, found, _ := unstructured.NestedMap(desired.Object, path...)
+	if bundle, had, _ := unstructured.NestedString(live.Object, append(path, "caBundle")...); found && had && config["caBundle"] == nil {
+		config["caBundle"] = bundle
+		_ = unstructured.SetNestedMap(desired.Object, config, path...) // its parents are maps
+	}
+}
+
+// Same reports whether a write would change nothing: stored is the object as the API server would
+// store it, live as it is.
+func Same(stored, live *unstructured.Unstructured) bool {
+	return reflect.DeepEqual(withoutServerFields(stored), withoutServerFields(live))
+}
+
+func withoutServerFields(o *unstructured.Unstructured) map[string]any {
+	content := maps.Clone(o.Object)
+	delete(content, "status")
+	if metadata, ok := content["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
+			delete(metadata, field)
+		}
+		content["metadata"] = metadata
+	}
+	return content
+}
+
+// ControllerOf returns the owner that controls an object, nil if there is none.
+func ControllerOf(o metav1.Object) *Owner {
+	ref := metav1.GetControllerOfNoCopy(o)
+	if ref == nil {
+		return nil
+	}
+	return &Owner{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID}
+}

@@ -1,0 +1,356 @@
+package install
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/core/xpkg"
+	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/writer"
+)
+
+// Install installs one package: its package object if it is a dependency, its revision, its
+// objects, which pass from earlier revisions to this one, and makes the revision active. The error
+// is a *transaction.FailedError with a reason of the condition Installed if the API server refuses
+// something.
+func (i *Installer) Install(ctx context.Context, tx *pkgv1alpha1.Transaction, p *Package) error {
+	by := transaction.OwnerOf(tx)
+	pkg, err := i.ensurePackage(ctx, tx, p)
+	if err != nil {
+		return failure(pkgv1alpha1.ReasonPackageInstallationFailed, "Failed to install package "+p.Name, err)
+	}
+	owner := transaction.Owner{APIVersion: pkgv1.GroupVersion.String(), Kind: p.Kind.Name, Name: pkg.Name, UID: pkg.UID}
+	revision, others, err := i.ensureRevision(ctx, p, owner, by)
+	if err != nil {
+		return failure(pkgv1alpha1.ReasonPackageInstallationFailed, "Failed to install revision "+p.Locked.Name, err)
+	}
+	to := p.target(revisionOwner(p.Kind, revision), owner, by)
+	refs, err := i.installObjects(ctx, p, to)
+	if err != nil {
+		return err
+	}
+	kept, err := i.keepDropped(ctx, p, refs, append(others, revision), to)
+	if err != nil {
+		return err
+	}
+	if err := i.activate(ctx, p, revision, others); err != nil {
+		return failure(pkgv1alpha1.ReasonPackageInstallationFailed, "Failed to activate revision "+p.Locked.Name, err)
+	}
+	return i.writeStatus(ctx, p, revision.Name, append(refs, kept...))
+}
+
+func revisionOwner(kind transactions.Kind, r *pkgv1.ProviderRevision) transaction.Owner {
+	return transaction.Owner{APIVersion: pkgv1.GroupVersion.String(), Kind: kind.RevisionName, Name: r.Name, UID: r.UID}
+}
+
+// ensurePackage returns the package object. That of a dependency is created, or gets the version of
+// the transaction: it is labelled as handled in the same write, so no other transaction is created
+// for it.
+func (i *Installer) ensurePackage(ctx context.Context, tx *pkgv1alpha1.Transaction, p *Package) (*pkgv1.Provider, error) {
+	target := writer.Target{Resource: p.Kind.Packages, Name: p.Name}
+	live, err := i.Client.Packages(p.Kind).Get(ctx, p.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		created := &pkgv1.Provider{
+			TypeMeta: metav1.TypeMeta{APIVersion: pkgv1.GroupVersion.String(), Kind: p.Kind.Name},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: p.Name, Finalizers: []string{pkgv1.PackageFinalizer},
+				Labels: map[string]string{pkgv1.LabelGeneration: "1"},
+			},
+			Spec: p.Spec,
+		}
+		created.Spec.Package = p.reference()
+		if p.Managed {
+			created.Labels[pkgv1.LabelTransaction] = tx.Name
+		} else if !p.Rewrite {
+			return nil, fmt.Errorf("get %s %q: %w", p.Kind.Name, p.Name, err)
+		}
+		written, err := i.Writer.Create(ctx, target, created, "dependency")
+		if err != nil {
+			return nil, err
+		}
+		created.UID = written.UID
+		return created, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("get %s %q: %w", p.Kind.Name, p.Name, err)
+	}
+	if !p.Managed && !p.Rewrite || live.Spec.Package == p.reference() {
+		return live, nil
+	}
+	labels := map[string]string{pkgv1.LabelGeneration: strconv.FormatInt(live.Generation+1, 10)}
+	if p.Managed {
+		labels[pkgv1.LabelTransaction] = tx.Name
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.ResourceVersion, "labels": labels},
+		"spec":     map[string]any{"package": p.reference()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = i.Writer.Patch(ctx, target, types.MergePatchType, patch, "dependency")
+	return live, err
+}
+
+// reference returns the image as a package object names it: with the tag, if there is one.
+func (p *Package) reference() string {
+	version, err := xpkg.ParseVersion(p.Locked.Version)
+	if err != nil || version.Tag == "" {
+		return p.Image
+	}
+	return xpkg.Reference{Source: p.Locked.Source, Tag: version.Tag}.String()
+}
+
+// ensureRevision returns the revision, and all others of the package. Its status names its objects
+// before they are written, so that a deletion finds those of an installation that was interrupted.
+func (i *Installer) ensureRevision(ctx context.Context, p *Package, owner, by transaction.Owner) (revision *pkgv1.ProviderRevision, others []*pkgv1.ProviderRevision, err error) {
+	revisions, err := i.revisions(ctx, p.Kind, p.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := slices.IndexFunc(revisions, func(r *pkgv1.ProviderRevision) bool { return r.Name == p.Locked.Name })
+	target := writer.Target{Resource: p.Kind.Revisions, Name: p.Locked.Name}
+	if at < 0 {
+		revision = transaction.Revision(transaction.RevisionInput{
+			Kind: p.Kind.RevisionName, Name: p.Locked.Name, Package: owner, Transaction: by, Spec: p.Spec.PackageSpec,
+			RuntimeConfig: p.Spec.RuntimeConfigReference, Image: p.Image, Digest: p.Digest, Labels: p.Labels, Annotations: p.Annotations, Others: revisions,
+		})
+		written, err := i.Writer.Create(ctx, target, revision, "install")
+		if err != nil {
+			return nil, nil, err
+		}
+		revision.UID, revision.ResourceVersion = written.UID, written.ResourceVersion
+	} else {
+		revision = revisions[at]
+		revisions = slices.Delete(revisions, at, at+1)
+		if refs := transaction.OfRevision(revision.OwnerReferences, owner, by); !slices.EqualFunc(refs, revision.OwnerReferences, sameOwner) {
+			labels := maps.Clone(revision.Labels)
+			labels[pkgv1.LabelTransaction] = by.Name
+			if err := i.patch(ctx, target, revision.ResourceVersion, map[string]any{"metadata": map[string]any{"ownerReferences": refs, "labels": labels}}); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return revision, revisions, i.announce(ctx, p, revision.Name)
+}
+
+func equal(a, b *pkgv1.ProviderRevisionStatus) bool { return apiequality.Semantic.DeepEqual(a, b) }
+
+// revisions returns all revisions of a package.
+func (i *Installer) revisions(ctx context.Context, kind transactions.Kind, pkg string) ([]*pkgv1.ProviderRevision, error) {
+	selector := labels.SelectorFromSet(labels.Set{pkgv1.LabelPackage: pkg}).String()
+	list, err := i.Client.Revisions(kind).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("list revisions of %s %q: %w", kind.Name, pkg, err)
+	}
+	revisions := make([]*pkgv1.ProviderRevision, 0, len(list.Items))
+	for n := range list.Items {
+		revisions = append(revisions, &list.Items[n])
+	}
+	return revisions, nil
+}
+
+// patch merges fields into an object, if it still has this resourceVersion.
+func (i *Installer) patch(ctx context.Context, target writer.Target, version string, fields map[string]any) error {
+	if version != "" {
+		metadata, _ := fields["metadata"].(map[string]any)
+		if metadata == nil {
+			metadata = map[string]any{}
+		}
+		metadata["resourceVersion"] = version
+		fields["metadata"] = metadata
+	}
+	patch, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	_, err = i.Writer.Patch(ctx, target, types.MergePatchType, patch, "install")
+	return err
+}
+
+// announce writes the objects of a revision into its status before they are installed.
+func (i *Installer) announce(ctx context.Context, p *Package, name string) error {
+	return i.updateStatus(ctx, p, name, func(status *pkgv1.PackageRevisionStatus) {
+		if len(status.ObjectRefs) > 0 || p.Inactive {
+			return
+		}
+		for _, o := range p.installable() {
+			status.ObjectRefs = append(status.ObjectRefs, referenceTo(o))
+		}
+	})
+}
+
+// installObjects writes the objects: first the CustomResourceDefinitions, then, when they are
+// established, the others. It returns references to all of them.
+func (i *Installer) installObjects(ctx context.Context, p *Package, to transaction.Target) ([]pkgv1.TypedReference, error) {
+	objects := p.installable()
+	refs, index := make([]pkgv1.TypedReference, len(objects)), map[*unstructured.Unstructured]int{}
+	var crds, others []*unstructured.Unstructured
+	for n, o := range objects {
+		index[o] = n
+		if isDefinition(o) {
+			crds = append(crds, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	write := func(ctx context.Context, o *unstructured.Unstructured) error {
+		written, _, err := i.write(ctx, o, to)
+		if err == nil {
+			refs[index[o]] = referenceTo(written)
+		}
+		return err
+	}
+	err := i.each(ctx, crds, func(ctx context.Context, o *unstructured.Unstructured) error {
+		return failure(pkgv1alpha1.ReasonCRDInstallationFailed, "Failed to install CRD "+o.GetName(), write(ctx, o))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := i.each(ctx, crds, func(ctx context.Context, o *unstructured.Unstructured) error { return i.established(ctx, o.GetName()) }); err != nil {
+		return nil, err
+	}
+	return refs, i.each(ctx, others, func(ctx context.Context, o *unstructured.Unstructured) error {
+		return failure(pkgv1alpha1.ReasonObjectInstallationFailed, fmt.Sprintf("Failed to install %s %s", o.GetKind(), o.GetName()), write(ctx, o))
+	})
+}
+
+// keepDropped keeps the objects that the package had before and does not have in this version. They
+// are not deleted, since users may have objects of such a kind. The revision lists them and owns
+// them, but does not control them, so another package may adopt them.
+func (i *Installer) keepDropped(ctx context.Context, p *Package, refs []pkgv1.TypedReference, revisions []*pkgv1.ProviderRevision, to transaction.Target) ([]pkgv1.TypedReference, error) {
+	if p.Inactive {
+		return nil, nil
+	}
+	dropped := slices.DeleteFunc(listed(revisions), func(ref pkgv1.TypedReference) bool {
+		return slices.ContainsFunc(refs, func(other pkgv1.TypedReference) bool { return sameObject(ref, other) })
+	})
+	var mutex sync.Mutex
+	var kept []pkgv1.TypedReference
+	err := i.eachObject(ctx, dropped, func(ctx context.Context, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
+		if !belongs(live, revisions) {
+			return nil
+		}
+		mutex.Lock()
+		kept = append(kept, referenceTo(live))
+		mutex.Unlock()
+		return i.own(ctx, resource, live, transaction.Dropped(live.GetOwnerReferences(), to.Revision))
+	})
+	slices.SortFunc(kept, func(a, b pkgv1.TypedReference) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return kept, err
+}
+
+func referenceTo(o *unstructured.Unstructured) pkgv1.TypedReference {
+	ref := pkgv1.TypedReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName()}
+	if uid := o.GetUID(); uid != "" {
+		ref.UID = &uid
+	}
+	return ref
+}
+
+const pollInterval = 50 * time.Millisecond
+
+// established blocks until the API server serves a CustomResourceDefinition.
+func (i *Installer) established(ctx context.Context, name string) error {
+	why := "it has no status"
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, i.Patience, true, func(ctx context.Context) (bool, error) {
+		live, err := i.live(ctx, definitions, name)
+		if err != nil {
+			return false, err
+		} else if live == nil {
+			why = "it was deleted"
+			return false, nil
+		}
+		found, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
+		for _, item := range found {
+			condition, _ := item.(map[string]any)
+			switch {
+			case condition["type"] == "NamesAccepted" && condition["status"] == "False":
+				why = fmt.Sprint(condition["message"])
+			case condition["type"] == "Established" && condition["status"] == "True":
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return &transaction.FailedError{Reason: pkgv1alpha1.ReasonCRDInstallationFailed, Message: "Failed to install CRD " + name + ": it is not established: " + why}
+	}
+	return err
+}
+
+// activate makes the revision active, then all others inactive. A revision that must stay inactive
+// leaves the others as they are.
+func (i *Installer) activate(ctx context.Context, p *Package, revision *pkgv1.ProviderRevision, others []*pkgv1.ProviderRevision) error {
+	if p.Inactive {
+		return nil
+	}
+	if err := i.setState(ctx, p.Kind, revision, pkgv1.RevisionActive); err != nil {
+		return err
+	}
+	for _, other := range others {
+		if err := i.setState(ctx, p.Kind, other, pkgv1.RevisionInactive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *Installer) setState(ctx context.Context, kind transactions.Kind, r *pkgv1.ProviderRevision, state pkgv1.PackageRevisionDesiredState) error {
+	if r.Spec.DesiredState == state {
+		return nil
+	}
+	return i.patch(ctx, writer.Target{Resource: kind.Revisions, Name: r.Name}, "", map[string]any{"spec": map[string]any{"desiredState": state}})
+}
+
+// writeStatus writes that the revision is healthy, and its objects with their UIDs.
+func (i *Installer) writeStatus(ctx context.Context, p *Package, name string, refs []pkgv1.TypedReference) error {
+	return i.updateStatus(ctx, p, name, func(status *pkgv1.PackageRevisionStatus) {
+		healthy := metav1.Condition{Type: pkgv1.RevisionConditionHealthy, Status: metav1.ConditionTrue, Reason: pkgv1.ReasonHealthyPackageRevision}
+		if p.Inactive {
+			healthy.Status, healthy.Reason = metav1.ConditionFalse, pkgv1.ReasonAwaitingActivation
+		} else {
+			status.ObjectRefs = refs
+		}
+		meta.SetStatusCondition(&status.Conditions, healthy)
+		status.FoundDependencies, status.InstalledDependencies = int64(len(p.Locked.Dependencies)), int64(len(p.Locked.Dependencies))
+		status.ResolvedPackage, status.AppliedImageConfigRefs, status.Capabilities = p.Fetched, p.ImageConfigs, p.Capabilities
+	})
+}
+
+// updateStatus changes the status of a revision, if that changes anything.
+func (i *Installer) updateStatus(ctx context.Context, p *Package, name string, change func(*pkgv1.PackageRevisionStatus)) error {
+	live, err := i.Client.Revisions(p.Kind).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("get %s %q: %w", p.Kind.RevisionName, name, err)
+	}
+	before := live.Status.DeepCopy()
+	change(&live.Status.PackageRevisionStatus)
+	if equal(before, &live.Status) {
+		return nil
+	}
+	live.TypeMeta = metav1.TypeMeta{APIVersion: pkgv1.GroupVersion.String(), Kind: p.Kind.RevisionName}
+	_, err = i.Writer.Update(ctx, writer.Target{Resource: p.Kind.Revisions, Name: name, Subresource: "status"}, live, "status")
+	return err
+}

@@ -1,0 +1,296 @@
+// Package install writes what a Transaction has validated: packages, revisions and the objects of
+// packages. Each step makes one thing as it must be, and writes nothing if it is, so a Transaction
+// that was interrupted is repeated as a whole.
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/writer"
+)
+
+// Package is a package to install, with its content.
+type Package struct {
+	// Locked is the package as the Lock will list it.
+	Locked pkgv1beta1.LockPackage
+	// Kind is the kind of the package.
+	Kind transactions.Kind
+	// Name is the name of the package.
+	Name string
+	// Managed is true if transactions set the version of the package: it is a dependency, and is
+	// created if it does not exist.
+	Managed bool
+	// Rewrite is true if the package object gets this version, although a user manages it: the same
+	// user created the Transaction. It is created if it does not exist.
+	Rewrite bool
+	// Spec configures the revision. It is that of the package of the Transaction, and for
+	// dependencies empty.
+	Spec pkgv1.ProviderSpec
+	// Image is the image with tag and digest, Fetched the one that an ImageConfig made of it.
+	Image, Fetched string
+	// Digest is the digest of the image.
+	Digest string
+	// ImageConfigs are those that were used.
+	ImageConfigs []pkgv1.ImageConfigReference
+	// Labels, Annotations and Capabilities are those of package.yaml.
+	Labels, Annotations map[string]string
+	Capabilities        []string
+	// Objects are the objects to install.
+	Objects []*unstructured.Unstructured
+	// Inactive is true if the revision stays inactive: its objects are not installed.
+	Inactive bool
+}
+
+// Installer installs packages in a WDS.
+type Installer struct {
+	// Client reads packages and revisions, Objects everything else, from the API server.
+	Client  *transactions.Client
+	Objects dynamic.Interface
+	Mapper  meta.ResettableRESTMapper
+	Writer  *writer.Writer
+	// Parallel is how many objects are written at the same time.
+	Parallel int
+	// Patience is how long to wait until a CustomResourceDefinition is established, or deleted.
+	Patience time.Duration
+}
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+const definitionKind = "CustomResourceDefinition"
+
+// Webhook configurations are not installed in a WDS: nothing runs there that could answer.
+const webhookGroup = "admissionregistration.k8s.io"
+
+// installable returns the objects that are installed.
+func (p *Package) installable() []*unstructured.Unstructured {
+	if p.Inactive {
+		return nil
+	}
+	var objects []*unstructured.Unstructured
+	for _, o := range p.Objects {
+		if o.GroupVersionKind().Group != webhookGroup {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
+func isDefinition(o *unstructured.Unstructured) bool { return o.GetKind() == definitionKind }
+
+// resourceOf returns the resource of an object. The error is a NoMatch error if the WDS does not
+// serve it.
+func (i *Installer) resourceOf(gvk schema.GroupVersionKind) (schema.GroupVersionResource, error) {
+	if gvk.Kind == definitionKind {
+		return definitions, nil
+	}
+	mapping, err := i.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		i.Mapper.Reset() // it may have been installed since
+		mapping, err = i.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	return mapping.Resource, nil
+}
+
+// live returns the object as the API server has it, nil if there is none.
+func (i *Installer) live(ctx context.Context, resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
+	found, err := i.Objects.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // there is none, which is not an error
+	case err != nil:
+		return nil, fmt.Errorf("get %s %q: %w", resource.GroupResource(), name, err)
+	}
+	return found, nil
+}
+
+// write makes one object as it must be. Nothing is written if it is. It returns the object as the
+// API server has it, and whether it was written.
+func (i *Installer) write(ctx context.Context, o *unstructured.Unstructured, to transaction.Target) (*unstructured.Unstructured, bool, error) {
+	desired, live, target, err := i.desired(ctx, o, to)
+	if err != nil {
+		return nil, false, err
+	}
+	if live == nil {
+		created, err := i.Writer.Create(ctx, target, desired, "install")
+		if err != nil {
+			return nil, false, err
+		}
+		desired.SetUID(created.UID)
+		return desired, true, nil
+	}
+	// A new owner makes a write necessary. Otherwise the API server knows best what is the same.
+	if slices.EqualFunc(desired.GetOwnerReferences(), live.GetOwnerReferences(), sameOwner) {
+		stored, err := i.Writer.Try(ctx, target, desired)
+		if err != nil || transaction.Same(stored, live) {
+			return live, false, err
+		}
+	}
+	_, err = i.Writer.Update(ctx, target, desired, "install")
+	return desired, true, err
+}
+
+func sameOwner(a, b metav1.OwnerReference) bool {
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion && controls(a) == controls(b)
+}
+
+func controls(ref metav1.OwnerReference) bool { return ref.Controller != nil && *ref.Controller }
+
+// desired returns an object as it must be, and as it is.
+func (i *Installer) desired(ctx context.Context, o *unstructured.Unstructured, to transaction.Target) (desired, live *unstructured.Unstructured, target writer.Target, err error) {
+	resource, err := i.resourceOf(o.GroupVersionKind())
+	if err != nil {
+		return nil, nil, target, err
+	}
+	if live, err = i.live(ctx, resource, o.GetName()); err != nil {
+		return nil, nil, target, err
+	}
+	return transaction.Object(o, live, to), live, writer.Target{Resource: resource, Name: o.GetName()}, nil
+}
+
+// each calls do for all objects, some at a time. The error is that of the first object, in their
+// order, that has one.
+func (i *Installer) each(ctx context.Context, objects []*unstructured.Unstructured, do func(context.Context, *unstructured.Unstructured) error) error {
+	var mutex sync.Mutex
+	failures := make([]error, len(objects))
+	group := errgroup.Group{}
+	group.SetLimit(max(i.Parallel, 1))
+	for n, o := range objects {
+		group.Go(func() error {
+			err := do(ctx, o)
+			mutex.Lock()
+			defer mutex.Unlock()
+			failures[n] = err
+			return nil
+		})
+	}
+	_ = group.Wait() // each failure is in failures
+	for _, err := range failures {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failure returns an error that a user can repair with a reason, and any other one as it is: the
+// API server is not reachable, say, or something else changed the object.
+func failure(reason, message string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, has := errors.AsType[*transaction.FailedError](err); has || !repairable(err) {
+		return err
+	}
+	return &transaction.FailedError{Reason: reason, Message: message + ": " + err.Error()}
+}
+
+// repairable reports whether the API server refused something for what it is.
+func repairable(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) ||
+		meta.IsNoMatchError(err)
+}
+
+// Check tries all objects of all packages at the API server, and stores nothing. The error is a
+// *transaction.FailedError with a reason of the condition Validated if the API server refuses one.
+// It also returns which objects would be created and which updated.
+func (i *Installer) Check(ctx context.Context, packages []Package) ([]Effect, error) {
+	served := map[schema.GroupKind]bool{}
+	for n := range packages {
+		for _, o := range packages[n].installable() {
+			if isDefinition(o) {
+				group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+				kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+				served[schema.GroupKind{Group: group, Kind: kind}] = true
+			}
+		}
+	}
+	effects := make([]Effect, len(packages))
+	for n := range packages {
+		p := &packages[n]
+		effect := &effects[n]
+		var mutex sync.Mutex
+		err := i.each(ctx, p.installable(), func(ctx context.Context, o *unstructured.Unstructured) error {
+			change, err := i.try(ctx, p, o, served)
+			mutex.Lock()
+			defer mutex.Unlock()
+			effect.add(change, o)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		effect.sort()
+	}
+	return effects, nil
+}
+
+// try tries one object.
+func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstructured, served map[schema.GroupKind]bool) (change, error) {
+	desired, live, target, err := i.desired(ctx, o, p.target(placeholder, placeholder, placeholder))
+	if meta.IsNoMatchError(err) {
+		if served[o.GroupVersionKind().GroupKind()] {
+			return created, nil // the transaction installs its kind
+		}
+		return unchanged, &transaction.FailedError{
+			Reason:  pkgv1alpha1.ReasonMissingDependency,
+			Message: fmt.Sprintf("Package %s requires kind %s, which is not served here", p.Name, o.GroupVersionKind().GroupKind()),
+		}
+	} else if err != nil {
+		return unchanged, err
+	}
+	stored, err := i.Writer.Try(ctx, target, desired)
+	if err != nil {
+		reason := pkgv1alpha1.ReasonInvalidPackage
+		if isDefinition(o) {
+			reason = pkgv1alpha1.ReasonSchemaIncompatible
+		}
+		return unchanged, failure(reason, fmt.Sprintf("package %s: the API server would refuse %s %s", p.Name, o.GetKind(), o.GetName()), err)
+	}
+	switch {
+	case live == nil:
+		return created, nil
+	case transaction.Same(withoutOwners(stored), withoutOwners(live)):
+		return unchanged, nil
+	}
+	return updated, nil
+}
+
+// placeholder stands for owners that do not exist yet.
+var placeholder = transaction.Owner{APIVersion: pkgv1.GroupVersion.String(), Kind: "ProviderRevision", Name: "placeholder", UID: "placeholder"}
+
+// withoutOwners returns the object without what says who installed it.
+func withoutOwners(o *unstructured.Unstructured) *unstructured.Unstructured {
+	copied := o.DeepCopy()
+	copied.SetOwnerReferences(nil)
+	labels := copied.GetLabels()
+	delete(labels, pkgv1.LabelTransaction)
+	copied.SetLabels(labels)
+	return copied
+}
+
+func (p *Package) target(revision, pkg, tx transaction.Owner) transaction.Target {
+	return transaction.Target{
+		Revision: revision, Package: pkg, Transaction: tx, Labels: p.Spec.CommonLabels, Annotations: p.Spec.CommonAnnotations,
+	}
+}

@@ -1,0 +1,314 @@
+// Package propose computes what a Transaction would change: all packages that the Lock lists
+// afterwards, with their digests, and what is installed and removed for that. It writes nothing.
+package propose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/resolve"
+	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	corexpkg "github.com/starlinghq/starling/pkg/core/xpkg"
+	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/fetch"
+	"github.com/starlinghq/starling/pkg/transactions/install"
+)
+
+// Proposer computes proposals.
+type Proposer struct {
+	// Client reads packages and revisions from the API server.
+	Client *transactions.Client
+	// Packages reads packages from registries.
+	Packages *fetch.Reader
+	// HubVersion is compared with the versions of Crossplane that packages support. If it is empty,
+	// nothing is compared.
+	HubVersion string
+}
+
+// Proposal is what a Transaction would change.
+type Proposal struct {
+	// Packages are those that the Lock lists afterwards, dependencies first.
+	Packages []pkgv1beta1.LockPackage
+	// Before are those that are installed.
+	Before []pkgv1beta1.LockPackage
+	// Install are the packages to install or to update, dependencies first.
+	Install []install.Package
+	// Remove are the packages to remove, dependents first.
+	Remove []install.Removal
+	// Revisions are all revisions, by name.
+	Revisions map[string]*pkgv1.ProviderRevision
+	// Warnings and Notes are for the user. Notes are no reason to worry.
+	Warnings, Notes []string
+}
+
+// Propose computes the proposal of a Transaction that holds the Lock. Versions are pinned by digest
+// here, and nowhere later. The error is a *transaction.FailedError if there is no proposal; any
+// other error says that something did not answer.
+func (p *Proposer) Propose(ctx context.Context, tx *pkgv1alpha1.Transaction, locked []pkgv1beta1.LockPackage) (*Proposal, error) {
+	w, err := p.look(ctx, locked)
+	if err != nil {
+		return nil, failed(err)
+	}
+	var proposal *Proposal
+	switch spec := &tx.Spec; spec.Change {
+	case pkgv1alpha1.ChangeTypeInstall:
+		proposal, err = p.install(ctx, tx, w, &spec.Install.Package)
+	case pkgv1alpha1.ChangeTypeDelete:
+		proposal, err = p.remove(tx, w, spec.Delete.Source)
+	case pkgv1alpha1.ChangeTypeReplace:
+		proposal, err = p.replace(ctx, tx, w, spec.Replace)
+	default:
+		err = corexpkg.Invalidf("change %q is unknown", spec.Change)
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	proposal.Before, proposal.Revisions = w.installed, w.revisions
+	proposal.Warnings = append(w.warnings, proposal.Warnings...)
+	return proposal, nil
+}
+
+// failed gives an error that the user can repair its reason.
+func failed(err error) error {
+	conflict, impossible := errors.AsType[*resolve.Conflict](err)
+	switch {
+	case impossible:
+		return &transaction.FailedError{Reason: conflict.Reason, Message: conflict.Error()}
+	case corexpkg.IsInvalid(err):
+		return &transaction.FailedError{Reason: pkgv1alpha1.ReasonInvalidPackage, Message: err.Error()}
+	}
+	return err
+}
+
+// options returns how the package of an object is fetched.
+func (p *Proposer) options(spec *pkgv1.ProviderSpec) fetch.Options {
+	return fetch.OptionsOf(&spec.PackageSpec)
+}
+
+// install proposes that a package is installed or updated.
+func (p *Proposer) install(ctx context.Context, tx *pkgv1alpha1.Transaction, w *world, snapshot *pkgv1alpha1.PackageSnapshot) (*Proposal, error) {
+	s, err := subject(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	problem, err := p.problem(ctx, tx, w, &s)
+	if err != nil {
+		return nil, err
+	}
+	return p.solved(ctx, tx, w, &s, problem)
+}
+
+// solved solves the problem and returns the proposal with its packages.
+func (p *Proposer) solved(ctx context.Context, tx *pkgv1alpha1.Transaction, w *world, s *object, problem *resolve.Problem) (*Proposal, error) {
+	options := func(source string) fetch.Options {
+		if source == s.reference.Source {
+			return p.options(&s.spec)
+		}
+		if object := w.of(source); object != nil && !object.managed {
+			return p.options(&object.spec)
+		}
+		return fetch.Options{}
+	}
+	solution, err := p.solve(ctx, problem, options)
+	if err != nil {
+		return nil, err
+	}
+	proposal := &Proposal{}
+	if len(solution.Orphans) > 0 {
+		proposal.Notes = append(proposal.Notes, fmt.Sprintf("nothing requires %s; delete them if you do not need them", text.List(solution.Orphans, 10)))
+	}
+	for _, step := range solution.Unmet {
+		proposal.Warnings = append(proposal.Warnings, "not met before and still not met: "+step.String())
+	}
+	for _, duplicate := range solution.Duplicates {
+		proposal.Warnings = append(proposal.Warnings, fmt.Sprintf("the Lock had %s twice; revision %s is left out", duplicate.Source, duplicate.Name))
+	}
+	selected := make([]resolve.Package, len(solution.Packages))
+	names := w.names(s)
+	for n := range solution.Packages {
+		chosen := &solution.Packages[n]
+		if chosen.Change != resolve.ChangeNone {
+			chosen.Name = corexpkg.RevisionName(names.of(chosen.Source), chosen.Version.Digest)
+		}
+		selected[n] = chosen.Package
+	}
+	proposal.Packages = resolve.ToLock(selected)
+	difference := transaction.Diff(w.installed, proposal.Packages)
+	install := difference.Installed
+	own := transaction.Find(proposal.Packages, s.reference.Source)
+	inactive := s.spec.RevisionActivationPolicy != nil && *s.spec.RevisionActivationPolicy == pkgv1.ManualActivation && own != nil &&
+		(w.revisions[own.Name] == nil || w.revisions[own.Name].Spec.DesiredState != pkgv1.RevisionActive)
+	switch {
+	case inactive:
+		install, proposal.Packages = []pkgv1beta1.LockPackage{*own}, w.installed
+		proposal.Notes = append(proposal.Notes, fmt.Sprintf("revision %s is inactive, because spec.revisionActivationPolicy of %s is Manual: set it to Automatic to install it", own.Name, s.Ref))
+	case own != nil && !slices.ContainsFunc(install, func(l pkgv1beta1.LockPackage) bool { return l.Source == own.Source }) && w.differs(own, s):
+		install = append(install, *own)
+	}
+	for n := range install {
+		content, err := p.content(ctx, tx, w, s, &install[n], names, options(install[n].Source))
+		if err != nil {
+			return nil, err
+		}
+		content.Inactive = inactive
+		proposal.Install = append(proposal.Install, *content)
+	}
+	return proposal, nil
+}
+
+// problem returns what the solver is asked.
+func (p *Proposer) problem(ctx context.Context, tx *pkgv1alpha1.Transaction, w *world, s *object) (*resolve.Problem, error) {
+	problem := &resolve.Problem{
+		Locked: resolve.FromLock(w.installed), HubVersion: p.HubVersion, AllowDowngrade: tx.Annotations[pkgv1.AnnotationAllowDowngrade] == "true",
+	}
+	wanted := root(s)
+	wanted.Subject, wanted.Pending = true, true
+	if s.spec.PackagePullPolicy != nil && *s.spec.PackagePullPolicy == pkgv1.PullAlways && wanted.Version.Digest == "" {
+		resolved, err := p.Packages.Resolve(ctx, s.reference, p.options(&s.spec)) // it may have moved
+		if err == nil {
+			wanted.Version.Digest = resolved.Digest
+		}
+	}
+	problem.Roots = append(problem.Roots, wanted)
+	roots := map[string]bool{s.reference.Source: true}
+	for n := range w.objects {
+		o := &w.objects[n]
+		source := o.reference.Source
+		switch {
+		case o.Ref == s.Ref:
+			continue
+		case source == s.reference.Source && !o.managed:
+			return nil, &transaction.FailedError{
+				Reason:  pkgv1alpha1.ReasonVersionConflict,
+				Message: fmt.Sprintf("%s and %s have the same source %s, which can be installed once: delete one of them", s.Ref, o.Ref, source),
+			}
+		case o.managed || roots[source]:
+			continue
+		}
+		other := root(o)
+		installed := transaction.Find(w.installed, source)
+		if o.spec.RevisionActivationPolicy != nil && *o.spec.RevisionActivationPolicy == pkgv1.ManualActivation {
+			if installed == nil {
+				continue
+			}
+			other.Version = resolve.Version{} // what is active counts, not what is desired
+		}
+		other.Pending = installed == nil || other.Version != (resolve.Version{}) && resolve.ParseVersion(installed.Version).Tag != other.Version.Tag
+		roots[source] = true
+		problem.Roots = append(problem.Roots, other)
+	}
+	// What the package had installed from another source goes.
+	for n := range w.installed {
+		if l := &w.installed[n]; l.Source != s.reference.Source && w.packageOf(l) == s.Ref {
+			problem.Remove = append(problem.Remove, l.Source)
+		}
+	}
+	return problem, nil
+}
+
+func root(o *object) resolve.Root {
+	r := resolve.Root{
+		Name: o.Name, APIVersion: pkgv1.GroupVersion.String(), Kind: o.Kind, Source: o.reference.Source,
+		Version: resolve.Version{Tag: o.reference.Tag, Digest: o.reference.Digest},
+	}
+	if o.spec.SkipDependencyResolution != nil {
+		r.SkipDependencyResolution = *o.spec.SkipDependencyResolution
+	}
+	if o.spec.IgnoreCrossplaneConstraints != nil {
+		r.IgnoreCrossplaneConstraints = *o.spec.IgnoreCrossplaneConstraints
+	}
+	return r
+}
+
+// differs reports whether a package whose version stays must be written all the same.
+func (w *world) differs(locked *pkgv1beta1.LockPackage, s *object) bool {
+	r := w.revisions[locked.Name]
+	return r == nil || r.Spec.DesiredState != pkgv1.RevisionActive ||
+		!maps.Equal(r.Spec.CommonLabels, s.spec.CommonLabels) || !maps.Equal(r.Spec.CommonAnnotations, s.spec.CommonAnnotations)
+}
+
+// names are the names of package objects.
+type names struct {
+	world   *world
+	subject *object
+	chosen  map[string]string // by source
+}
+
+func (w *world) names(s *object) *names { return &names{w, s, map[string]string{}} }
+
+// of returns the name of the object of a source. That of a new dependency follows from its source.
+func (n *names) of(source string) string {
+	if source == n.subject.reference.Source {
+		return n.subject.Name
+	}
+	if object := n.world.of(source); object != nil {
+		return object.Name
+	}
+	if name, found := n.chosen[source]; found {
+		return name
+	}
+	name := corexpkg.FriendlyName(source, func(name string) string {
+		for _, o := range append(n.world.objects, *n.subject) {
+			if o.Name == name {
+				return o.reference.Source
+			}
+		}
+		for other, taken := range n.chosen {
+			if taken == name {
+				return other
+			}
+		}
+		return ""
+	})
+	n.chosen[source] = name
+	return name
+}
+
+// content returns a package with its objects.
+func (p *Proposer) content(
+	ctx context.Context, tx *pkgv1alpha1.Transaction, w *world, s *object, locked *pkgv1beta1.LockPackage, names *names, options fetch.Options,
+) (*install.Package, error) {
+	version := resolve.ParseVersion(locked.Version)
+	pkg, err := p.Packages.Get(ctx, locked.Source, version.Digest, options)
+	if err != nil {
+		return nil, err
+	}
+	image := corexpkg.Reference{Source: locked.Source, Tag: version.Tag, Digest: version.Digest}
+	content := &install.Package{
+		Locked: *locked, Name: names.of(locked.Source), Image: image.String(), Digest: version.Digest,
+		Labels: pkg.Labels, Annotations: pkg.Annotations, Capabilities: pkg.Capabilities, Objects: pkg.Installed(),
+	}
+	if resolved, err := p.Packages.Resolve(ctx, image, options); err == nil {
+		content.Fetched, content.ImageConfigs = resolved.Image.String(), resolved.Image.Configs
+	}
+	object := w.of(locked.Source)
+	if locked.Source == s.reference.Source {
+		object = s
+		_, requested := tx.Labels[pkgv1.LabelGeneration]
+		content.Rewrite = !requested // a user created the transaction, which says what the package is
+	}
+	if object != nil {
+		content.Kind, content.Spec = object.kind, object.spec
+		if object.managed {
+			content.Managed, content.Spec = true, pkgv1.ProviderSpec{}
+		}
+	} else {
+		content.Managed = true
+		kind, found := transactions.KindOf(pkg.Kind)
+		if !found {
+			return nil, corexpkg.Invalidf("package %s has the unknown kind %q", image, pkg.Kind)
+		}
+		content.Kind = kind
+	}
+	if content.Kind.Name != pkg.Kind {
+		return nil, corexpkg.Invalidf("package %s is a %s, but %s %q names it: create a %s instead", image, pkg.Kind, content.Kind.Name, content.Name, pkg.Kind)
+	}
+	return content, nil
+}

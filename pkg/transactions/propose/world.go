@@ -1,0 +1,160 @@
+package propose
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/resolve"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	corexpkg "github.com/starlinghq/starling/pkg/core/xpkg"
+	"github.com/starlinghq/starling/pkg/transactions"
+)
+
+// object is a package object. That of the transaction is its snapshot.
+type object struct {
+	transactions.Ref
+	kind      transactions.Kind
+	spec      pkgv1.ProviderSpec
+	reference corexpkg.Reference
+	// managed is true if transactions set its version.
+	managed bool
+	created metav1.Time
+}
+
+// world is what exists in the WDS while a transaction holds the Lock.
+type world struct {
+	objects   []object
+	revisions map[string]*pkgv1.ProviderRevision // by name
+	kinds     map[string]transactions.Kind       // of revisions, by name
+	// installed are the packages of the Lock, and those that are active and that the Lock lacks.
+	installed []pkgv1beta1.LockPackage
+	// allowsDeletion has the packages whose objects may be deleted although others need them.
+	allowsDeletion map[transactions.Ref]bool
+	warnings       []string
+}
+
+// look reads all packages and revisions from the API server: what a cache lacks could be installed
+// a second time.
+func (p *Proposer) look(ctx context.Context, locked []pkgv1beta1.LockPackage) (*world, error) {
+	w := &world{revisions: map[string]*pkgv1.ProviderRevision{}, kinds: map[string]transactions.Kind{}, installed: slices.Clone(locked), allowsDeletion: map[transactions.Ref]bool{}}
+	for _, kind := range transactions.Kinds {
+		packages, err := p.Client.Packages(kind).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind.Packages.Resource, err)
+		}
+		for n := range packages.Items {
+			w.add(kind, &packages.Items[n])
+		}
+		revisions, err := p.Client.Revisions(kind).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind.Revisions.Resource, err)
+		}
+		for n := range revisions.Items {
+			r := &revisions.Items[n]
+			w.revisions[r.Name], w.kinds[r.Name] = r, kind
+		}
+	}
+	// The oldest object of a source counts, if there are several.
+	slices.SortFunc(w.objects, func(a, b object) int {
+		return cmp.Or(a.created.Compare(b.created.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+	return w, p.recover(ctx, w)
+}
+
+func (w *world) add(kind transactions.Kind, pkg *pkgv1.Provider) {
+	ref := transactions.Ref{Kind: kind.Name, Name: pkg.Name}
+	w.allowsDeletion[ref] = pkg.Annotations[pkgv1.AnnotationAllowDeletion] == "true"
+	if pkg.DeletionTimestamp != nil {
+		return
+	}
+	reference, err := corexpkg.ParseReference(pkg.Spec.Package)
+	if err != nil {
+		w.warnings = append(w.warnings, fmt.Sprintf("%s is left out: %v", ref, err))
+		return
+	}
+	_, managed := pkg.Labels[pkgv1.LabelTransaction]
+	w.objects = append(w.objects, object{
+		Ref: ref, kind: kind, spec: pkg.Spec, reference: reference, managed: managed, created: pkg.CreationTimestamp,
+	})
+}
+
+// recover adds the packages that are active and that the Lock does not list: somebody edited it, or
+// deleted it.
+func (p *Proposer) recover(ctx context.Context, w *world) error {
+	for _, object := range w.objects {
+		var revisions []*pkgv1.ProviderRevision
+		for name, r := range w.revisions {
+			if w.kinds[name].Name == object.Kind && r.Labels[pkgv1.LabelPackage] == object.Name {
+				revisions = append(revisions, r)
+			}
+		}
+		active := transaction.Active(revisions)
+		if active == nil || transaction.Find(w.installed, object.reference.Source) != nil ||
+			slices.ContainsFunc(w.installed, func(l pkgv1beta1.LockPackage) bool { return l.Name == active.Name }) {
+			continue
+		}
+		image, err := corexpkg.ParseReference(active.Spec.Package)
+		if err != nil {
+			continue
+		}
+		digest := cmp.Or(image.Digest, active.Annotations[transaction.AnnotationDigest])
+		meta, err := p.Packages.Meta(ctx, image.Source, digest, p.options(&object.spec))
+		if err != nil {
+			return fmt.Errorf("read package %s, which is installed and not in the Lock: %w", object.Ref, err)
+		}
+		dependencies := make([]resolve.Dependency, 0, len(meta.Dependencies))
+		for _, d := range meta.Dependencies {
+			dependencies = append(dependencies, resolve.Dependency(d))
+		}
+		w.installed = append(w.installed, resolve.ToLock([]resolve.Package{{
+			Name: active.Name, APIVersion: pkgv1.GroupVersion.String(), Kind: object.Kind, Source: image.Source,
+			Version: resolve.Version{Tag: image.Tag, Digest: digest}, Dependencies: dependencies,
+		}})...)
+		w.warnings = append(w.warnings, fmt.Sprintf("%s is installed, but was not in the Lock; it is added", object.Ref))
+	}
+	return nil
+}
+
+// subject returns the snapshot of a transaction as an object.
+func subject(snapshot *pkgv1alpha1.PackageSnapshot) (object, error) {
+	kind, found := transactions.KindOf(snapshot.Kind)
+	if !found {
+		return object{}, corexpkg.Invalidf("kind %q is no kind of packages: use Provider, Configuration or Function", snapshot.Kind)
+	}
+	o := object{Ref: transactions.Ref{Kind: kind.Name, Name: snapshot.Metadata.Name}, kind: kind}
+	if err := json.Unmarshal(snapshot.Spec.Raw, &o.spec); err != nil {
+		return o, corexpkg.Invalidf("spec of %s: %v", o.Ref, err)
+	}
+	reference, err := corexpkg.ParseReference(o.spec.Package)
+	if err != nil {
+		return o, corexpkg.Invalidf("spec.package of %s: %v", o.Ref, err)
+	}
+	o.reference = reference
+	return o, nil
+}
+
+// of returns the object of a source, nil if there is none.
+func (w *world) of(source string) *object {
+	for n := range w.objects {
+		if w.objects[n].reference.Source == source {
+			return &w.objects[n]
+		}
+	}
+	return nil
+}
+
+// packageOf returns the package whose revision is installed.
+func (w *world) packageOf(locked *pkgv1beta1.LockPackage) transactions.Ref {
+	if r := w.revisions[locked.Name]; r != nil {
+		return transactions.Ref{Kind: w.kinds[locked.Name].Name, Name: r.Labels[pkgv1.LabelPackage]}
+	}
+	return transactions.Ref{}
+}
