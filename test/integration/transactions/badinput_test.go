@@ -91,8 +91,7 @@ func TestBadPackages(t *testing.T) {
 		}
 		t.Logf("%s: %s", name, message)
 	}
-	lock := h.lock(t)
-	if transaction.Holder(lock) != "" || len(lock.Packages) > 0 {
+	if lock := h.free(t); len(lock.Packages) > 0 {
 		t.Errorf("%+v", lock)
 	}
 	for _, kind := range []string{"providers", "configurations", "providerrevisions", "configurationrevisions"} {
@@ -214,8 +213,8 @@ func TestValidateOnly(t *testing.T) {
 	if diff := diffStatus(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if len(got.ProposedLockPackages) != 1 || len(h.lock(t).Packages) != 0 || transaction.Holder(h.lock(t)) != "" {
-		t.Errorf("proposed %v, Lock %+v", got.ProposedLockPackages, h.lock(t))
+	if lock := h.free(t); len(got.ProposedLockPackages) != 1 || len(lock.Packages) != 0 {
+		t.Errorf("proposed %v, Lock %+v", got.ProposedLockPackages, lock)
 	}
 	if _, err := h.Client.Resource(crds).Get(t.Context(), "buckets.s3.aws.example.org", getOptions); err == nil {
 		t.Error("the CustomResourceDefinition was created")

@@ -20,7 +20,7 @@ const anyWrite = "(POST|PUT|PATCH|DELETE) (transactions|locks|providers|provider
 func (h *hub) killAfterWrite(t *testing.T) {
 	t.Helper()
 	proxy := testenv.NewProxy(t, h.Config)
-	proxy.KillAfter(t, anyWrite, 1, "binding-controller", "--controllers=transactions", "--leader-elect=false", "--wds-kubeconfig="+proxy.Kubeconfig(t))()
+	proxy.KillAfter(t, anyWrite, 1, "binding-controller", "--controllers=transactions", "--leader-elect=false", "-v=4", "--wds-kubeconfig="+proxy.Kubeconfig(t))()
 }
 
 // TestKilledAfterEachWrite: the controller is killed after each single write of an installation, of

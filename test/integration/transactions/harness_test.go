@@ -139,6 +139,18 @@ func (h *hub) lock(t *testing.T) *pkgv1beta1.Lock {
 	return testenv.Get[pkgv1beta1.Lock](t, h.Client.Resource(pkgv1beta1.Locks), "lock")
 }
 
+// free waits until no Transaction holds the Lock, and returns it.
+func (h *hub) free(t *testing.T) *pkgv1beta1.Lock {
+	t.Helper()
+	var lock *pkgv1beta1.Lock
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		lock = h.lock(t)
+		holder := lock.Annotations[pkgv1beta1.AnnotationCurrentTransaction]
+		return holder == "", "held by " + holder
+	})
+	return lock
+}
+
 func encode(t *testing.T, value any) string {
 	t.Helper()
 	text, err := json.Marshal(value)
