@@ -36,7 +36,7 @@ func (c *Controller) syncPackage(ctx context.Context, ref transactions.Ref) (wor
 	}
 	kind, _ := transactions.KindOf(ref.Kind)
 	state := transaction.PackageState{
-		Kind: kind.Name, Package: p, Transactions: c.Watch.TransactionsOf(p), Revisions: c.Watch.RevisionsOf(ref), Lock: c.Watch.Locks.Get("", pkgv1beta1.LockName),
+		Kind: kind.Name, Package: p, Transactions: c.Watch.TransactionsOf(p), Revisions: c.Watch.RevisionsOf(ref), Lock: c.Watch.Locks.Get("", pkgv1beta1.LockName), Now: c.Clock.Now(),
 	}
 	var result worker.Result
 	if p.DeletionTimestamp == nil && p.Spec.PackagePullPolicy != nil && *p.Spec.PackagePullPolicy == pkgv1.PullAlways {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,8 @@ type PackageState struct {
 	// Digest is the digest that the tag of the package has now, if its pull policy is Always; ""
 	// otherwise, or if it is not known.
 	Digest string
+	// Now is the time of conditions that change.
+	Now time.Time
 }
 
 // PackagePlan is what to do for a package.
@@ -205,14 +208,16 @@ func Last(transactions []*pkgv1alpha1.Transaction) *pkgv1alpha1.Transaction {
 	})
 }
 
-// status returns the status of the package. Times of conditions are not set: they are of those that
-// have changed, for SetConditions.
+// status returns the status of the package.
 func (s *PackageState) status() pkgv1.PackageStatus {
 	status := *s.Package.Status.DeepCopy()
 	active, last := Active(s.Revisions), Last(s.Transactions)
 	conditions := map[string]metav1.Condition{}
 	set := func(kind string, state metav1.ConditionStatus, reason, message string) {
-		conditions[kind] = metav1.Condition{Type: kind, Status: state, Reason: reason, Message: message, ObservedGeneration: s.Package.Generation}
+		conditions[kind] = metav1.Condition{
+			Type: kind, Status: state, Reason: reason, Message: message, ObservedGeneration: s.Package.Generation,
+			LastTransitionTime: metav1.NewTime(s.Now).Rfc3339Copy(),
+		}
 	}
 
 	switch failure := failureOf(last); {

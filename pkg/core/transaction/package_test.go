@@ -1,0 +1,190 @@
+package transaction_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+)
+
+const source = "registry.example.com/org/p"
+
+// pkg returns a Provider of generation 2, changed by the functions.
+func pkg(change ...func(*pkgv1.Provider)) *pkgv1.Provider {
+	p := &pkgv1.Provider{ObjectMeta: metav1.ObjectMeta{
+		Name: "p", UID: "p-uid", Generation: 2, Finalizers: []string{pkgv1.PackageFinalizer}, Labels: map[string]string{pkgv1.LabelGeneration: "2"},
+	}}
+	p.Spec.Package = source + ":v2"
+	for _, do := range change {
+		do(p)
+	}
+	return p
+}
+
+func unhandled(p *pkgv1.Provider) { p.Labels[pkgv1.LabelGeneration] = "1" }
+func deleted(p *pkgv1.Provider)   { p.DeletionTimestamp = &metav1.Time{Time: now} }
+
+func revision(name string, active bool, number int64) *pkgv1.ProviderRevision {
+	r := &pkgv1.ProviderRevision{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "r", Annotations: map[string]string{transaction.AnnotationDigest: "sha256:" + name}}}
+	r.Spec.Package, r.Spec.Revision, r.Spec.DesiredState = source+":v1@sha256:"+name, number, pkgv1.RevisionInactive
+	if active {
+		r.Spec.DesiredState = pkgv1.RevisionActive
+	}
+	return r
+}
+
+// plan is a PackagePlan in short.
+type plan struct {
+	Create, Change, Source string
+	Retries                int64
+	Handled                string
+	Finalizer, Release     bool
+	Synced, Installed      string
+}
+
+func TestPlanPackage(t *testing.T) {
+	running, failed, done := named("tx", "t"), ended(named("tx", "t")), ended(named("tx", "t"))
+	transaction.Record(failed, now).Invalid(&transaction.FailedError{Reason: "MissingDependency", Message: "no"})
+	transaction.Record(done, now).Complete()
+	lock := &pkgv1beta1.Lock{Packages: []pkgv1beta1.LockPackage{{Name: "p-1", Source: source}}}
+	const name1 = "tx-p-"
+	cases := map[string]struct {
+		state transaction.PackageState
+		want  plan
+	}{
+		"New": {
+			state: transaction.PackageState{Package: pkg(unhandled, func(p *pkgv1.Provider) { p.Finalizers = nil })},
+			want:  plan{Create: name1, Change: "Install", Handled: "2", Finalizer: true, Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
+		},
+		"Handled": {
+			state: transaction.PackageState{Package: pkg(), Transactions: []*pkgv1alpha1.Transaction{running}},
+			want:  plan{Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
+		},
+		"Failed": {
+			state: transaction.PackageState{Package: pkg(), Transactions: []*pkgv1alpha1.Transaction{failed}},
+			want:  plan{Synced: "ReconcileError", Installed: "InactivePackageRevision"},
+		},
+		"Installed": {
+			state: transaction.PackageState{Package: pkg(), Transactions: []*pkgv1alpha1.Transaction{done}, Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1)}, Lock: lock},
+			want:  plan{Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"UpdateFailed": {
+			state: transaction.PackageState{Package: pkg(), Transactions: []*pkgv1alpha1.Transaction{failed}, Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1)}, Lock: lock},
+			want:  plan{Synced: "ReconcileError", Installed: "ActivePackageRevision"},
+		},
+		"Paused": {
+			state: transaction.PackageState{Package: pkg(unhandled, func(p *pkgv1.Provider) { p.Annotations = map[string]string{pkgv1.AnnotationPaused: "true"} })},
+			want:  plan{Synced: "ReconcilePaused", Installed: "UnpackingPackage"},
+		},
+		"TagHasMoved": {
+			state: transaction.PackageState{Package: pkg(), Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1)}, Digest: "sha256:other"},
+			want:  plan{Create: name1, Change: "Install", Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"TagHasNotMoved": {
+			state: transaction.PackageState{Package: pkg(), Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1)}, Digest: "sha256:p-1"},
+			want:  plan{Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"TagHasMovedDuringATransaction": {
+			state: transaction.PackageState{
+				Package: pkg(), Transactions: []*pkgv1alpha1.Transaction{running}, Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1)}, Digest: "sha256:other",
+			},
+			want: plan{Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"DeletedBeforeItWasInstalled": {
+			state: transaction.PackageState{Package: pkg(deleted)},
+			want:  plan{Release: true, Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
+		},
+		"DeletedWhileItIsInstalled": {
+			state: transaction.PackageState{Package: pkg(deleted), Transactions: []*pkgv1alpha1.Transaction{running}},
+			want:  plan{Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
+		},
+		"Deleted": {
+			state: transaction.PackageState{Package: pkg(deleted), Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1)}, Lock: lock},
+			want:  plan{Create: name1, Change: "Delete", Source: source, Retries: math.MaxInt64, Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"DeletedAndNotInTheLock": { // an installation that did not end has left objects
+			state: transaction.PackageState{Package: pkg(deleted), Revisions: []*pkgv1.ProviderRevision{revision("p-1", false, 1)}},
+			want:  plan{Create: name1, Change: "Delete", Source: source, Retries: math.MaxInt64, Synced: "ReconcileSuccess", Installed: "InactivePackageRevision"},
+		},
+		"DeletedWithoutFinalizer": {
+			state: transaction.PackageState{Package: pkg(deleted, func(p *pkgv1.Provider) { p.Finalizers = []string{"other"} }), Lock: lock},
+			want:  plan{Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.state.Kind, tc.state.Now = "Provider", now
+			got := transaction.PlanPackage(tc.state)
+			short := plan{Handled: got.Handled, Finalizer: got.Finalizer, Release: got.Release}
+			if tx := got.Create; tx != nil {
+				short.Create, short.Change = tx.Name[:len(name1)], string(tx.Spec.Change)
+				if tx.Spec.Delete != nil {
+					short.Source, short.Retries = tx.Spec.Delete.Source, *tx.Spec.RetryLimit
+				}
+				if got.CreateAfter.Name == tx.Name || tx.Labels[pkgv1.LabelGeneration] != "2" || tx.OwnerReferences[0].UID != "p-uid" {
+					t.Errorf("transaction %+v", tx.ObjectMeta)
+				}
+			}
+			for _, c := range got.Status.Conditions {
+				switch c.Type {
+				case "Synced":
+					short.Synced = c.Reason
+				case "Installed":
+					short.Installed = c.Reason
+				}
+				if !c.LastTransitionTime.Equal(&metav1.Time{Time: now}) {
+					t.Errorf("condition %s has time %s", c.Type, c.LastTransitionTime)
+				}
+			}
+			if diff := cmp.Diff(tc.want, short); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSupersededBy(t *testing.T) {
+	tx := named("tx", "t")
+	tx.Labels = map[string]string{pkgv1.LabelGeneration: "2"}
+	tx.Spec.Install = &pkgv1alpha1.InstallSpec{}
+	tx.Spec.Install.Package.Metadata.UID = "p-uid"
+	ofUser := tx.DeepCopy()
+	ofUser.Labels = nil
+	later := pkg(func(p *pkgv1.Provider) { p.Generation = 3 })
+	other := pkg(func(p *pkgv1.Provider) { p.UID = "other" })
+	for name, tc := range map[string]struct {
+		tx   *pkgv1alpha1.Transaction
+		p    *pkgv1.Provider
+		want bool
+	}{
+		"current": {tx, pkg(), false}, "changed": {tx, later, true}, "deleted": {tx, pkg(deleted), true}, "gone": {tx, nil, true},
+		"re-created": {tx, other, true}, "of a user": {ofUser, later, false},
+	} {
+		if why := transaction.SupersededBy(tc.tx, tc.p); (why != "") != tc.want {
+			t.Errorf("%s: %q", name, why)
+		}
+	}
+}
+
+func TestOldRevisions(t *testing.T) {
+	revisions := []*pkgv1.ProviderRevision{revision("p-3", false, 3), revision("p-1", false, 1), revision("p-4", true, 4), revision("p-2", false, 2)}
+	zero, two := int64(0), int64(2)
+	for limit, want := range map[*int64][]string{nil: {"p-1", "p-2"}, &zero: nil, &two: {"p-1"}} {
+		var got []string
+		for _, r := range transaction.OldRevisions(revisions, limit) {
+			got = append(got, r.Name)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("limit %v: %s", limit, diff)
+		}
+	}
+	if active := transaction.Active(revisions); active.Name != "p-4" {
+		t.Errorf("active %s", active.Name)
+	}
+}
