@@ -12,6 +12,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
@@ -92,11 +93,28 @@ func (c *Controller) create(ctx context.Context, kind transactions.Kind, p *pkgv
 			return fmt.Errorf("%w: transaction %q is still being deleted", worker.ErrStale, tx.Name)
 		case err != nil:
 			return fmt.Errorf("get transaction %q: %w", tx.Name, err)
+		case owner == p.UID && tx.Spec.Delete != nil && transaction.Ended(found):
+			return c.removeAgain(ctx, kind, p, found)
 		case owner == p.UID:
 			return nil
 		}
 	}
 	return nil
+}
+
+// removeAgain deletes the Transaction that has removed a package, if something of the package was
+// installed again or is left, so that another one is created.
+func (c *Controller) removeAgain(ctx context.Context, kind transactions.Kind, p *pkgv1.Provider, tx *pkgv1alpha1.Transaction) error {
+	left, err := c.Client.Revisions(kind).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{pkgv1.LabelPackage: p.Name}).String()})
+	if err != nil {
+		return fmt.Errorf("list revisions of %s %q: %w", kind.Name, p.Name, err)
+	}
+	if len(left.Items) > 0 {
+		if err := c.Writer.Delete(ctx, writer.Target{Resource: pkgv1alpha1.Transactions, Name: tx.Name}, tx.UID, "repeat"); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %s %q is not removed yet", worker.ErrStale, kind.Name, p.Name)
 }
 
 // label records that the generation of a package has its Transaction, and sets the finalizer.

@@ -33,7 +33,8 @@ func (p *Proposer) remove(tx *pkgv1alpha1.Transaction, w *world, source string) 
 	return proposal, nil
 }
 
-// takePart removes what an installation that did not end has left of a source.
+// takePart removes the packages of all revisions of a source: what an installation, or an earlier
+// try of this removal, that did not end has left.
 func (w *world) takePart(proposal *Proposal, tx *pkgv1alpha1.Transaction, source string) {
 	for _, name := range slices.Sorted(maps.Keys(w.revisions)) {
 		r := w.revisions[name]
@@ -65,6 +66,7 @@ func (w *world) take(proposal *Proposal, tx *pkgv1alpha1.Transaction, sources []
 			continue
 		}
 		w.takeRevision(proposal, tx, &locked)
+		w.takePart(proposal, tx, locked.Source) // the revision in the Lock may be gone already, and others not
 	}
 }
 
