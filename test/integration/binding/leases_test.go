@@ -28,7 +28,7 @@ var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: 
 func TestOwnLeases(t *testing.T) {
 	e := newEnvironment(t)
 	for lease, want := range map[string]bool{
-		"binding-controller-binding": true, "binding-controller-status": true, "binding-controller-packages": true, "transport-controller": false, "": false,
+		"binding-controller-binding": true, "binding-controller-status": true, "binding-controller-packages": true, "binding-controller-transactions": true, "transport-controller": false, "": false,
 	} {
 		testenv.Allowed(t, e.fleet.Config(t, "wds1"), want, "system:serviceaccount:starling-system:binding-controller",
 			authorizationv1.ResourceAttributes{Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Namespace: "starling-system", Name: lease})
@@ -68,7 +68,7 @@ func (e *environment) ensureLeaseNamespace() {
 		e.t.Fatal(err)
 	}
 	e.t.Cleanup(func() {
-		for _, name := range []string{"binding-controller-binding", "binding-controller-status", "binding-controller-packages"} {
+		for _, name := range []string{"binding-controller-binding", "binding-controller-status", "binding-controller-packages", "binding-controller-transactions"} {
 			err := e.wds.Resource(leases).Namespace("starling-system").Delete(context.WithoutCancel(e.t.Context()), name, metav1.DeleteOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				e.t.Error(err)
