@@ -52,6 +52,19 @@ func parseConstraint(text string) (*constraint, error) {
 	return c, nil
 }
 
+// Fits reports whether a version is one that a dependency with this constraint requires: a range of
+// versions, or a digest. The error says that the constraint is neither.
+func Fits(text string, version Version) (bool, error) {
+	c, err := parseConstraint(text)
+	if err != nil {
+		return false, err
+	}
+	if c.digest != "" {
+		return c.digest == version.Digest, nil
+	}
+	return c.fits(pinnedVersion(version.Tag)), nil
+}
+
 // fits reports whether the tag of a version is in the range. It is for constraints without digest.
 func (c *constraint) fits(version *semver.Version) bool {
 	if version == nil {

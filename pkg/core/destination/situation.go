@@ -1,0 +1,117 @@
+package destination
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"slices"
+	"strings"
+
+	"github.com/starlinghq/starling/pkg/core/resolve"
+)
+
+// situation is everything that the verdict on a cluster depends on.
+type situation struct {
+	effects []seen
+	// demands are what packages of other spaces require of packages of the proposal that are there.
+	demands []demand
+	// ranges are the packages that arrive or change there and state a range of versions of
+	// Kubernetes, sorted; kubernetes is the version of the cluster if there are any.
+	ranges     []string
+	kubernetes string
+}
+
+// seen is an effect with what is known of the cluster.
+type seen struct {
+	effect
+	// stored are the stored versions that the cluster reports of the CRD, nil if it does not.
+	stored []string
+	// crds and objects are what other spaces deliver: the CRD, and custom resources of it.
+	crds, objects []Foreign
+}
+
+// demand is what a package of another space requires of a package of the proposal.
+type demand struct{ by, source, constraint string }
+
+func (in *Input) situation(c *Cluster, a *audience) *situation {
+	s := &situation{}
+	foreign := map[string][]Foreign{}
+	for _, f := range c.Foreign {
+		name := nameOf(f.Ref)
+		if f.CRD != nil {
+			name = f.CRD.Name
+		}
+		foreign[name] = append(foreign[name], f)
+	}
+	arriving := map[string]bool{}
+	for _, e := range a.effects {
+		change := &in.Changes[e.change]
+		known := seen{effect: e, stored: c.Stored[change.crd().Name]}
+		for _, f := range foreign[change.crd().Name] {
+			if f.CRD != nil {
+				known.crds = append(known.crds, f)
+			} else {
+				known.objects = append(known.objects, f)
+			}
+		}
+		sortForeign(known.crds)
+		sortForeign(known.objects)
+		s.effects = append(s.effects, known)
+		if p, changes := in.Packages[change.Package]; e.after && changes && !arriving[change.Package] {
+			arriving[change.Package] = true
+			if p.Kubernetes != "" {
+				s.ranges = append(s.ranges, change.Package)
+				s.kubernetes = c.Kubernetes
+			}
+		}
+	}
+	slices.Sort(s.ranges)
+	for i := range c.Packages {
+		for _, d := range resolve.FromLock(c.Packages[i : i+1])[0].Dependencies {
+			if arriving[d.Source] {
+				s.demands = append(s.demands, demand{by: c.Packages[i].Name, source: d.Source, constraint: d.Constraint})
+			}
+		}
+	}
+	slices.SortFunc(s.demands, func(x, y demand) int {
+		return strings.Compare(x.by+"\n"+x.source+"\n"+x.constraint, y.by+"\n"+y.source+"\n"+y.constraint)
+	})
+	return s
+}
+
+func sortForeign(all []Foreign) {
+	slices.SortFunc(all, func(x, y Foreign) int {
+		return strings.Compare(x.Space+"\n"+x.Ref.String()+"\n"+x.hash, y.Space+"\n"+y.Ref.String()+"\n"+y.hash)
+	})
+}
+
+// hash returns what two situations have in common exactly if they are equal. The names of clusters
+// are in none of them.
+func (s *situation) hash() string {
+	h := sha256.New()
+	for i := range s.effects {
+		e := &s.effects[i]
+		fmt.Fprintf(h, "change %d %t %t\nstored %d %q\n", e.change, e.before, e.after, len(e.stored), e.stored)
+		if e.stored == nil {
+			fmt.Fprintln(h, "unknown")
+		}
+		for _, o := range e.resources {
+			fmt.Fprintf(h, "resource %s %s\n", o.Ref, o.hash)
+		}
+		writeForeign(h, e.crds)
+		writeForeign(h, e.objects)
+	}
+	for _, d := range s.demands {
+		fmt.Fprintf(h, "demand %q %q %q\n", d.by, d.source, d.constraint)
+	}
+	fmt.Fprintf(h, "kubernetes %q %q\n", s.ranges, s.kubernetes)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func writeForeign(h hash.Hash, all []Foreign) {
+	fmt.Fprintf(h, "foreign %d\n", len(all))
+	for _, f := range all {
+		fmt.Fprintf(h, "%q %s %s\n", f.Space, f.Ref, f.hash)
+	}
+}
