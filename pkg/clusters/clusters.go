@@ -107,8 +107,10 @@ func trim(obj any) (any, error) {
 			Name: cluster.Name, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion, CreationTimestamp: cluster.CreationTimestamp,
 			Labels: cluster.Labels, Annotations: annotations, DeletionTimestamp: cluster.DeletionTimestamp,
 		},
-		Spec:   clusterv1.ManagedClusterSpec{HubAcceptsClient: cluster.Spec.HubAcceptsClient},
-		Status: clusterv1.ManagedClusterStatus{Conditions: coreinventory.Conditions(cluster.Status.Conditions)},
+		Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: cluster.Spec.HubAcceptsClient},
+		Status: clusterv1.ManagedClusterStatus{
+			Conditions: coreinventory.Conditions(cluster.Status.Conditions), Version: clusterv1.ManagedClusterVersion{Kubernetes: cluster.Status.Version.Kubernetes},
+		},
 	}, nil
 }
 
@@ -117,10 +119,12 @@ type Cluster struct {
 	Name                string
 	UID                 types.UID
 	Labels, Annotations map[string]string
+	// Kubernetes is the version that it reports, "" if it has not.
+	Kubernetes string
 }
 
 func clusterOf(c *clusterv1.ManagedCluster) *Cluster {
-	return &Cluster{Name: c.Name, UID: c.UID, Labels: c.Labels, Annotations: c.Annotations}
+	return &Cluster{Name: c.Name, UID: c.UID, Labels: c.Labels, Annotations: c.Annotations, Kubernetes: c.Status.Version.Kubernetes}
 }
 
 // Member is one of the clusters of a name that are accepted.

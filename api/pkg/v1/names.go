@@ -39,4 +39,22 @@ const (
 	// AnnotationAllowDeletion, with the value "true", allows the deletion of a package although
 	// objects of its CustomResourceDefinitions exist. They are deleted too.
 	AnnotationAllowDeletion = "pkg.crossplane.io/allow-deletion-of-resources"
+	// AnnotationDestinationPolicy, with the value DestinationPolicyContinue, lets a Transaction
+	// continue although it would break something on some clusters. These keep what they have.
+	// Otherwise nothing changes anywhere.
+	AnnotationDestinationPolicy = "pkg.crossplane.io/destination-policy"
+)
+
+// DestinationPolicyContinue is a value of AnnotationDestinationPolicy.
+const DestinationPolicyContinue = "Continue"
+
+// Other names.
+const (
+	// AnnotationKubernetesVersion in package.yaml is the range of versions of Kubernetes that the
+	// package suits. It is compared with the versions of the clusters that the package is bound to.
+	AnnotationKubernetesVersion = "pkg.crossplane.io/kubernetes-version"
+	// AnnotationHeldObjects on a Binding lists objects that stay as they are in mailboxes: while a
+	// Transaction installs them, and on clusters where it would break something. It is united with
+	// the hold of the user. Owner: the transactions controller.
+	AnnotationHeldObjects = "pkg.crossplane.io/held-objects"
 )

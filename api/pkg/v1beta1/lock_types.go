@@ -24,6 +24,17 @@ const (
 	AnnotationTransactionHistoryLimit = "pkg.crossplane.io/transaction-history-limit"
 )
 
+// Annotations of the Lock of a cluster, in an inventory and transport space. Nobody holds it: each
+// write is based on the resourceVersion that was validated. Owner: the transactions controllers.
+const (
+	// AnnotationLastTransaction is the Transaction that wrote the Lock last, after the name of its
+	// workload definition space and a slash.
+	AnnotationLastTransaction = "pkg.crossplane.io/last-transaction"
+	// AnnotationPackagesOf, followed by the UID of a workload definition space, lists the packages
+	// that this space has on the cluster: the names of revisions, separated by commas.
+	AnnotationPackagesOf = "packages.pkg.crossplane.io/"
+)
+
 // DefaultTransactionHistoryLimit is the number of ended Transactions that are kept by default.
 const DefaultTransactionHistoryLimit = 10
 

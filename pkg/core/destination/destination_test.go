@@ -205,6 +205,23 @@ func TestEvaluate(t *testing.T) {
 			},
 			warnings: []string{"cluster east: buckets.example.org: version v1 is removed, but objects may be stored in it; migrate them and remove it from status.storedVersions first; which versions the cluster stores is not known"},
 		},
+		"Held": {
+			in: destination.Input{
+				Changes: []destination.Change{{Package: pkg, Before: v2, After: v2}}, Policies: both, Resources: own,
+				Clusters: []destination.Cluster{east(func(c *destination.Cluster) { c.Held = map[string]bool{"buckets.example.org": true} })},
+			},
+			reason: "SchemaIncompatible", message: "cluster east: buckets.example.org v1: spec.region is not in the schema and would be lost (1 object: mine)",
+		},
+		"HeldWithAStoredVersion": {
+			in: destination.Input{
+				Changes: []destination.Change{{Package: pkg, Before: crd(app, "v2:region"), After: crd(app, "v2:region")}}, Policies: both,
+				Clusters: []destination.Cluster{east(func(c *destination.Cluster) { c.Held = map[string]bool{"buckets.example.org": true} })},
+			},
+			reason: "SchemaIncompatible", message: "cluster east: buckets.example.org: version v1 is removed, but objects may be stored in it",
+		},
+		"NothingChanges": {
+			in: destination.Input{Changes: []destination.Change{{Package: pkg, Before: v2, After: v2}}, Policies: both, Resources: own, Clusters: []destination.Cluster{east()}},
+		},
 		"Deleted": {
 			in: destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1}}, Policies: both, Clusters: []destination.Cluster{east()}},
 			bindings: []destination.BindingChange{

@@ -93,6 +93,9 @@ type Cluster struct {
 	Stored map[string][]string
 	// Packages are those that other spaces have there, as its Lock says.
 	Packages []pkgv1beta1.LockPackage
+	// Held are the CRDs that the cluster keeps as they were before an earlier transaction. Their
+	// content is not known.
+	Held map[string]bool
 	// Foreign are CRDs, and custom resources of CRDs that change, that other spaces deliver there.
 	Foreign []Foreign
 }

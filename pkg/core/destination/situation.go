@@ -25,6 +25,8 @@ type situation struct {
 // seen is an effect with what is known of the cluster.
 type seen struct {
 	effect
+	// held: the content that the cluster has is not known.
+	held bool
 	// stored are the stored versions that the cluster reports of the CRD, nil if it does not.
 	stored []string
 	// crds and objects are what other spaces deliver: the CRD, and custom resources of it.
@@ -47,7 +49,7 @@ func (in *Input) situation(c *Cluster, a *audience) *situation {
 	arriving := map[string]bool{}
 	for _, e := range a.effects {
 		change := &in.Changes[e.change]
-		known := seen{effect: e, stored: c.Stored[change.crd().Name]}
+		known := seen{effect: e, held: c.Held[change.crd().Name], stored: c.Stored[change.crd().Name]}
 		for _, f := range foreign[change.crd().Name] {
 			if f.CRD != nil {
 				known.crds = append(known.crds, f)
@@ -92,7 +94,7 @@ func (s *situation) hash() string {
 	h := sha256.New()
 	for i := range s.effects {
 		e := &s.effects[i]
-		fmt.Fprintf(h, "change %d %t %t\nstored %d %q\n", e.change, e.before, e.after, len(e.stored), e.stored)
+		fmt.Fprintf(h, "change %d %t %t %t\nstored %d %q\n", e.change, e.before, e.after, e.held, len(e.stored), e.stored)
 		if e.stored == nil {
 			fmt.Fprintln(h, "unknown")
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/crdcheck"
@@ -173,6 +174,9 @@ func (j *judge) schema(ctx context.Context, e *seen) ([]Finding, error) {
 		}
 	}
 	var findings []Finding
+	if e.held {
+		findings = storedHere(j.in.Changes[e.change].After, e.stored)
+	}
 	unknown := e.before && e.stored == nil
 	for _, f := range checker.Findings(j.in.Accepted[t.CRD]) {
 		switch {
@@ -186,17 +190,29 @@ func (j *judge) schema(ctx context.Context, e *seen) ([]Finding, error) {
 	return findings, nil
 }
 
+// storedHere checks that a CRD has the versions that a cluster stores, where the CRD that it has is
+// not known.
+func storedHere(after *CRD, stored []string) []Finding {
+	var findings []Finding
+	for _, version := range stored {
+		if !slices.ContainsFunc(after.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version }) {
+			findings = append(findings, Finding{pkgv1alpha1.ReasonSchemaIncompatible, fmt.Sprintf("%s: version %s is removed, but objects may be stored in it", after.Name, version)})
+		}
+	}
+	return findings
+}
+
 // transition returns what a Change changes at a cluster. It is the same for all clusters that store
 // the same versions.
 func (j *judge) transition(ctx context.Context, e *seen) *crdcheck.Transition {
 	change := &j.in.Changes[e.change]
-	key := fmt.Sprintf("%d %t %t %q", e.change, e.before, e.stored == nil, e.stored)
+	key := fmt.Sprintf("%d %t %t %t %q", e.change, e.before, e.held, e.stored == nil, e.stored)
 	if t := j.transitions[key]; t != nil {
 		return t
 	}
 	before := change.Before
 	switch {
-	case !e.before:
+	case !e.before || e.held:
 		before = nil
 	case e.stored != nil && before != nil:
 		before = before.DeepCopy()

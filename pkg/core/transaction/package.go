@@ -130,7 +130,10 @@ func (s *PackageState) transaction(spec pkgv1alpha1.TransactionSpec) *pkgv1alpha
 	if len(p.Name) <= maxName {
 		tx.Labels[pkgv1.LabelPackage] = p.Name
 	}
-	for _, key := range []string{pkgv1.AnnotationValidateOnly, pkgv1.AnnotationAllowBreakingCRDs, pkgv1.AnnotationAllowDowngrade, pkgv1.AnnotationAllowDeletion} {
+	for _, key := range []string{
+		pkgv1.AnnotationValidateOnly, pkgv1.AnnotationAllowBreakingCRDs, pkgv1.AnnotationAllowDowngrade, pkgv1.AnnotationAllowDeletion,
+		pkgv1.AnnotationDestinationPolicy,
+	} {
 		if value, found := p.Annotations[key]; found {
 			tx.Annotations[key] = value
 		}

@@ -64,7 +64,7 @@ func evaluate(in situation) verdict {
 	if in.deleting {
 		return evaluateDeletion(&in)
 	}
-	t := tally{remarks: &remarks{failures: len(in.problems), heldBack: namesOf(in.heldBack...), leaving: namesOf(in.leaving...)}}
+	t := tally{remarks: &remarks{failures: len(in.problems), heldBack: namesOf(in.heldBack...), heldBy: in.hold.annotations(), leaving: namesOf(in.leaving...)}}
 	t.add(in.tally)
 	tooLarge := each(t.tooLarge, func(ref string) string {
 		return ref + ": is too large for a work. Make it smaller, or raise --max-size-wrapped of the transport-controller"

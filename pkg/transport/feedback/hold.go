@@ -6,23 +6,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/transport/placement"
 )
 
-// hold is what the annotation of a Binding about holds holds.
+// hold is what the annotations of a Binding about holds hold.
 type hold struct {
-	objects []string // sorted
+	byUser  bool     // the user's annotation is there
+	objects []string // what it holds; sorted
 	invalid bool
+	// transactions are what Transactions hold.
+	transactions []plan.TransactionHold
 }
 
 // holdOf returns what a Placement holds, nil if it has no annotation about it.
 func holdOf(p *placement.Placement, held []objref.Ref) *hold {
-	if !p.Annotations.HasHold() {
+	if !p.Annotations.HasHold() && len(p.Annotations.Held.List()) == 0 {
 		return nil
 	}
-	h := &hold{invalid: p.Annotations.HoldInvalid}
+	h := &hold{byUser: p.Annotations.HasHold(), invalid: p.Annotations.HoldInvalid, transactions: p.Annotations.Held.List()}
 	for _, ref := range held {
 		h.objects = append(h.objects, ref.String())
 	}
@@ -39,7 +44,7 @@ func (h *hold) condition() *metav1.Condition {
 	switch {
 	case h.invalid:
 		c = isTrue(controlv1alpha1.BindingConditionHeld, controlv1alpha1.ReasonInvalidHold, h.message()+"; see status.errors")
-	case len(h.objects) == 0:
+	case len(h.objects) == 0 && len(h.transactions) == 0:
 		c = isFalse(controlv1alpha1.BindingConditionHeld, controlv1alpha1.ReasonNothingHeld,
 			"annotation "+controlv1alpha1.AnnotationHold+" matches no object that the Binding lists or has delivered")
 	default:
@@ -48,7 +53,34 @@ func (h *hold) condition() *metav1.Condition {
 	return &c
 }
 
+// annotations names what holds.
+func (h *hold) annotations() string {
+	switch {
+	case h == nil || len(h.transactions) == 0:
+		return "annotation " + controlv1alpha1.AnnotationHold
+	case h.byUser:
+		return "annotations " + controlv1alpha1.AnnotationHold + " and " + pkgv1.AnnotationHeldObjects
+	}
+	return "annotation " + pkgv1.AnnotationHeldObjects
+}
+
 func (h *hold) message() string {
+	var parts []string
+	if len(h.objects) > 0 {
+		parts = append(parts, h.ofUser())
+	}
+	for i := range h.transactions {
+		t := &h.transactions[i]
+		scope := "until it ends"
+		if t.Lasts() {
+			scope = "on " + text.Plural(len(t.Clusters), "cluster ", "clusters ") + text.List(t.Clusters, maxNames) + ", where it would break something"
+		}
+		parts = append(parts, text.Count(len(t.Objects), "object")+text.Plural(len(t.Objects), " is", " are")+" held for transaction "+t.Transaction+" "+scope+": "+text.List(t.Objects, maxNames))
+	}
+	return text.Join(parts, "; ", maxNames)
+}
+
+func (h *hold) ofUser() string {
 	return text.Count(len(h.objects), "object") + text.Plural(len(h.objects), " is", " are") + " held by annotation " +
 		controlv1alpha1.AnnotationHold + ": " + text.List(h.objects, maxNames)
 }

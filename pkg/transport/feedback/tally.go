@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,7 @@ type remarks struct {
 	tooLarge   []string // objects, each once
 	leaving    names    // objects that are being handed over
 	heldBack   names    // clusters
+	heldBy     string   // the annotations that hold
 	delivering names    // clusters
 	waiting    names    // "cluster: object"
 	applying   names    // clusters
@@ -108,7 +110,7 @@ func (r *remarks) delivered(scope string) metav1.Condition {
 		return isFalse(kind, controlv1alpha1.ReasonDelivering, r.leaving.String())
 	case r.heldBack.len() > 0:
 		return isFalse(kind, controlv1alpha1.ReasonHeld,
-			"annotation "+controlv1alpha1.AnnotationHold+" holds back changes to: "+r.heldBack.String())
+			r.heldBy+text.Plural(strings.Count(r.heldBy, " and ")+1, " holds", " hold")+" back changes to: "+r.heldBack.String())
 	}
 	return isTrue(kind, controlv1alpha1.ReasonDelivered, scope)
 }

@@ -9,15 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
-// obeyed are the annotations of a Binding that the transport obeys. The first is that about holds.
+// obeyed are the annotations of a Binding that the transport obeys. The first is that of the user
+// about holds.
 var obeyed = [...]string{
 	controlv1alpha1.AnnotationHold, controlv1alpha1.AnnotationRelease,
 	controlv1alpha1.AnnotationApply, controlv1alpha1.AnnotationIgnoreFields, controlv1alpha1.AnnotationOnRemoval,
+	pkgv1.AnnotationHeldObjects,
 }
 
 // Annotations are the annotations of a Binding that the transport obeys, parsed.
@@ -26,6 +29,8 @@ type Annotations struct {
 	// everything is held.
 	Hold        plan.Hold
 	HoldInvalid bool
+	// Held is what Transactions hold.
+	Held plan.Holds
 	// Release is which clusters' works a Binding that is being deleted does not wait for.
 	Release Release
 	// Mistakes are what is wrong with the annotations. Sorted.
@@ -39,7 +44,11 @@ type Annotations struct {
 	optionsInvalid bool
 }
 
-// HasHold reports whether the Binding has the annotation about holds, whatever its value.
+// HoldAt returns what the user and Transactions hold in a mailbox.
+func (a *Annotations) HoldAt(mailbox string) plan.Hold { return a.Hold.Union(a.Held.At(mailbox)) }
+
+// HasHold reports whether the Binding has the annotation of the user about holds, whatever its
+// value.
 func (a *Annotations) HasHold() bool { return a.texts[0] != "" }
 
 // AreOf reports whether these are the annotations of a Binding as it is now.
@@ -79,6 +88,12 @@ func AnnotationsOf(binding *controlv1alpha1.Binding) Annotations {
 		if a.Hold, err = plan.ParseHold(value); err != nil {
 			a.HoldInvalid = true
 			mistake(field(controlv1alpha1.AnnotationHold), err, "every object is held until this is corrected")
+		}
+	}
+	if value, ok := binding.Annotations[pkgv1.AnnotationHeldObjects]; ok {
+		var err error
+		if a.Held, err = plan.ParseHolds(value); err != nil {
+			mistake(field(pkgv1.AnnotationHeldObjects), err, "every object is held until the transactions controller corrects this")
 		}
 	}
 	if value, ok := binding.Annotations[controlv1alpha1.AnnotationRelease]; ok {

@@ -68,7 +68,7 @@ func (p *Placement) Lists(cluster string) bool {
 // sameContent reports whether the mailboxes should hold the same for both. p may be nil.
 func (p *Placement) sameContent(other *Placement) bool {
 	return p != nil && p.UID == other.UID && p.Desired != nil && p.Provisional == other.Provisional &&
-		p.Annotations.Hold.Equal(other.Annotations.Hold) && maps.Equal(p.Destinations, other.Destinations) &&
+		p.Annotations.Hold.Equal(other.Annotations.Hold) && p.Annotations.Held.Equal(other.Annotations.Held) && maps.Equal(p.Destinations, other.Destinations) &&
 		maps.EqualFunc(p.Objects, other.Objects, func(a, b plan.Object) bool {
 			return a.Known == b.Known && a.Hash == b.Hash && a.Options == b.Options
 		})

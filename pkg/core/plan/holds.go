@@ -1,0 +1,147 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// TransactionHold is what a Transaction holds in the mailboxes of a Binding.
+type TransactionHold struct {
+	// Transaction is its name.
+	Transaction string `json:"transaction"`
+	// Objects are in the form that ParseHold parses. Sorted.
+	Objects []string `json:"objects"`
+	// Clusters are the mailboxes, sorted; none are all. A Transaction holds its objects in all of
+	// them while it installs; where it would break something, it holds them until that is not so
+	// any more.
+	Clusters []string `json:"clusters,omitempty"`
+}
+
+// Lasts reports whether the hold outlives its Transaction.
+func (h *TransactionHold) Lasts() bool { return len(h.Clusters) > 0 }
+
+// Refs returns the objects.
+func (h *TransactionHold) Refs() ([]objref.Ref, error) {
+	refs := make([]objref.Ref, 0, len(h.Objects))
+	for _, text := range h.Objects {
+		ref, err := parseRef(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", text, err)
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
+// NewTransactionHold returns a TransactionHold of these objects. No clusters are all.
+func NewTransactionHold(transaction string, refs []objref.Ref, clusters []string) TransactionHold {
+	h := TransactionHold{Transaction: transaction, Clusters: slices.Sorted(slices.Values(clusters))}
+	for _, ref := range refs {
+		h.Objects = append(h.Objects, ref.GroupResource().String()+"/"+ref.Namespace+"/"+ref.Name)
+	}
+	slices.Sort(h.Objects)
+	h.Objects = slices.Compact(h.Objects)
+	return h
+}
+
+// Holds are what Transactions hold in the mailboxes of a Binding. They are immutable.
+type Holds struct {
+	everywhere Hold
+	at         map[string]Hold
+	list       []TransactionHold
+}
+
+// List returns the single holds, which are shared: do not change them.
+func (h Holds) List() []TransactionHold { return h.list }
+
+// Any reports whether anything may be held in some mailbox.
+func (h Holds) Any() bool { return h.everywhere.Any() || len(h.at) > 0 }
+
+// At returns what is held in a mailbox.
+func (h Holds) At(mailbox string) Hold { return h.everywhere.Union(h.at[mailbox]) }
+
+// Union returns what either holds.
+func (h Hold) Union(other Hold) Hold {
+	switch {
+	case h.all || other.all:
+		return HoldAll()
+	case len(h.refs) == 0:
+		return other
+	case len(other.refs) == 0:
+		return h
+	}
+	united := Hold{refs: make(map[objref.Ref]struct{}, len(h.refs)+len(other.refs))}
+	for _, refs := range []map[objref.Ref]struct{}{h.refs, other.refs} {
+		for ref := range refs {
+			united.refs[ref] = struct{}{}
+		}
+	}
+	return united
+}
+
+// Equal reports whether both hold the same.
+func (h Holds) Equal(other Holds) bool {
+	if !h.everywhere.Equal(other.everywhere) || len(h.at) != len(other.at) {
+		return false
+	}
+	for mailbox, hold := range h.at {
+		if of, ok := other.at[mailbox]; !ok || !hold.Equal(of) {
+			return false
+		}
+	}
+	return true
+}
+
+// DecodeHolds decodes the annotation that has TransactionHolds.
+func DecodeHolds(text string) ([]TransactionHold, error) {
+	var list []TransactionHold
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("want a JSON list of holds: %w", err)
+	}
+	return list, nil
+}
+
+// EncodeHolds encodes TransactionHolds as an annotation; "" for none.
+func EncodeHolds(list []TransactionHold) string {
+	if len(list) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(list) // it has strings only
+	return string(text)
+}
+
+// ParseHolds parses the annotation that has TransactionHolds. A text that cannot be parsed holds
+// everything: it is not known what its author meant to hold.
+func ParseHolds(text string) (Holds, error) {
+	list, err := DecodeHolds(text)
+	if err != nil {
+		return Holds{everywhere: HoldAll()}, err
+	}
+	h := Holds{at: map[string]Hold{}, list: list}
+	var errs []error
+	for i := range list {
+		refs, err := list[i].Refs()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		hold := Hold{refs: make(map[objref.Ref]struct{}, len(refs))}
+		for _, ref := range refs {
+			hold.refs[ref] = struct{}{}
+		}
+		if len(list[i].Clusters) == 0 {
+			h.everywhere = h.everywhere.Union(hold)
+		}
+		for _, cluster := range list[i].Clusters {
+			h.at[cluster] = h.at[cluster].Union(hold)
+		}
+	}
+	if len(errs) > 0 {
+		return Holds{everywhere: HoldAll()}, errors.Join(errs...)
+	}
+	return h, nil
+}
