@@ -279,6 +279,9 @@ func (c *changes) leave(j int) {
 	item := &c.work.Items[j]
 	leaving := c.leaving[item]
 	switch {
+	case leaving.how == removal && c.requires(item.Ref):
+		c.stay(item, item.Options)
+		return
 	case item.Withdrawn:
 		c.removeOrWithdraw(j)
 		return

@@ -24,6 +24,9 @@ type Plan struct {
 	// Leaving lists the objects that are not wanted any more and stay until another owner has them.
 	// Sorted.
 	Leaving []HandOver
+	// Required lists the CustomResourceDefinitions that are not wanted any more and stay because
+	// objects need them. Sorted.
+	Required []Requirement
 	// Postponed: something is done later because other Bindings of ours leave objects that this one
 	// is to orphan.
 	Postponed bool
@@ -61,6 +64,8 @@ type Current struct {
 	// have. Owners of our source matter only for objects that leave, and for those that owners of
 	// another source have.
 	Owners Owners
+	// Dependents are objects of others that need CustomResourceDefinitions which leave.
+	Dependents Dependents
 }
 
 // Build plans one destination. The zero Desired removes everything from the works.
@@ -78,6 +83,7 @@ func Build(d *Desired, now *Current) Plan {
 	b.holdOn()
 	b.disputes()
 	b.departures()
+	b.requirements()
 	b.findHomes()
 	b.act()
 	slices.SortFunc(b.plan.Leaving, func(x, y HandOver) int { return objref.Compare(x.Ref, y.Ref) })
@@ -116,8 +122,10 @@ type builder struct {
 	// Namespaces and kinds that they need.
 	leaving map[*Item]leaving
 	under   map[objref.Ref]bool
-	fresh   []string
-	plan    Plan
+	// required are the CustomResourceDefinitions that are not wanted and stay.
+	required map[objref.Ref]*Requirement
+	fresh    []string
+	plan     Plan
 }
 
 // hold reports whether the content of the object stays as it is.

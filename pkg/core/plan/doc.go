@@ -11,6 +11,8 @@
 //     reports it Applied at its generation, so a cluster that is offline holds both (invariant 4).
 //   - An object waits for its Namespace and its CustomResourceDefinition, if they are delivered by
 //     the same Binding, until the destination reports them Applied.
+//   - A CustomResourceDefinition stays while the destination has, or is to have, objects of its
+//     kind, also those of others: they would be deleted with it (dependents.go).
 //   - Content that another writer wrote into a work is corrected.
 //   - What is held (Hold) stays exactly as it is, whatever else happens to its work.
 //   - An object that another owner delivers with different content is only claimed (contest). One

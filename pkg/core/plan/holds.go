@@ -21,6 +21,10 @@ type TransactionHold struct {
 	Clusters []string `json:"clusters,omitempty"`
 }
 
+// HeldFor is the part of the message of a condition Held that says that the transport obeys what a
+// Transaction holds. The controller of transactions waits for it.
+func HeldFor(transaction string) string { return " held for transaction " + transaction + " " }
+
 // Lasts reports whether the hold outlives its Transaction.
 func (h *TransactionHold) Lasts() bool { return len(h.Clusters) > 0 }
 

@@ -27,6 +27,8 @@ type mailbox struct {
 	proven map[types.UID]int64                 // the generation from which on that proves something
 	hold   plan.Hold
 	owners plan.Owners
+	// dependents are what others have of the kinds of CustomResourceDefinitions.
+	dependents plan.Dependents
 	// repacks: works lose objects to others, a few at a time.
 	repacks bool
 }
@@ -41,7 +43,7 @@ func (m *mailbox) list() []*plan.Work {
 
 // current is the mailbox as it is planned on.
 func (m *mailbox) current() *plan.Current {
-	return &plan.Current{Mailbox: "cluster1", Prefix: "uid", Works: m.list(), Hold: m.hold, Owners: m.owners}
+	return &plan.Current{Mailbox: "cluster1", Prefix: "uid", Works: m.list(), Hold: m.hold, Owners: m.owners, Dependents: m.dependents}
 }
 
 func hashOf(items []plan.Item) transform.Hash {

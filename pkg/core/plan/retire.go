@@ -12,7 +12,7 @@ import "slices"
 // backup: when the other works have everything that the Binding wants there, and the cluster has
 // reported that; and not while the Binding holds anything. Built is the plan of those other works.
 func Retire(restored []*Work, d *Desired, now *Current, built *Plan) []Action {
-	if len(restored) == 0 || now.Hold.Any() || !now.Unattended && !settled(d, now, built) {
+	if len(restored) == 0 || now.Hold.Any() || !now.Unattended && !settled(d, now, built) || restoredRequired(restored, d, now) {
 		return nil
 	}
 	var actions []Action
@@ -30,7 +30,7 @@ func Retire(restored []*Work, d *Desired, now *Current, built *Plan) []Action {
 // settled reports whether the cluster has reported everything that is wanted, and nothing is to be
 // done.
 func settled(d *Desired, now *Current, built *Plan) bool {
-	if len(built.Actions)+len(built.Waiting)+len(built.Leaving)+len(built.TooLarge)+built.HeldBack > 0 || built.Postponed {
+	if len(built.Actions)+len(built.Waiting)+len(built.Leaving)+len(built.Required)+len(built.TooLarge)+built.HeldBack > 0 || built.Postponed {
 		return false
 	}
 	delivered := make(map[int]bool, d.Len())

@@ -174,6 +174,7 @@ func (c *Controller) OnBindingsSynced() { close(c.bindingsSynced) }
 // OnPlacement implements placement.Consumer.
 func (c *Controller) OnPlacement(name string, before, after *placement.Placement) {
 	c.outcomes.prune(name, before, after)
+	c.enqueueRequired(before, after)
 	switch {
 	case after == nil:
 		c.enqueueNeighbors(before, &placement.Placement{Name: name})
@@ -192,6 +193,21 @@ func (c *Controller) OnPlacement(name string, before, after *placement.Placement
 		}
 	default:
 		c.config.Statuses.Add(name)
+	}
+}
+
+// enqueueRequired enqueues the Bindings that keep something at the destinations of a Binding, which
+// may not need it any more.
+func (c *Controller) enqueueRequired(placements ...*placement.Placement) {
+	for _, p := range placements {
+		if p == nil {
+			continue
+		}
+		for mailbox := range p.Destinations {
+			for _, d := range c.deliverers {
+				d.enqueueRequired(mailbox)
+			}
+		}
 	}
 }
 

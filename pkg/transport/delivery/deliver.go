@@ -55,7 +55,8 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (worker.Result, error)
 	var failures []string
 	outcome.Leaving, failures = leavingTexts(built.Leaving)
 	outcome.Claims, outcome.Disputes = conflictTexts(built.Conflicts)
-	outcome.Errors = slices.Concat(outcome.Errors, texts, futile, failures)
+	d.required.note(key, len(built.Required) > 0)
+	outcome.Errors = slices.Concat(outcome.Errors, texts, futile, failures, requiredTexts(built.Required))
 	outcome.Waiting, outcome.TooLarge, outcome.HeldBack = built.Waiting, built.TooLarge, built.HeldBack
 	d.record(key, outcome)
 	if err != nil {

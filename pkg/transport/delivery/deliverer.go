@@ -26,6 +26,7 @@ type deliverer struct {
 	written  writings
 	fights   fights
 	underWay deliveries
+	required required
 	// synced is closed when the Plugin has reported all works, caughtUp when it has reported those
 	// that the last leader wrote.
 	synced, caughtUp chan struct{}

@@ -74,6 +74,7 @@ func (d *deliverer) run(ctx context.Context, workers int, standsBy bool, leading
 func (d *deliverer) OnWork(before, after *plan.Work) {
 	d.its.store.setWork(before, after)
 	d.enqueueListing(before, after)
+	d.enqueueRequired(cmp.Or(after, before).Mailbox)
 	before, after = of(false, before), of(false, after)
 	if before != nil || after != nil {
 		d.controller.config.Index.View(func(view placement.View) { d.enqueueOtherSources(view, before, after) })

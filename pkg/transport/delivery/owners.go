@@ -31,6 +31,7 @@ func (d *deliverer) current(p *placement.Placement, mailbox string, works []*pla
 	} else {
 		current.Unattended = true
 	}
+	current.Dependents = d.dependents(p, mailbox, d.its.store.all(p.UID, mailbox))
 	return current
 }
 

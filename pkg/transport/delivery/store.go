@@ -72,6 +72,26 @@ func (s *store) bindingsAt(mailbox string) []types.UID {
 	return slices.Collect(maps.Keys(s.at[mailbox]))
 }
 
+// othersAt returns the works in a mailbox of all Bindings but one, of all WDSes, that are not being
+// deleted. It is for what is rare: it reads all of them.
+func (s *store) othersAt(mailbox string, binding types.UID) []*plan.Work {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found := map[*plan.Work]bool{}
+	for uid := range s.at[mailbox] {
+		for _, work := range s.works[uid][mailbox] {
+			found[work] = uid != binding
+		}
+	}
+	for _, works := range s.foreign[mailbox] {
+		for _, work := range works {
+			found[work] = work.BindingUID != binding
+		}
+	}
+	maps.DeleteFunc(found, func(work *plan.Work, other bool) bool { return !other || work.Deleting })
+	return slices.Collect(maps.Keys(found))
+}
+
 // namesAt returns the names of the Bindings that have works in a mailbox, in no order.
 func (s *store) namesAt(mailbox string) []string {
 	s.mu.RLock()

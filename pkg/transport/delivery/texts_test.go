@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
@@ -38,11 +39,21 @@ func TestTexts(t *testing.T) {
 	secret := &plan.Action{Verb: plan.Create, Name: "uid-2-0", After: []plan.Entry{{Ref: password}}}
 	works := schema.GroupResource{Group: "work.open-cluster-management.io", Resource: "manifestworks"}
 	wrap := func(err error) error { return fmt.Errorf("create work uid-2-0: %w", err) }
+	widgets, gadgets := plan.DefinitionOf(schema.GroupResource{Group: "example.com", Resource: "widgets"}), plan.DefinitionOf(schema.GroupResource{Group: "example.com", Resource: "gadgets"})
 	golden.Compare(t, "texts", strings.Join([]string{
 		"# others deliver the object\n" + strings.Join(claims, "\n"),
 		"# others want to deliver the object\n" + strings.Join(disputes, "\n"),
 		"# objects are handed over\n" + strings.Join(leaving, "\n"),
 		"# and cannot be\n" + strings.Join(failures, "\n"),
+		"# a CustomResourceDefinition stays\n" + strings.Join(requiredTexts([]plan.Requirement{
+			{Ref: widgets, Own: []objref.Ref{{Group: "example.com", Resource: "widgets", Namespace: "web", Name: "a"}}},
+			{Ref: gadgets, Others: []plan.Dependent{
+				{Owner: plan.Owner{Binding: "b"}, Unknown: true},
+				{Ref: objref.Ref{Group: "example.com", Resource: "gadgets", Name: "a"}, Owner: theirs},
+				{Ref: objref.Ref{Group: "example.com", Resource: "gadgets", Name: "b"}, Owner: ofPackage},
+				{Ref: objref.Ref{Group: "example.com", Resource: "gadgets", Name: "c"}, Owner: theirs},
+			}},
+		}), "\n"),
 		"# the ITS changes what is written\n" + strings.Join(futile, "\n"),
 		"# a write is forbidden\n" + writeError(action, wrap(apierrors.NewForbidden(works, "uid-2-0", errors.New("no")))),
 		"# a write with a Secret is refused\n" + writeError(secret, wrap(apierrors.NewBadRequest("hunter2"))),

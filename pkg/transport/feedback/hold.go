@@ -75,7 +75,7 @@ func (h *hold) message() string {
 		if t.Lasts() {
 			scope = "on " + text.Plural(len(t.Clusters), "cluster ", "clusters ") + text.List(t.Clusters, maxNames) + ", where it would break something"
 		}
-		parts = append(parts, text.Count(len(t.Objects), "object")+text.Plural(len(t.Objects), " is", " are")+" held for transaction "+t.Transaction+" "+scope+": "+text.List(t.Objects, maxNames))
+		parts = append(parts, text.Count(len(t.Objects), "object")+text.Plural(len(t.Objects), " is", " are")+plan.HeldFor(t.Transaction)+scope+": "+text.List(t.Objects, maxNames))
 	}
 	return text.Join(parts, "; ", maxNames)
 }
