@@ -62,7 +62,7 @@ func run(ctx context.Context, o *options) error {
 	if leases := o.leases(transactions.Name); len(leases) > 0 {
 		programs = append(programs, newProgram(o, lease, leases, func(ctx context.Context, leading <-chan struct{}, group *errgroup.Group, wds *spaces.Space, ready *readiness) error {
 			return runner.WhenLeading(func(ctx context.Context) error {
-				ready.set(startTransactions(ctx, group, o, wds))
+				ready.set(startTransactions(ctx, group, o, wds, found))
 				return nil
 			})(ctx, leading)
 		}))

@@ -12,17 +12,19 @@ import (
 
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/clusters"
 	transactionscontroller "github.com/starlinghq/starling/pkg/controller/transactions"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/destinations"
 	"github.com/starlinghq/starling/pkg/xpkg"
 )
 
 // startTransactions starts the controller of transactions as soon as the WDS serves them. It
 // returns its readiness check.
-func startTransactions(ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space) (ready func() error) {
+func startTransactions(ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space, found *clusters.Reader) (ready func() error) {
 	var running atomic.Pointer[transactionscontroller.Controller]
 	group.Go(func() error {
 		if err := spaces.WaitForResources(ctx, wds, transactions.Required...); err != nil {
@@ -37,9 +39,13 @@ func startTransactions(ctx context.Context, group *errgroup.Group, o *options, w
 		if err != nil {
 			return err
 		}
+		itses, err := newDestinations(o)
+		if err != nil {
+			return err
+		}
 		controller, watch, err := transactionscontroller.Setup(transactionscontroller.SetupConfig{
 			WDS: wds.Config, WDSName: wds.Name, Fetcher: fetcher, Namespace: runner.Namespace, HubVersion: o.crossplaneVersion,
-			Events: recorder, Clock: clock.RealClock{},
+			WDSUID: wds.UID, Clusters: found, ITSes: itses, Events: recorder, Clock: clock.RealClock{},
 		})
 		if err != nil {
 			return err
@@ -58,6 +64,25 @@ func startTransactions(ctx context.Context, group *errgroup.Group, o *options, w
 		}
 		return controller.Ready()
 	}
+}
+
+// newDestinations returns the ITSes, by name.
+func newDestinations(o *options) (map[string]*destinations.ITS, error) {
+	itses := map[string]*destinations.ITS{}
+	for _, its := range o.its {
+		options, err := its.Options(o.itsLimits)
+		if err != nil {
+			return nil, err
+		}
+		config, err := options.Load()
+		if err != nil {
+			return nil, err
+		}
+		if itses[its.Name], err = destinations.NewITS(its.Name, config, "starling-transactions"); err != nil {
+			return nil, err
+		}
+	}
+	return itses, nil
 }
 
 // newFetcher returns what fetches packages, and the function that closes it. Without a directory

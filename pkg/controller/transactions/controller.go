@@ -37,6 +37,18 @@ type Validator interface {
 	Validate(ctx context.Context, tx *pkgv1alpha1.Transaction, proposal *propose.Proposal) (warnings []string, err error)
 }
 
+// Destinations are the clusters that objects of packages are bound to. Freeze and Commit are called
+// after the validation of the same Transaction, by the same process.
+type Destinations interface {
+	// Freeze holds the objects of the proposal in all mailboxes.
+	Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) error
+	// Commit records which packages each cluster has.
+	Commit(ctx context.Context, tx *pkgv1alpha1.Transaction) error
+	// Settle removes the holds of Transactions that do not run. Again is when to call it again,
+	// zero if nothing is left.
+	Settle(ctx context.Context, runs func(transaction string) bool) (again time.Duration, err error)
+}
+
 // Config is what a Controller works with.
 type Config struct {
 	// Watch is not running yet. Its owner runs it.
@@ -45,11 +57,14 @@ type Config struct {
 	Client *transactions.Client
 	Writer *writer.Writer
 
-	Lock      *lock.Manager
-	Packages  *fetch.Reader
-	Proposer  *propose.Proposer
-	Validator Validator
-	Installer *install.Installer
+	Lock     *lock.Manager
+	Packages *fetch.Reader
+	Proposer *propose.Proposer
+	// Validators validate one after the other. The first error counts.
+	Validators []Validator
+	Installer  *install.Installer
+	// Destinations are nil if there are no clusters.
+	Destinations Destinations
 
 	Events events.EventRecorder
 	Clock  clock.Clock
@@ -60,6 +75,8 @@ type Controller struct {
 	Config
 	packages     *worker.Queue[transactions.Ref]
 	transactions *worker.Queue[string]
+	// holds has one key: what Transactions hold in mailboxes is to be settled.
+	holds *worker.Queue[struct{}]
 
 	mutex sync.Mutex
 	// next is when a Transaction that failed is tried again. After a restart that is at once.
@@ -74,7 +91,14 @@ func New(config Config) (*Controller, error) {
 	c := &Controller{Config: config, next: map[string]time.Time{}}
 	c.packages = worker.New(worker.Config{Name: Name + "-packages", MinBackOff: minBackOff}, c.syncPackage)
 	c.transactions = worker.New(worker.Config{Name: Name, MinBackOff: minBackOff}, c.syncTransaction)
+	c.holds = worker.New(worker.Config{Name: Name + "-holds", MinBackOff: minBackOff}, c.syncHolds)
+	c.holds.Add(struct{}{}) // a process that ended may have left some
 	failures := []error{
+		c.Watch.Transactions.Handle(c.holds.WaitFor, func(_, after *pkgv1alpha1.Transaction) {
+			if after == nil || transaction.Ended(after) {
+				c.holds.Add(struct{}{})
+			}
+		}),
 		c.Watch.Transactions.Handle(c.transactions.WaitFor, c.onTransaction),
 		c.Watch.Transactions.Handle(c.packages.WaitFor, func(before, after *pkgv1alpha1.Transaction) { c.onPackageOf(before, after) }),
 		c.Watch.Locks.Handle(c.transactions.WaitFor, c.onLock),
@@ -185,9 +209,24 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { c.packages.Run(ctx, workers) })
+	running.Go(func() { c.holds.Run(ctx, 1) })
 	c.transactions.Run(ctx, workers)
 	return nil
 }
 
 // Ready returns an error that names what is not synced, nil if all is.
-func (c *Controller) Ready() error { return errors.Join(c.packages.Ready(), c.transactions.Ready()) }
+func (c *Controller) Ready() error {
+	return errors.Join(c.packages.Ready(), c.transactions.Ready(), c.holds.Ready())
+}
+
+// syncHolds removes the holds of Transactions that have ended or do not exist.
+func (c *Controller) syncHolds(ctx context.Context, _ struct{}) (worker.Result, error) {
+	if c.Destinations == nil {
+		return worker.Result{}, nil
+	}
+	again, err := c.Destinations.Settle(ctx, func(name string) bool {
+		tx := c.Watch.Transactions.Get("", name)
+		return tx != nil && !transaction.Ended(tx) && tx.DeletionTimestamp == nil
+	})
+	return worker.Result{After: again}, err
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -19,6 +20,7 @@ import (
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/destinations"
 	"github.com/starlinghq/starling/pkg/transactions/fetch"
 	"github.com/starlinghq/starling/pkg/transactions/install"
 	"github.com/starlinghq/starling/pkg/transactions/lock"
@@ -40,8 +42,13 @@ type SetupConfig struct {
 	// HubVersion is compared with the versions of Crossplane that packages support. If it is empty,
 	// nothing is compared.
 	HubVersion string
-	Events     events.EventRecorder
-	Clock      clock.Clock
+	// WDSUID is the identity of the WDS, and Clusters and ITSes are those that its objects go to.
+	// Without an ITS they are not needed.
+	WDSUID   types.UID
+	Clusters destinations.Clusters
+	ITSes    map[string]*destinations.ITS
+	Events   events.EventRecorder
+	Clock    clock.Clock
 }
 
 const (
@@ -49,6 +56,8 @@ const (
 	parallelWrites = 10
 	// patience is how long an installation waits until a CustomResourceDefinition is established.
 	patience = 30 * time.Second
+	// holdPatience is how long it waits until the transport obeys a hold.
+	holdPatience = 5 * time.Second
 )
 
 // Setup returns the controller and what it watches, which are not running yet.
@@ -78,19 +87,38 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 		return nil, nil, fmt.Errorf("build discovery client: %w", err)
 	}
 	packages := &fetch.Reader{Fetcher: config.Fetcher, ImageConfigs: watch.ImageConfigs.All, Secrets: core.CoreV1().Secrets(config.Namespace)}
-	controller, err := New(Config{
+	to, err := newDestinations(&config, writer)
+	if err != nil {
+		return nil, nil, err
+	}
+	built := Config{
 		Watch: watch, Client: client, Writer: writer,
-		Lock:      &lock.Manager{Reader: &reader{client}, Writer: writer},
-		Packages:  packages,
-		Proposer:  &propose.Proposer{Client: client, Packages: packages, HubVersion: config.HubVersion},
-		Validator: &validate.CRDs{Objects: objects, Discovery: found, Parallel: parallelWrites},
+		Lock:       &lock.Manager{Reader: &reader{client}, Writer: writer},
+		Packages:   packages,
+		Proposer:   &propose.Proposer{Client: client, Packages: packages, HubVersion: config.HubVersion},
+		Validators: []Validator{&validate.CRDs{Objects: objects, Discovery: found, Parallel: parallelWrites}},
 		Installer: &install.Installer{
 			Client: client, Objects: objects, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found)), Writer: writer,
 			Parallel: parallelWrites, Patience: patience,
 		},
 		Events: config.Events, Clock: config.Clock,
-	})
+	}
+	if to != nil {
+		built.Validators, built.Destinations = append(built.Validators, to), to
+	}
+	controller, err := New(built)
 	return controller, watch, err
+}
+
+// newDestinations returns the clusters, nil if there is no ITS.
+func newDestinations(config *SetupConfig, w *writer.Writer) (*destinations.Destinations, error) {
+	if len(config.ITSes) == 0 {
+		return nil, nil //nolint:nilnil // packages may be installed without clusters
+	}
+	return destinations.New(destinations.Config{
+		WDS: config.WDS, WDSName: config.WDSName, WDSUID: config.WDSUID, Writer: w, Clusters: config.Clusters, ITSes: config.ITSes,
+		Patience: holdPatience, Clock: config.Clock,
+	})
 }
 
 // reader reads what the Lock is about.

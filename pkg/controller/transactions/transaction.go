@@ -249,9 +249,13 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 		return nil, err
 	}
 	t.tx.Status.ProposedLockPackages = proposal.Packages
-	warnings, err := t.Validator.Validate(ctx, t.tx, proposal)
-	if err != nil {
-		return nil, err
+	var warnings []string
+	for _, validator := range t.Validators {
+		found, err := validator.Validate(ctx, t.tx, proposal)
+		if err != nil {
+			return nil, err
+		}
+		warnings = append(warnings, found...)
 	}
 	effects, err := t.Installer.Check(ctx, proposal.Install)
 	if err != nil {
@@ -328,8 +332,13 @@ func (t *try) finish(ctx context.Context, release bool) (worker.Result, error) {
 	return worker.Result{After: pause}, nil
 }
 
-// carryOut installs and removes packages.
+// carryOut installs and removes packages, while the transport delivers nothing of it.
 func (t *try) carryOut(ctx context.Context, proposal *propose.Proposal) error {
+	if t.Destinations != nil {
+		if err := t.Destinations.Freeze(ctx, t.tx); err != nil {
+			return err
+		}
+	}
 	for n := range proposal.Install {
 		if err := t.Installer.Install(ctx, t.tx, &proposal.Install[n]); err != nil {
 			return err
@@ -340,7 +349,10 @@ func (t *try) carryOut(ctx context.Context, proposal *propose.Proposal) error {
 			return err
 		}
 	}
-	return t.Installer.Collect(ctx, proposal.Install)
+	if err := t.Installer.Collect(ctx, proposal.Install); err != nil || t.Destinations == nil {
+		return err
+	}
+	return t.Destinations.Commit(ctx, t.tx)
 }
 
 // commit writes the packages into the Lock and releases it, and ends the Transaction. The condition

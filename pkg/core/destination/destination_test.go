@@ -363,6 +363,24 @@ func TestWhatAClusterHasAfterwards(t *testing.T) {
 	}
 }
 
+// TestUpdateThatChangesNoCRD: the clusters that have a package are destinations of its update.
+func TestUpdateThatChangesNoCRD(t *testing.T) {
+	t.Parallel()
+	in := &destination.Input{
+		Unchanged: []destination.Owned{{Package: pkg, Name: "buckets.example.org", Labels: parse("app=a")}},
+		Policies:  []destination.Policy{policy(t, "all", "app=a", "env=prod")},
+		Clusters:  []destination.Cluster{{Name: "east", Labels: parse("env=prod"), Kubernetes: "v1.30.0"}, {Name: "idle"}},
+		Packages:  map[string]destination.Package{pkg: {Version: "v1.0.1", Kubernetes: ">=1.31"}},
+	}
+	result := evaluate(t, in)
+	if failure := result.Failure(); failure == nil || failure.Message != "cluster east: package "+pkg+" requires Kubernetes >=1.31, not v1.30.0" {
+		t.Errorf("failure %v", failure)
+	}
+	if len(result.Destinations) != 1 || result.Destinations[0].Cluster != "east" {
+		t.Errorf("destinations %+v", result.Destinations)
+	}
+}
+
 // random returns an Input with several clusters, few of which differ.
 func random(t testing.TB, r *rand.Rand) *destination.Input {
 	t.Helper()

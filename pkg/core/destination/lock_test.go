@@ -41,7 +41,8 @@ func TestCommit(t *testing.T) {
 		}
 	}
 	const ofA, ofB = "packages.pkg.crossplane.io/aaaa", "packages.pkg.crossplane.io/bbbb"
-	if commit(b, "b/0"); lock != nil {
+	commit(b, "b/0")
+	if lock != nil {
 		t.Fatal("a space without packages created the Lock")
 	}
 	commit(a, "a/1", "s3", "family")

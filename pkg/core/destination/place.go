@@ -121,7 +121,7 @@ type audience struct {
 // effect is what a Change does to clusters.
 type effect struct {
 	change int
-	// before and after say whether the CRD is delivered.
+	// before and after: the CRD is delivered.
 	before, after bool
 	// resources are the custom resources of the space that are bound there.
 	resources []*Object

@@ -31,7 +31,7 @@ type BindingChange struct {
 	Clusters []string
 }
 
-// Destination is a cluster that Changes concern.
+// Destination is a cluster that Changes concern, or that has a package which is updated.
 type Destination struct {
 	Cluster string
 	// Changed are the CRDs that arrive, change or leave there. Sorted.
@@ -61,7 +61,7 @@ func Evaluate(ctx context.Context, in *Input) (*Result, error) {
 	known := map[string][]Finding{}
 	for n := range in.Clusters {
 		a := audiences[n]
-		if len(a.effects) == 0 {
+		if len(a.effects) == 0 && !slices.ContainsFunc(a.packages, in.changes) {
 			continue
 		}
 		s := in.situation(&in.Clusters[n], a)
@@ -86,6 +86,12 @@ func Evaluate(ctx context.Context, in *Input) (*Result, error) {
 	slices.SortFunc(result.Destinations, func(a, b Destination) int { return strings.Compare(a.Cluster, b.Cluster) })
 	result.Situations = j.validated
 	return result, nil
+}
+
+// changes reports whether the proposal installs or updates a package.
+func (in *Input) changes(source string) bool {
+	_, changes := in.Packages[source]
+	return changes
 }
 
 // bindings returns what changes in Bindings.

@@ -47,6 +47,15 @@ func (in *Input) situation(c *Cluster, a *audience) *situation {
 		foreign[name] = append(foreign[name], f)
 	}
 	arriving := map[string]bool{}
+	for _, source := range a.packages { // sorted
+		if !in.changes(source) {
+			continue
+		}
+		arriving[source] = true
+		if in.Packages[source].Kubernetes != "" {
+			s.ranges, s.kubernetes = append(s.ranges, source), c.Kubernetes
+		}
+	}
 	for _, e := range a.effects {
 		change := &in.Changes[e.change]
 		known := seen{effect: e, held: c.Held[change.crd().Name], stored: c.Stored[change.crd().Name]}
@@ -60,15 +69,7 @@ func (in *Input) situation(c *Cluster, a *audience) *situation {
 		sortForeign(known.crds)
 		sortForeign(known.objects)
 		s.effects = append(s.effects, known)
-		if p, changes := in.Packages[change.Package]; e.after && changes && !arriving[change.Package] {
-			arriving[change.Package] = true
-			if p.Kubernetes != "" {
-				s.ranges = append(s.ranges, change.Package)
-				s.kubernetes = c.Kubernetes
-			}
-		}
 	}
-	slices.Sort(s.ranges)
 	for i := range c.Packages {
 		for _, d := range resolve.FromLock(c.Packages[i : i+1])[0].Dependencies {
 			if arriving[d.Source] {

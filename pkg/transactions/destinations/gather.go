@@ -1,0 +1,488 @@
+package destinations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/version"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/core/crdcheck"
+	"github.com/starlinghq/starling/pkg/core/destination"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	corexpkg "github.com/starlinghq/starling/pkg/core/xpkg"
+	"github.com/starlinghq/starling/pkg/transactions/install"
+	"github.com/starlinghq/starling/pkg/transactions/propose"
+)
+
+var (
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+)
+
+const definitionKind = "CustomResourceDefinition"
+
+func refOf(name string) objref.Ref { return objref.New(definitions.GroupResource(), "", name) }
+
+// gathered is what a decision is made by.
+type gathered struct {
+	input *destination.Input
+	// objects are all objects of the proposal that change.
+	objects []objref.Ref
+	// bindings are the Bindings that list some of them, or whose policy could.
+	bindings []*controlv1alpha1.Binding
+	// its has what was read from each ITS.
+	its      map[string]*inITS
+	warnings []string
+}
+
+// pageSize is how many objects are read at once.
+const pageSize = 500
+
+// gather reads everything that the verdict on a proposal depends on.
+func (d *Destinations) gather(ctx context.Context, tx *pkgv1alpha1.Transaction, proposal *propose.Proposal) (*gathered, error) {
+	g := &gathered{input: &destination.Input{
+		Accepted: crdcheck.Accepted(tx.Annotations[pkgv1.AnnotationAllowBreakingCRDs]), Packages: map[string]destination.Package{},
+	}}
+	bindings, err := d.bindings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	held := heldAt(bindings)
+	if err := d.changes(ctx, g, tx, proposal, held); err != nil {
+		return nil, err
+	}
+	return g, d.complete(ctx, g, bindings, held)
+}
+
+// complete reads all but the changes.
+func (d *Destinations) complete(ctx context.Context, g *gathered, bindings []*controlv1alpha1.Binding, held map[string]map[string]bool) error {
+	if len(g.input.Changes)+len(g.objects)+len(g.input.Packages) == 0 {
+		return nil
+	}
+	if err := d.policies(ctx, g, bindings); err != nil {
+		return err
+	}
+	if err := d.resources(ctx, g, bindings, held); err != nil {
+		return err
+	}
+	return d.clusters(ctx, g, held)
+}
+
+func (d *Destinations) bindings(ctx context.Context) ([]*controlv1alpha1.Binding, error) {
+	list, err := d.control.Bindings().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list Bindings: %w", err)
+	}
+	all := make([]*controlv1alpha1.Binding, 0, len(list.Items))
+	for i := range list.Items {
+		if b := &list.Items[i]; len(b.Spec.Workload.Packages) == 0 { // those of packages have other objects
+			all = append(all, b)
+		}
+	}
+	return all, nil
+}
+
+// heldAt returns the CRDs that clusters keep as they were, by cluster.
+func heldAt(bindings []*controlv1alpha1.Binding) map[string]map[string]bool {
+	held := map[string]map[string]bool{}
+	for _, b := range bindings {
+		list, _ := plan.DecodeHolds(b.Annotations[pkgv1.AnnotationHeldObjects]) // Settle corrects an invalid one
+		for i := range list {
+			refs, _ := list[i].Refs()
+			for _, cluster := range list[i].Clusters {
+				for _, ref := range refs {
+					if ref.GroupResource() != definitions.GroupResource() {
+						continue
+					}
+					if held[cluster] == nil {
+						held[cluster] = map[string]bool{}
+					}
+					held[cluster][ref.Name] = true
+				}
+			}
+		}
+	}
+	return held
+}
+
+func isHeld(held map[string]map[string]bool, crd string) bool {
+	for _, names := range held {
+		if names[crd] {
+			return true
+		}
+	}
+	return false
+}
+
+// changes finds out what the proposal changes.
+func (d *Destinations) changes(ctx context.Context, g *gathered, tx *pkgv1alpha1.Transaction, proposal *propose.Proposal, held map[string]map[string]bool) error {
+	delivered, changed := map[string]bool{}, map[string]bool{}
+	for n := range proposal.Install {
+		p := &proposal.Install[n]
+		if p.Inactive {
+			continue
+		}
+		g.input.Packages[p.Locked.Source] = destination.Package{Version: p.Locked.Version, Kubernetes: p.Annotations[pkgv1.AnnotationKubernetesVersion]}
+		found, err := d.installed(ctx, p, tx)
+		if err != nil {
+			return err
+		}
+		for _, change := range found {
+			name := change.After.Name
+			if delivered[name] {
+				continue // the check of owners has reported it
+			}
+			delivered[name] = true
+			if change.Before == nil || !sameDefinition(change.Before, change.After) || isHeld(held, name) {
+				g.input.Changes, changed[name] = append(g.input.Changes, change), true
+				g.objects = append(g.objects, refOf(name))
+			}
+		}
+		for _, o := range p.Objects {
+			if o.GetKind() != definitionKind {
+				resource, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+				g.objects = append(g.objects, objref.New(resource.GroupResource(), "", o.GetName()))
+			}
+		}
+	}
+	if err := d.removed(ctx, g, proposal, delivered, changed); err != nil {
+		return err
+	}
+	return d.unchanged(ctx, g, proposal, changed)
+}
+
+// installed returns the CRDs of a package, as they are and as they will be.
+func (d *Destinations) installed(ctx context.Context, p *install.Package, tx *pkgv1alpha1.Transaction) ([]destination.Change, error) {
+	var changes []destination.Change
+	var mutex sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	to := transaction.Target{Labels: p.Spec.CommonLabels, Annotations: p.Spec.CommonAnnotations, Transaction: transaction.OwnerOf(tx)}
+	for _, o := range p.Objects {
+		if o.GetKind() != definitionKind {
+			continue
+		}
+		group.Go(func() error {
+			live, before, err := d.definition(ctx, o.GetName())
+			if err != nil {
+				return err
+			}
+			after, err := typed(transaction.Object(o, live, to))
+			if err != nil {
+				return fmt.Errorf("decode CustomResourceDefinition %q of package %s: %w", o.GetName(), p.Name, err)
+			}
+			after.OwnerReferences = nil // some do not exist yet; they are not delivered
+			mutex.Lock()
+			defer mutex.Unlock()
+			changes = append(changes, destination.Change{Package: p.Locked.Source, Before: before, After: after})
+			return nil
+		})
+	}
+	err := group.Wait()
+	slices.SortFunc(changes, func(a, b destination.Change) int { return strings.Compare(a.After.Name, b.After.Name) })
+	return changes, err
+}
+
+// definition returns a CRD as it is, nil if there is none.
+func (d *Destinations) definition(ctx context.Context, name string) (*unstructured.Unstructured, *destination.CRD, error) {
+	live, err := d.objects.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil, nil
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("get CustomResourceDefinition %q: %w", name, err)
+	}
+	crd, err := typed(live)
+	if err != nil {
+		return nil, nil, fmt.Errorf("decode CustomResourceDefinition %q: %w", name, err)
+	}
+	return live, crd, nil
+}
+
+func typed(o *unstructured.Unstructured) (*destination.CRD, error) {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	return crd, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, crd)
+}
+
+// sameDefinition reports whether clusters notice no difference.
+func sameDefinition(a, b *destination.CRD) bool {
+	return crdcheck.Hash(a) == crdcheck.Hash(b) && maps.Equal(selecting(a), selecting(b))
+}
+
+// selecting returns the labels by which users select a CRD.
+func selecting(crd *destination.CRD) map[string]string {
+	labels := maps.Clone(crd.Labels)
+	delete(labels, pkgv1.LabelTransaction)
+	return labels
+}
+
+// removed finds the CRDs that are deleted.
+func (d *Destinations) removed(ctx context.Context, g *gathered, proposal *propose.Proposal, delivered, changed map[string]bool) error {
+	for _, removal := range proposal.Remove {
+		if removal.Replaced {
+			continue
+		}
+		uids := map[types.UID]bool{}
+		var names []string
+		source := ""
+		for _, name := range slices.Sorted(maps.Keys(proposal.Revisions)) {
+			r := proposal.Revisions[name]
+			if r.Name != removal.Revision && r.Labels[pkgv1.LabelPackage] != removal.Name {
+				continue
+			}
+			uids[r.UID] = true
+			if image, err := corexpkg.ParseReference(r.Spec.Package); err == nil {
+				source = image.Source
+			}
+			for _, ref := range r.Status.ObjectRefs {
+				if ref.Kind == definitionKind {
+					names = append(names, ref.Name)
+				}
+			}
+		}
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			if delivered[name] || changed[name] {
+				continue
+			}
+			_, crd, err := d.definition(ctx, name)
+			if err != nil {
+				return err
+			}
+			if crd == nil || !belongs(crd, uids) {
+				continue
+			}
+			changed[name] = true
+			g.input.Changes = append(g.input.Changes, destination.Change{Package: source, Before: crd, Takes: removal.AllowDeletion})
+			g.objects = append(g.objects, refOf(name))
+		}
+	}
+	return nil
+}
+
+func belongs(crd *destination.CRD, revisions map[types.UID]bool) bool {
+	if controller := transaction.ControllerOf(crd); controller != nil {
+		return revisions[controller.UID]
+	}
+	return slices.ContainsFunc(crd.OwnerReferences, func(ref metav1.OwnerReference) bool { return revisions[ref.UID] })
+}
+
+// unchanged finds the CRDs of packages that do not change.
+func (d *Destinations) unchanged(ctx context.Context, g *gathered, proposal *propose.Proposal, changed map[string]bool) error {
+	sources := map[string]string{}
+	for i := range proposal.Packages {
+		r := proposal.Revisions[proposal.Packages[i].Name]
+		if r == nil {
+			continue
+		}
+		for _, ref := range r.Status.ObjectRefs {
+			if ref.Kind == definitionKind && !changed[ref.Name] {
+				sources[ref.Name] = proposal.Packages[i].Source
+			}
+		}
+	}
+	for n := range proposal.Install {
+		for _, o := range proposal.Install[n].Objects {
+			if o.GetKind() == definitionKind && !changed[o.GetName()] {
+				sources[o.GetName()] = proposal.Install[n].Locked.Source
+			}
+		}
+	}
+	if len(sources) == 0 {
+		return nil
+	}
+	return client.ReadEach(ctx, d.metadata.Resource(definitions).List, metav1.ListOptions{}, func(o *metav1.PartialObjectMetadata) {
+		if source, found := sources[o.Name]; found {
+			g.input.Unchanged = append(g.input.Unchanged, destination.Owned{Package: source, Name: o.Name, Labels: o.Labels})
+		}
+	})
+}
+
+// policies reads the policies, with what their Bindings list of what matters.
+func (d *Destinations) policies(ctx context.Context, g *gathered, bindings []*controlv1alpha1.Binding) error {
+	list, err := d.control.BindingPolicies().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list BindingPolicies: %w", err)
+	}
+	matters := map[schema.GroupResource]bool{definitions.GroupResource(): true}
+	for i := range g.input.Changes {
+		matters[resourceOf(&g.input.Changes[i])] = true
+	}
+	byName := map[string]*destination.Policy{}
+	policy := func(name string) *destination.Policy {
+		p := byName[name]
+		if p == nil {
+			p = &destination.Policy{Name: name, Objects: map[objref.Ref]bool{}, Clusters: map[string]bool{}}
+			byName[name] = p
+		}
+		return p
+	}
+	for i := range list.Items {
+		compiled, _ := match.Compile(&list.Items[i].Spec)
+		policy(list.Items[i].Name).Compiled = compiled
+	}
+	objects := map[objref.Ref]bool{}
+	reaches := map[schema.GroupResource]bool{} // of objects whose selection is not computed
+	for _, ref := range g.objects {
+		objects[ref] = true
+		reaches[ref.GroupResource()] = true
+	}
+	for _, b := range bindings {
+		p := policy(policyOf(b))
+		concerned := p.Compiled != nil && slices.ContainsFunc(slices.Collect(maps.Keys(reaches)), p.Compiled.Reaches)
+		for m := range match.Entries(&b.Spec) {
+			if matters[m.Ref.GroupResource()] {
+				p.Objects[m.Ref] = true
+			}
+			concerned = concerned || objects[m.Ref]
+		}
+		for _, destination := range b.Spec.Destinations {
+			p.Clusters[destination.ClusterID] = true
+		}
+		if concerned {
+			g.bindings = append(g.bindings, b)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		g.input.Policies = append(g.input.Policies, *byName[name])
+	}
+	return nil
+}
+
+func resourceOf(c *destination.Change) schema.GroupResource {
+	crd := c.After
+	if crd == nil {
+		crd = c.Before
+	}
+	return schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
+}
+
+// policyOf returns the name of the policy of a Binding.
+func policyOf(b *controlv1alpha1.Binding) string {
+	if owner := metav1.GetControllerOfNoCopy(b); owner != nil {
+		return owner.Name
+	}
+	return b.Name
+}
+
+// resources reads the custom resources that a change could break, and no others.
+func (d *Destinations) resources(ctx context.Context, g *gathered, bindings []*controlv1alpha1.Binding, held map[string]map[string]bool) error {
+	versions := map[schema.GroupResource]string{} // that are delivered
+	for _, b := range bindings {
+		for m := range match.Entries(&b.Spec) {
+			versions[m.Ref.GroupResource()] = m.Version
+		}
+	}
+	for i := range g.input.Changes {
+		c := &g.input.Changes[i]
+		if c.Before == nil || c.After == nil && c.Takes || c.After != nil && maps.Equal(selecting(c.Before), selecting(c.After)) &&
+			!isHeld(held, c.Before.Name) && !crdcheck.NewTransition(ctx, c.Before, c.After).NeedsApplied() {
+			continue
+		}
+		resource := resourceOf(c).WithVersion(versions[resourceOf(c)])
+		if resource.Version == "" || !serves(c.Before, resource.Version) {
+			if resource.Version = preferred(c.Before); resource.Version == "" {
+				continue
+			}
+		}
+		if err := d.read(ctx, g, resource); err != nil {
+			return err
+		}
+	}
+	return client.ReadEach(ctx, d.metadata.Resource(namespaces).List, metav1.ListOptions{}, func(o *metav1.PartialObjectMetadata) {
+		if g.input.Namespaces == nil {
+			g.input.Namespaces = map[string]map[string]string{}
+		}
+		g.input.Namespaces[o.Name] = o.Labels
+	})
+}
+
+func (d *Destinations) read(ctx context.Context, g *gathered, resource schema.GroupVersionResource) error {
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := d.objects.Resource(resource).List(ctx, options)
+		if apierrors.IsNotFound(err) {
+			return nil // it is not established
+		} else if err != nil {
+			return fmt.Errorf("list %s: %w", resource.GroupResource(), err)
+		}
+		for i := range page.Items {
+			o := &page.Items[i]
+			delete(o.Object, "status") // it is not delivered
+			object, err := destination.NewObject(objref.New(resource.GroupResource(), o.GetNamespace(), o.GetName()), o)
+			if err != nil {
+				return fmt.Errorf("read %s %q: %w", resource.GroupResource(), o.GetName(), err)
+			}
+			g.input.Resources = append(g.input.Resources, object)
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func serves(crd *destination.CRD, name string) bool {
+	return slices.ContainsFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == name && v.Served })
+}
+
+// preferred returns the version that clients prefer, "" if none is served.
+func preferred(crd *destination.CRD) string {
+	best := ""
+	for i := range crd.Spec.Versions {
+		if v := &crd.Spec.Versions[i]; v.Served && (best == "" || version.CompareKubeAwareVersionStrings(v.Name, best) > 0) {
+			best = v.Name
+		}
+	}
+	return best
+}
+
+// syncPatience is how long to wait until all ITSes have been read for the first time.
+const syncPatience = 10 * time.Second
+
+// clusters reads what is known of the clusters.
+func (d *Destinations) clusters(ctx context.Context, g *gathered, held map[string]map[string]bool) error {
+	list, complete := d.Clusters.List()
+	if !complete {
+		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, syncPatience, true, func(context.Context) (bool, error) {
+			list, complete = d.Clusters.List()
+			return complete, nil
+		})
+		if err != nil {
+			return errors.New("the clusters are not known yet: an inventory and transport space has not answered since the start")
+		}
+	}
+	if err := d.readITSes(ctx, g); err != nil {
+		return err
+	}
+	for _, c := range list {
+		name, _ := d.Clusters.Home(c.Name)
+		cluster := destination.Cluster{Name: c.Name, Labels: c.Labels, Kubernetes: c.Kubernetes, Held: held[c.Name]}
+		if its := g.its[name]; its != nil {
+			its.addTo(&cluster, d.WDSUID)
+		}
+		g.input.Clusters = append(g.input.Clusters, cluster)
+	}
+	return nil
+}

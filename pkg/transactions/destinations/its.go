@@ -1,0 +1,227 @@
+package destinations
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/destination"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+)
+
+// inITS is what an ITS has of clusters, by cluster.
+type inITS struct {
+	*ITS
+	name    string
+	mutex   sync.Mutex
+	stored  map[string]map[string][]string
+	foreign map[string][]destination.Foreign
+	locks   map[string]*pkgv1beta1.Lock
+	// withoutLocks: the ITS does not serve Locks.
+	withoutLocks bool
+}
+
+func newInITS(name string, its *ITS) *inITS {
+	return &inITS{
+		ITS: its, name: name, stored: map[string]map[string][]string{}, foreign: map[string][]destination.Foreign{}, locks: map[string]*pkgv1beta1.Lock{},
+	}
+}
+
+// addTo completes a cluster of the ITS.
+func (i *inITS) addTo(c *destination.Cluster, space types.UID) {
+	c.Stored, c.Foreign = i.stored[c.Name], i.foreign[c.Name]
+	c.Packages = destination.ForeignPackages(i.locks[c.Name], space)
+}
+
+// readITSes reads all ITSes, at once.
+func (d *Destinations) readITSes(ctx context.Context, g *gathered) error {
+	g.its = map[string]*inITS{}
+	group, ctx := errgroup.WithContext(ctx)
+	for name, its := range d.ITSes {
+		in := newInITS(name, its)
+		g.its[name] = in
+		group.Go(func() error {
+			if err := in.read(ctx, d.WDSUID, g.input, ""); err != nil {
+				return fmt.Errorf("space %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for name, in := range g.its {
+		if in.withoutLocks {
+			g.warnings = append(g.warnings, fmt.Sprintf("space %s does not serve Locks of pkg.crossplane.io: which packages other workload definition spaces have on its clusters is not known", name))
+		}
+	}
+	return nil
+}
+
+// read reads what is known of all clusters, or of one.
+func (i *inITS) read(ctx context.Context, space types.UID, in *destination.Input, cluster string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	group.Go(func() error { return i.readLocks(ctx, cluster) })
+	if len(in.Changes) > 0 {
+		group.Go(func() error { return i.readWorks(ctx, space, in, cluster) })
+	}
+	for n := range in.Changes {
+		if in.Changes[n].Before != nil {
+			group.Go(func() error { return i.readReports(ctx, in.Changes[n].Before.Name, cluster) })
+		}
+	}
+	return group.Wait()
+}
+
+func (i *inITS) readLocks(ctx context.Context, cluster string) error {
+	options := metav1.ListOptions{}
+	if cluster != "" {
+		options.FieldSelector = "metadata.name=" + cluster
+	}
+	list, err := i.ITS.locks.Locks().List(ctx, options)
+	if apierrors.IsNotFound(err) {
+		i.withoutLocks = true
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("list Locks: %w", err)
+	}
+	for n := range list.Items {
+		i.locks[list.Items[n].Name] = &list.Items[n]
+	}
+	return nil
+}
+
+// readReports reads which versions of a CRD clusters store: one request for all of them, since the
+// report on an object has the same name in each mailbox.
+func (i *inITS) readReports(ctx context.Context, crd, cluster string) error {
+	options := metav1.ListOptions{FieldSelector: "metadata.name=" + corestatus.ReportName(refOf(crd))}
+	_, err := i.control.ListWorkStatuses(ctx, options, func(ws *controlv1alpha1.WorkStatus) {
+		source := &ws.Spec.SourceRef
+		if ws.Status == nil || source.Name != crd || source.Resource != definitions.Resource || cluster != "" && ws.Namespace != cluster {
+			return
+		}
+		status := struct {
+			StoredVersions []string `json:"storedVersions"`
+		}{}
+		if json.Unmarshal(ws.Status.Raw, &status) != nil || len(status.StoredVersions) == 0 {
+			return
+		}
+		i.mutex.Lock()
+		defer i.mutex.Unlock()
+		if i.stored[ws.Namespace] == nil {
+			i.stored[ws.Namespace] = map[string][]string{}
+		}
+		i.stored[ws.Namespace][crd] = status.StoredVersions
+	})
+	if apierrors.IsNotFound(err) {
+		return nil // nothing reports in this ITS
+	} else if err != nil {
+		return fmt.Errorf("list WorkStatuses of CustomResourceDefinition %q: %w", crd, err)
+	}
+	return nil
+}
+
+// workPage is how many works are read at once: each may be large.
+const workPage = 100
+
+var works = workv1.SchemeGroupVersion.WithResource("manifestworks")
+
+// readWorks reads what other spaces deliver of the CRDs that change, and of their kinds.
+func (i *inITS) readWorks(ctx context.Context, space types.UID, in *destination.Input, cluster string) error {
+	options := metav1.ListOptions{
+		Limit: workPage, LabelSelector: controlv1alpha1.LabelWDSUID + "," + controlv1alpha1.LabelWDSUID + "!=" + string(space),
+	}
+	for {
+		page, err := i.objects.Resource(works).Namespace(cluster).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list ManifestWorks: %w", err)
+		}
+		for n := range page.Items {
+			if err := i.addWork(&page.Items[n], in); err != nil {
+				return err
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func (i *inITS) addWork(o *unstructured.Unstructured, in *destination.Input) error {
+	work := &workv1.ManifestWork{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, work); err != nil {
+		return fmt.Errorf("decode ManifestWork %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+	}
+	if work.DeletionTimestamp != nil {
+		return nil
+	}
+	for n := range work.Spec.Workload.Manifests {
+		content := &unstructured.Unstructured{}
+		if json.Unmarshal(work.Spec.Workload.Manifests[n].Raw, &content.Object) != nil {
+			continue // no cluster applies it
+		}
+		ref, concerns := concerned(content, in)
+		if !concerns || claims(work, ref) {
+			continue
+		}
+		object, err := destination.NewObject(ref, normalized(content))
+		if err != nil {
+			continue // no cluster applies it
+		}
+		i.foreign[work.Namespace] = append(i.foreign[work.Namespace], destination.Foreign{Space: work.Labels[controlv1alpha1.LabelWDSName], Object: object})
+	}
+	return nil
+}
+
+// normalized returns an object with the number types that schemas are checked with.
+func normalized(o *unstructured.Unstructured) *unstructured.Unstructured {
+	decoded := &unstructured.Unstructured{}
+	raw, err := o.MarshalJSON()
+	if err != nil || decoded.UnmarshalJSON(raw) != nil {
+		return o
+	}
+	return decoded
+}
+
+// concerned returns the identity of a CRD that changes, or of a custom resource of one.
+func concerned(o *unstructured.Unstructured, in *destination.Input) (objref.Ref, bool) {
+	gvk := o.GroupVersionKind()
+	for n := range in.Changes {
+		c := &in.Changes[n]
+		crd := c.After
+		if crd == nil {
+			crd = c.Before
+		}
+		switch {
+		case gvk.Group == definitions.Group && gvk.Kind == definitionKind && o.GetName() == crd.Name:
+			return refOf(crd.Name), true
+		case gvk.Group == crd.Spec.Group && gvk.Kind == crd.Spec.Names.Kind:
+			return objref.New(resourceOf(c), o.GetNamespace(), o.GetName()), true
+		}
+	}
+	return objref.Ref{}, false
+}
+
+// claims reports whether a work only claims an object, and applies nothing.
+func claims(work *workv1.ManifestWork, ref objref.Ref) bool {
+	for n := range work.Spec.ManifestConfigs {
+		c := &work.Spec.ManifestConfigs[n]
+		if id := c.ResourceIdentifier; id.Group == ref.Group && id.Resource == ref.Resource && id.Namespace == ref.Namespace && id.Name == ref.Name {
+			return c.UpdateStrategy != nil && c.UpdateStrategy.Type == workv1.UpdateStrategyTypeReadOnly
+		}
+	}
+	return false
+}

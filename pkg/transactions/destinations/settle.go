@@ -1,0 +1,185 @@
+package destinations
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/destination"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/propose"
+)
+
+// recheck is how often clusters that keep what they have are validated again.
+const recheck = time.Minute
+
+// Settle removes the holds of Transactions that do not run, and of clusters where nothing would
+// break any more. Again is when to call it again, zero if there is nothing left. It may be called
+// at any time.
+func (d *Destinations) Settle(ctx context.Context, runs func(transaction string) bool) (again time.Duration, err error) {
+	bindings, err := d.bindings(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var r *revised
+	var unknown error // what other clusters wait for does not wait for an ITS that does not answer
+	if held := heldAt(bindings); len(held) > 0 {
+		if r, unknown = d.revise(ctx, bindings, held); unknown != nil {
+			r = nil
+		}
+	}
+	released := map[string]string{} // the Transaction, by cluster
+	for _, b := range bindings {
+		if _, has := b.Annotations[pkgv1.AnnotationHeldObjects]; !has {
+			continue
+		}
+		_, err := d.hold(ctx, b.Name, func(list []plan.TransactionHold) []plan.TransactionHold {
+			var after []plan.TransactionHold
+			for _, h := range list {
+				switch {
+				case runs(h.Transaction):
+				case !h.Lasts():
+					continue
+				case r != nil:
+					h.Clusters = slices.DeleteFunc(slices.Clone(h.Clusters), func(cluster string) bool {
+						if !r.failing[cluster] {
+							released[cluster] = h.Transaction
+						}
+						return !r.failing[cluster]
+					})
+					if len(h.Clusters) == 0 {
+						continue
+					}
+					again = recheck
+				}
+				after = append(after, h)
+			}
+			return after
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	for cluster, transaction := range released {
+		if err := d.writeReleased(ctx, r, cluster, transaction); err != nil {
+			return 0, err
+		}
+	}
+	return again, unknown
+}
+
+// revised is what is known now of clusters that keep what they have.
+type revised struct {
+	*gathered
+	result *destination.Result
+	// packages are those that are installed.
+	packages []pkgv1beta1.LockPackage
+	// failing are the clusters that would break if they got what they do not have yet.
+	failing map[string]bool
+}
+
+// revise validates clusters that keep what they have again.
+func (d *Destinations) revise(ctx context.Context, bindings []*controlv1alpha1.Binding, held map[string]map[string]bool) (*revised, error) {
+	names := map[string]bool{}
+	for _, crds := range held {
+		maps.Copy(names, crds)
+	}
+	r := &revised{gathered: &gathered{input: &destination.Input{}}, failing: map[string]bool{}}
+	installed, err := d.installedNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.packages = installed.Packages
+	owners := map[string]string{}
+	for i := range installed.Packages {
+		for _, ref := range objectsOf(installed, installed.Packages[i].Name) {
+			owners[ref] = installed.Packages[i].Source
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		_, crd, err := d.definition(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if crd == nil { // the mailboxes keep it as long as something there needs it
+			delete(names, name)
+			continue
+		}
+		r.input.Changes = append(r.input.Changes, destination.Change{Package: owners[name], Before: crd, After: crd})
+		r.objects = append(r.objects, refOf(name))
+	}
+	if err := d.unchanged(ctx, r.gathered, installed, names); err != nil {
+		return nil, err
+	}
+	if err := d.complete(ctx, r.gathered, bindings, held); err != nil {
+		return nil, err
+	}
+	if r.result, err = destination.Evaluate(ctx, r.input); err != nil {
+		return nil, err
+	}
+	for _, cluster := range r.result.Failing() {
+		r.failing[cluster] = true
+	}
+	return r, nil
+}
+
+func objectsOf(installed *propose.Proposal, revision string) []string {
+	var names []string
+	if r := installed.Revisions[revision]; r != nil {
+		for _, ref := range r.Status.ObjectRefs {
+			if ref.Kind == definitionKind {
+				names = append(names, ref.Name)
+			}
+		}
+	}
+	return names
+}
+
+// installedNow returns what is installed in the space, as a proposal that changes nothing.
+func (d *Destinations) installedNow(ctx context.Context) (*propose.Proposal, error) {
+	installed := &propose.Proposal{Revisions: map[string]*pkgv1.ProviderRevision{}}
+	lock, err := d.packages.Locks().Get(ctx, pkgv1beta1.LockName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return installed, nil
+	case err != nil:
+		return nil, fmt.Errorf("get Lock %q: %w", pkgv1beta1.LockName, err)
+	}
+	installed.Packages = lock.Packages
+	for _, kind := range transactions.Kinds {
+		list, err := d.packages.Revisions(kind).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind.Revisions.Resource, err)
+		}
+		for i := range list.Items {
+			installed.Revisions[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	return installed, nil
+}
+
+// writeReleased records in the Lock of a cluster that it has what it did not have before. If the
+// Lock changed meanwhile, the next call of Settle finds nothing to do, and the next Transaction
+// corrects the Lock.
+func (d *Destinations) writeReleased(ctx context.Context, r *revised, cluster, transaction string) error {
+	name, _ := d.Clusters.Home(cluster)
+	its := r.its[name]
+	i := slices.IndexFunc(r.result.Destinations, func(c destination.Destination) bool { return c.Cluster == cluster })
+	if its == nil || its.withoutLocks || i < 0 {
+		return nil
+	}
+	err := d.writeLock(ctx, its, its.locks[cluster], &r.result.Destinations[i], transaction, r.packages)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
