@@ -59,7 +59,7 @@ type Dependency struct {
 // payload are the versions of each kind that packages of a kind may contain.
 var payload = map[string]map[groupKind][]string{
 	pkgv1.KindProvider: {
-		customResourceDefinition:                                           {"v1"},
+		{"apiextensions.k8s.io", "CustomResourceDefinition"}:               {"v1"},
 		{"apiextensions.crossplane.io", "ManagedResourceDefinition"}:       {"v1alpha1"},
 		{"admissionregistration.k8s.io", "ValidatingWebhookConfiguration"}: {"v1"},
 		{"admissionregistration.k8s.io", "MutatingWebhookConfiguration"}:   {"v1"},
@@ -73,7 +73,7 @@ var payload = map[string]map[groupKind][]string{
 		{"ops.crossplane.io", "WatchOperation"}:                            {"v1alpha1"},
 	},
 	pkgv1.KindFunction: {
-		customResourceDefinition: {"v1"},
+		{"apiextensions.k8s.io", "CustomResourceDefinition"}: {"v1"},
 	},
 }
 
