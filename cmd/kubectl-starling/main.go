@@ -17,6 +17,7 @@ import (
 	bundle "github.com/starlinghq/starling/pkg/bundle/cli"
 	clusters "github.com/starlinghq/starling/pkg/clusters/cli"
 	"github.com/starlinghq/starling/pkg/packages/cli"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 func main() {
@@ -29,5 +30,5 @@ func main() {
 		func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 			return bundle.NewCommand(flags, streams, cmp.Or(os.Getenv("STARLING_DIR"), ".starling"), clock.RealClock{})
 		})
-	os.Exit(cli.Report(os.Stderr, cmd.ExecuteContext(ctx)))
+	os.Exit(plugin.Report(os.Stderr, cmd.ExecuteContext(ctx)))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 // completionTimeout bounds how long a shell waits for completions.
@@ -52,12 +52,9 @@ func (o *Options) objectNames(ctx context.Context, resource schema.GroupVersionR
 	return names
 }
 
-// completion returns completions for an argument or a flag.
-type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
-
 // completeRevisions completes the first arguments with names of revisions, of the given lifecycles
 // if there are any, and the next argument with a folder.
-func (o *Options) completeRevisions(arguments int, lifecycles ...porchv1alpha1.PackageRevisionLifecycle) completion {
+func (o *Options) completeRevisions(arguments int, lifecycles ...porchv1alpha1.PackageRevisionLifecycle) plugin.Completion {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= arguments {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -73,44 +70,22 @@ func (o *Options) completeRevisions(arguments int, lifecycles ...porchv1alpha1.P
 		for _, selector := range selectors {
 			found = append(found, o.objectNames(cmd.Context(), porchv1alpha1.ResourcePackageRevisions, true, selector)...)
 		}
-		return matching(found, args, begun), cobra.ShellCompDirectiveNoFileComp
+		return plugin.Matching(found, args, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // completeNames completes a flag with names of objects.
-func (o *Options) completeNames(resource schema.GroupVersionResource, namespaced bool) completion {
+func (o *Options) completeNames(resource schema.GroupVersionResource, namespaced bool) plugin.Completion {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return matching(o.objectNames(cmd.Context(), resource, namespaced, ""), nil, begun), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// matching returns the names with the prefix begun that are not given yet, sorted.
-func matching(names, given []string, begun string) []string {
-	found := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return !strings.HasPrefix(name, begun) || slices.Contains(given, name)
-	})
-	slices.Sort(found)
-	return found
-}
-
-// registerValues completes a flag with fixed values.
-func registerValues(cmd *cobra.Command, flag string, values func() []string) {
-	registerFunc(cmd, flag, func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return matching(values(), nil, begun), cobra.ShellCompDirectiveNoFileComp
-	})
-}
-
-func registerFunc(cmd *cobra.Command, flag string, f completion) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
-		panic("cli: " + err.Error()) // the flag does not exist
+		return plugin.Matching(o.objectNames(cmd.Context(), resource, namespaced, ""), nil, begun), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // completeConfig completes the flags that all commands have.
 func (o *Options) completeConfig(root *cobra.Command) {
-	registerFunc(root, "namespace", o.completeNames(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, false))
+	plugin.RegisterFunc(root, "namespace", o.completeNames(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, false))
 	fromConfig := func(flag string, names func(*api.Config) []string) {
-		registerValues(root, flag, func() []string {
+		plugin.RegisterValues(root, flag, func() []string {
 			config, err := o.config.ToRawKubeConfigLoader().RawConfig()
 			if err != nil {
 				return nil

@@ -13,6 +13,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lineage"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 // newRevision is a revision to be created.
@@ -31,7 +32,7 @@ func (d *newRevision) addTargetFlags(cmd *cobra.Command) {
 	if err := cmd.MarkFlagRequired("repository"); err != nil {
 		panic("cli: " + err.Error())
 	}
-	registerFunc(cmd, "repository", d.completeNames(repositories, true))
+	plugin.RegisterFunc(cmd, "repository", d.completeNames(repositories, true))
 }
 
 // check checks the names and the task before a request is sent.
@@ -55,7 +56,7 @@ func (d *newRevision) create(ctx context.Context, client *Client) error {
 	}
 	p := d.progress("creating %s", lifecycle.Name(d.spec.RepositoryName, d.spec.PackageName, d.spec.WorkspaceName))
 	created, err := client.Create(ctx, d.spec)
-	p.stop()
+	p.Stop()
 	if err != nil {
 		return err
 	}
@@ -65,9 +66,9 @@ func (d *newRevision) create(ctx context.Context, client *Client) error {
 	for _, c := range created.Status.Conditions {
 		switch {
 		case c.Type == porchv1alpha1.ConditionPipelinePassed && c.Status == porchv1alpha1.ConditionFalse:
-			fmt.Fprintf(escapingWriter{d.ErrOut}, "Warning: rendering the draft failed: %s\n", cmp.Or(c.Message, c.Reason))
+			fmt.Fprintf(plugin.EscapingWriter{Writer: d.ErrOut}, "Warning: rendering the draft failed: %s\n", cmp.Or(c.Message, c.Reason))
 		case c.Type == conditionMergeConflicts && c.Status == porchv1alpha1.ConditionTrue:
-			fmt.Fprintf(escapingWriter{d.ErrOut}, "Warning: merge conflicts: %s\n", cmp.Or(c.Message, c.Reason))
+			fmt.Fprintf(plugin.EscapingWriter{Writer: d.ErrOut}, "Warning: merge conflicts: %s\n", cmp.Or(c.Message, c.Reason))
 		}
 	}
 	return nil
@@ -89,7 +90,7 @@ func newInitCommand(o *Options) *cobra.Command {
 
 			# Create a package in a directory of the repository, with a readiness gate
 			kubectl starling package init shop/web --repository catalog --gate Reviewed`),
-		Args:              argCount(1, 1),
+		Args:              plugin.ArgCount(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: o.withClient(func(ctx context.Context, client *Client, args []string) error {
 			d.spec.PackageName = args[0]
@@ -127,7 +128,7 @@ func newCloneCommand(o *Options) *cobra.Command {
 
 			# Clone a package by its address in a registry
 			kubectl starling package clone oci://registry.example/team/web:v2 web --repository edge`),
-		Args:              argCount(2, 2),
+		Args:              plugin.ArgCount(2, 2),
 		ValidArgsFunction: o.completeRevisions(1, porchv1alpha1.LifecyclePublished),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			upstream, err := parseSource(args[0], flags)
@@ -161,7 +162,7 @@ func (d *newRevision) resolveImported(ctx context.Context, client *Client, upstr
 		return upstream, nil
 	}
 	p := d.progress("looking for %s", upstream.Git.Repo)
-	defer p.stop()
+	defer p.Stop()
 	all, err := client.List(ctx, "", "")
 	if err != nil {
 		return upstream, err
@@ -184,7 +185,7 @@ func newCopyCommand(o *Options) *cobra.Command {
 
 			# Create it in a named workspace
 			kubectl starling package copy edge.web.v1 --workspace more-replicas`),
-		Args:              argCount(1, 1),
+		Args:              plugin.ArgCount(1, 1),
 		ValidArgsFunction: o.completeRevisions(1, porchv1alpha1.LifecyclePublished),
 		RunE: o.withClient(func(ctx context.Context, client *Client, args []string) error {
 			source, err := client.Get(ctx, args[0])
@@ -248,7 +249,7 @@ func newUpgradeCommand(o *Options) *cobra.Command {
 
 			# Upgrade to a specific revision, and discard all changes to the upstream
 			kubectl starling package upgrade edge.web.v1 --revision v3 --strategy force-delete-replace`),
-		Args:              argCount(1, 1),
+		Args:              plugin.ArgCount(1, 1),
 		ValidArgsFunction: o.completeRevisions(1, porchv1alpha1.LifecyclePublished),
 		RunE: o.withClient(func(ctx context.Context, client *Client, args []string) error {
 			task, err := d.upgrade(ctx, client, args[0], to)
@@ -264,7 +265,7 @@ func newUpgradeCommand(o *Options) *cobra.Command {
 	cmd.Flags().StringVar(&d.spec.WorkspaceName, "workspace", "", "Workspace of the draft (default: upgrade-vN, where N is the revision of the upstream, or upgrade- and its tag).")
 	cmd.Flags().StringVar(&to, "revision", lineage.Latest, "Revision of the upstream to upgrade to: vN, a tag, a workspace, or "+lineage.Latest+".")
 	cmd.Flags().StringVar(&strategy, "strategy", string(porchv1alpha1.ResourceMerge), "Merge strategy. One of: ("+strings.Join(strategies, ", ")+").")
-	registerValues(cmd, "strategy", func() []string { return strategies })
+	plugin.RegisterValues(cmd, "strategy", func() []string { return strategies })
 	return cmd
 }
 

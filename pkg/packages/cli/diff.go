@@ -16,6 +16,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/diff"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lineage"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 // Values of --against, besides names of revisions.
@@ -24,12 +25,18 @@ const (
 	againstUpstream = "upstream"
 )
 
+// Exit codes of diff: if there is a difference, as of kubectl diff, and after an error.
+const (
+	exitDiffers    = 1
+	exitDiffFailed = 2
+)
+
 // comparison is the command diff.
 type comparison struct {
 	*Options
 	against  string
 	folder   string
-	output   formatFlag
+	output   plugin.FormatFlag
 	nameOnly bool
 }
 
@@ -42,7 +49,7 @@ type Comparison struct {
 }
 
 func newDiffCommand(o *Options) *cobra.Command {
-	c := &comparison{Options: o, output: formatFlag{allowed: []string{"json", "yaml"}}}
+	c := &comparison{Options: o, output: plugin.FormatFlag{Allowed: []string{"json", "yaml"}}}
 	cmd := &cobra.Command{
 		Use:   "diff (REVISION | -f DIR)",
 		Short: "Show the differences of a revision from its base, object by object",
@@ -64,8 +71,8 @@ func newDiffCommand(o *Options) *cobra.Command {
 			# Show the changes that push would make
 			kubectl starling package diff -f ./web`),
 		Args: func(cmd *cobra.Command, args []string) error {
-			if err := argCount(0, 1)(cmd, args); err != nil {
-				return codedError{err, exitDiffFailed}
+			if err := plugin.ArgCount(0, 1)(cmd, args); err != nil {
+				return plugin.CodedError{Err: err, Code: exitDiffFailed}
 			}
 			return nil
 		},
@@ -74,22 +81,22 @@ func newDiffCommand(o *Options) *cobra.Command {
 			differs, err := c.run(cmd.Context(), args)
 			switch {
 			case err != nil:
-				return codedError{err, exitDiffFailed}
+				return plugin.CodedError{Err: err, Code: exitDiffFailed}
 			case differs:
-				return codedError{errSilent, exitDiffers}
+				return plugin.CodedError{Err: plugin.ErrSilent, Code: exitDiffers}
 			}
 			return nil
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return codedError{err, exitDiffFailed} })
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return plugin.CodedError{Err: err, Code: exitDiffFailed} })
 	cmd.Flags().StringVar(&c.against, "against", "", "Revision to compare with: "+againstBase+" (default: the revision that it was created from), "+lineage.Latest+
 		" (the newest published revision of the package), "+againstUpstream+", or the name of a revision.")
 	cmd.Flags().StringVarP(&c.folder, "filename", "f", "", "Folder to compare with the draft that it was pulled from.")
 	cmd.Flags().BoolVar(&c.nameOnly, "name-only", false, "Print only the names of the files and objects that differ.")
-	c.output.addTo(cmd)
-	registerFunc(cmd, "against", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	c.output.AddTo(cmd)
+	plugin.RegisterFunc(cmd, "against", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		revisions := o.objectNames(cmd.Context(), porchv1alpha1.ResourcePackageRevisions, true, "")
-		return matching(append(revisions, againstBase, lineage.Latest, againstUpstream), nil, begun), cobra.ShellCompDirectiveNoFileComp
+		return plugin.Matching(append(revisions, againstBase, lineage.Latest, againstUpstream), nil, begun), cobra.ShellCompDirectiveNoFileComp
 	})
 	if err := cmd.MarkFlagDirname("filename"); err != nil {
 		panic("cli: " + err.Error())
@@ -98,14 +105,14 @@ func newDiffCommand(o *Options) *cobra.Command {
 }
 
 func (c *comparison) run(ctx context.Context, args []string) (differs bool, err error) {
-	if err := c.output.check(); err != nil {
+	if err := c.output.Check(); err != nil {
 		return false, err
 	}
 	if (len(args) == 1) == (c.folder != "") {
 		return false, errors.New("specify either a revision or -f DIR")
 	}
 	p := c.progress("comparing packages")
-	defer p.stop()
+	defer p.Stop()
 	var answer *Comparison
 	if c.folder != "" {
 		answer, err = c.compareFolder(ctx)
@@ -115,7 +122,7 @@ func (c *comparison) run(ctx context.Context, args []string) (differs bool, err 
 	if err != nil {
 		return false, err
 	}
-	p.stop()
+	p.Stop()
 	return len(answer.Changes) > 0, c.print(c.Out, answer)
 }
 
@@ -228,24 +235,24 @@ func (c *comparison) print(w io.Writer, answer *Comparison) error {
 		for i := range answer.Changes {
 			answer.Changes[i].Diff = ""
 		}
-		if c.output.value == "" {
+		if c.output.Value == "" {
 			return printNames(w, answer)
 		}
-	case c.output.value == "":
-		printDiff(escapingWriter{w}, answer)
+	case c.output.Value == "":
+		printDiff(plugin.EscapingWriter{Writer: w}, answer)
 		return nil
 	}
 	if answer.Changes == nil {
 		answer.Changes = []diff.Entry{}
 	}
-	return c.structured(answer, c.output.value)
+	return plugin.Structured(c.Out, answer, c.output.Value)
 }
 
 func printNames(w io.Writer, answer *Comparison) error {
 	if len(answer.Changes) == 0 {
 		return nil
 	}
-	t := newTable("Change", "File", "Object")
+	t := plugin.NewTable("Change", "File", "Object")
 	for i := range answer.Changes {
 		e := &answer.Changes[i]
 		object := ""

@@ -17,6 +17,7 @@ import (
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 // maxParallel is the number of revisions that are changed at the same time.
@@ -56,7 +57,7 @@ func (m *transition) command(use, short, long, examples string) *cobra.Command {
 	m.output = newOutput(cmd, m.done)
 	cmd.Flags().StringVarP(&m.selector, "selector", "l", "", "Label selector (for example team=shop). Selects all revisions that can be "+m.done+".")
 	cmd.Flags().StringVar(&m.set, "set", "", "Name of a PackageVariantSet. Selects all revisions of its variants that can be "+m.done+". Can be combined with -l.")
-	registerFunc(cmd, "set", m.completeNames(configv1alpha2.PackageVariantSets, true))
+	plugin.RegisterFunc(cmd, "set", m.completeNames(configv1alpha2.PackageVariantSets, true))
 	return cmd
 }
 
@@ -121,7 +122,7 @@ func (m *transition) selected(ctx context.Context, client *Client, points []porc
 // names, each as early as possible. An error of one does not stop the others.
 func (m *transition) moveAll(ctx context.Context, client *Client, names []string) error {
 	p := m.progress("%s %d of %d revisions", m.done, 0, len(names))
-	defer p.stop()
+	defer p.Stop()
 	type outcome struct {
 		revision *porchv1alpha1.PackageRevision
 		err      error
@@ -140,10 +141,10 @@ func (m *transition) moveAll(ctx context.Context, client *Client, names []string
 			case o.err != nil:
 				failed = append(failed, o.err)
 				if len(names) > 1 {
-					p.writeAbove(func() { fmt.Fprintln(m.ErrOut, message(o.err)) })
+					p.WriteAbove(func() { fmt.Fprintln(m.ErrOut, plugin.Message(o.err)) })
 				}
 			case m.output.printsEach():
-				p.writeAbove(func() {
+				p.WriteAbove(func() {
 					if err := m.output.print(m.Out, *o.revision); err != nil {
 						failed = append(failed, err)
 					}
@@ -152,7 +153,7 @@ func (m *transition) moveAll(ctx context.Context, client *Client, names []string
 				moved = append(moved, *o.revision)
 			}
 		}
-		p.set("%s %d of %d revisions", m.done, printed, len(names))
+		p.Set("%s %d of %d revisions", m.done, printed, len(names))
 	}
 	var group errgroup.Group
 	group.SetLimit(maxParallel)
@@ -172,14 +173,14 @@ func (m *transition) moveAll(ctx context.Context, client *Client, names []string
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	p.stop()
+	p.Stop()
 	if len(moved) > 0 {
 		if err := m.output.print(m.Out, moved...); err != nil {
 			return err
 		}
 	}
 	if len(names) > 1 && len(failed) > 0 {
-		return errSilent
+		return plugin.ErrSilent
 	}
 	return errors.Join(failed...)
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/folder"
-	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/plugin"
 	"github.com/starlinghq/starling/pkg/version"
 )
 
@@ -65,25 +65,8 @@ func (o *Options) withClient(run func(ctx context.Context, client *Client, args 
 }
 
 // progress starts a progress line.
-func (o *Options) progress(format string, args ...any) *progress {
-	return startProgress(o.ErrOut, o.Terminal, format, args...)
-}
-
-// argCount checks the number of arguments. Its error lists them.
-func argCount(least, most int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) >= least && len(args) <= most {
-			return nil
-		}
-		accepted := text.Count(most, "argument")
-		switch {
-		case least == 0:
-			accepted = "at most " + accepted
-		case least < most:
-			accepted = fmt.Sprintf("%d to %s", least, accepted)
-		}
-		return fmt.Errorf("accepts %s, received %d: %s\nSee '%s -h' for help and examples", accepted, len(args), cmd.UseLine(), cmd.CommandPath())
-	}
+func (o *Options) progress(format string, args ...any) *plugin.Progress {
+	return plugin.StartProgress(o.ErrOut, o.Terminal, format, args...)
 }
 
 // clientOf returns a Client for the namespace that the folder was pulled from.

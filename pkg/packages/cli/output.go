@@ -2,11 +2,9 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
-	"sigs.k8s.io/yaml"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 // revisionKind is the kind as kubectl prints it.
@@ -42,7 +40,7 @@ const (
 func newDryRun(cmd *cobra.Command) *dryRun {
 	d := &dryRun{}
 	cmd.Flags().StringVar(&d.mode, "dry-run", dryRunNone, `Must be "none" or "server". If server, submit a server-side request that checks and renders without storing anything.`)
-	registerValues(cmd, "dry-run", func() []string { return []string{dryRunNone, dryRunServer} })
+	plugin.RegisterValues(cmd, "dry-run", func() []string { return []string{dryRunNone, dryRunServer} })
 	return d
 }
 
@@ -75,7 +73,7 @@ func newOutput(cmd *cobra.Command, done string) *output {
 	out.flags.OutputFlagSpecified = func() bool { return cmd.Flags().Changed("output") }
 	flag := cmd.Flags().Lookup("output")
 	flag.Usage = strings.Replace(flag.Usage, "One of: (", "One of: ("+wideOutput+", ", 1)
-	registerValues(cmd, "output", func() []string { return append(out.flags.AllowedFormats(), wideOutput) })
+	plugin.RegisterValues(cmd, "output", func() []string { return append(out.flags.AllowedFormats(), wideOutput) })
 	return out
 }
 
@@ -124,18 +122,9 @@ func (o *output) print(w io.Writer, revisions ...porchv1alpha1.PackageRevision) 
 	return printer.PrintObj(&porchv1alpha1.PackageRevisionList{Items: revisions}, w)
 }
 
-// newTable returns a table without rows.
-func newTable(columns ...string) *metav1.Table {
-	t := &metav1.Table{}
-	for _, name := range columns {
-		t.ColumnDefinitions = append(t.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
-	}
-	return t
-}
-
 // table returns the server's columns of revisions, and their unmet gates.
 func table(revisions []porchv1alpha1.PackageRevision) *metav1.Table {
-	t := newTable("Name", "Package", "WorkspaceName", "Revision", "Latest", "Lifecycle", "Repository", "Unmet Gates")
+	t := plugin.NewTable("Name", "Package", "WorkspaceName", "Revision", "Latest", "Lifecycle", "Repository", "Unmet Gates")
 	for i := range revisions {
 		r := &revisions[i]
 		unmet := cmp.Or(strings.Join(lifecycle.Unmet(r.Spec.ReadinessGates, r.Status.Conditions), ", "), "<none>")
@@ -215,36 +204,4 @@ func renderError(name string, status *porchv1alpha1.RenderStatus) error {
 		why = cmp.Or(strings.Join(failed, ", "), "the pipeline") + " failed"
 	}
 	return fmt.Errorf("render revision %q: %s", name, why)
-}
-
-// formatFlag is the flag --output of a command that prints no revisions. The value "" is allowed.
-type formatFlag struct {
-	value   string
-	allowed []string
-}
-
-// addTo adds the flag to a command.
-func (f *formatFlag) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.value, "output", "o", "", "Output format. One of: ("+strings.Join(f.allowed, ", ")+").")
-	registerValues(cmd, "output", func() []string { return f.allowed })
-}
-
-func (f *formatFlag) check() error {
-	if f.value == "" || slices.Contains(f.allowed, f.value) {
-		return nil
-	}
-	return fmt.Errorf("unable to match a printer suitable for the output format %q, allowed formats are: %s", f.value, strings.Join(f.allowed, ","))
-}
-
-// structured prints an answer as JSON or YAML.
-func (o *Options) structured(answer any, format string) error {
-	text, err := json.MarshalIndent(answer, "", "    ")
-	if err == nil && format == "yaml" {
-		text, err = yaml.JSONToYAML(text)
-	}
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(o.Out, strings.TrimSuffix(string(text), "\n"))
-	return nil
 }

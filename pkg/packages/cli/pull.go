@@ -14,6 +14,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/folder"
 	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 func newPullCommand(o *Options) *cobra.Command {
@@ -32,7 +33,7 @@ func newPullCommand(o *Options) *cobra.Command {
 
 			# Discard all edits in the folder
 			kubectl starling package pull edge.web.v1 ./web --force`),
-		Args:              argCount(2, 2),
+		Args:              plugin.ArgCount(2, 2),
 		ValidArgsFunction: o.completeRevisions(1),
 		RunE: o.withClient(func(ctx context.Context, client *Client, args []string) error {
 			return o.pull(ctx, client, args[0], args[1], force)
@@ -45,7 +46,7 @@ func newPullCommand(o *Options) *cobra.Command {
 func (o *Options) pull(ctx context.Context, client *Client, name, into string, force bool) error {
 	p := o.progress("pulling %s", name)
 	resources, err := client.GetResources(ctx, name)
-	p.stop()
+	p.Stop()
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/folder"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 func newPushCommand(o *Options) *cobra.Command {
@@ -30,7 +31,7 @@ func newPushCommand(o *Options) *cobra.Command {
 
 			# Overwrite the changes of other users
 			kubectl starling package push ./web --force`),
-		Args: argCount(1, 2),
+		Args: plugin.ArgCount(1, 2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 1 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -84,7 +85,7 @@ func (c *push) run(ctx context.Context, name, from string) error {
 		return err
 	}
 	p := c.progress("pushing and rendering %s", was.Name)
-	defer p.stop()
+	defer p.Stop()
 	server, err := client.GetResources(ctx, was.Name)
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (c *push) run(ctx context.Context, name, from string) error {
 		return fmt.Errorf("push revision %q: it was deleted and re-created after the pull. Pull it into an empty folder", was.Name)
 	}
 	if local.Digest() == kpt.Files(server.Spec.Resources).Digest() {
-		p.stop()
+		p.Stop()
 		fmt.Fprintf(c.Out, "%s/%s %s\n", revisionKind, was.Name, c.dryRun.describe("unchanged"))
 		if client.DryRun {
 			return nil
@@ -113,7 +114,7 @@ func (c *push) run(ctx context.Context, name, from string) error {
 	if err != nil {
 		return err
 	}
-	p.stop()
+	p.Stop()
 	return c.applyRendering(dir, before, local, after)
 }
 
@@ -150,7 +151,7 @@ func (c *push) conflictAfterPush(ctx context.Context, client *Client, dir *Dir, 
 func (c *push) applyRendering(dir *Dir, before, sent kpt.Files, after *porchv1alpha1.PackageRevisionResources) error {
 	rendered := kpt.Files(after.Spec.Resources)
 	failed := renderError(after.Name, &after.Status.RenderStatus)
-	printRendering(escapingWriter{c.Out}, &after.Status.RenderStatus)
+	printRendering(plugin.EscapingWriter{Writer: c.Out}, &after.Status.RenderStatus)
 	added, changed, removed := folder.Changes(before, sent)
 	if c.dryRun.mode == dryRunServer {
 		fmt.Fprintf(c.Out, "%s/%s %s: %s\n", revisionKind, after.Name, c.dryRun.describe("pushed"), changes(added, changed, removed))

@@ -77,7 +77,7 @@ func checkReviewed(name, current, flag, seen string) error {
 	case flag != "" && flag != current:
 		return fmt.Errorf("its content has digest %s, not %s", current, flag)
 	case flag == "" && seen != "" && current != "" && seen != current:
-		return fmt.Errorf("its content has changed since you reviewed it: review it again with: %s package diff %s", plugin, name)
+		return fmt.Errorf("its content has changed since you reviewed it: review it again with: %s package diff %s", pluginName, name)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func NewCommand(streams genericiooptions.IOStreams, further ...Group) *cobra.Com
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: plugin},
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: pluginName},
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
@@ -51,8 +51,8 @@ func NewCommand(streams genericiooptions.IOStreams, further ...Group) *cobra.Com
 const (
 	// program is the file name of the plugin, by which kubectl finds it.
 	program = "kubectl-starling"
-	// plugin is the command as users type it.
-	plugin = "kubectl starling"
+	// pluginName is the command as users type it.
+	pluginName = "kubectl starling"
 )
 
 // nameThePlugin makes all usage texts show the command as users type it: kubectl's templates use
@@ -67,7 +67,7 @@ func nameThePlugin(root *cobra.Command) {
 		if err := usage(c); err != nil {
 			return err
 		}
-		_, err := out.Write(bytes.ReplaceAll(text.Bytes(), []byte(`"`+program+" "), []byte(`"`+plugin+" ")))
+		_, err := out.Write(bytes.ReplaceAll(text.Bytes(), []byte(`"`+program+" "), []byte(`"`+pluginName+" ")))
 		return err
 	})
 }

@@ -21,6 +21,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 // server is a fake API server for faults that the real one does not show on demand; the integration
@@ -220,6 +221,6 @@ func (s *server) run(args ...string) (out, errOut string, code int) {
 	var stdout, stderr bytes.Buffer
 	cmd := NewCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr})
 	cmd.SetArgs(append([]string{"--kubeconfig", kubeconfig, "--cache-dir", s.cache, "package"}, args...))
-	code = Report(&stderr, cmd.ExecuteContext(s.t.Context()))
+	code = plugin.Report(&stderr, cmd.ExecuteContext(s.t.Context()))
 	return stdout.String(), stderr.String(), code
 }

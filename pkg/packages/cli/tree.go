@@ -8,10 +8,11 @@ import (
 	"k8s.io/kubectl/pkg/util/templates"
 
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/tree"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 func newTreeCommand(o *Options) *cobra.Command {
-	output := &formatFlag{allowed: []string{"json", "yaml"}}
+	output := &plugin.FormatFlag{Allowed: []string{"json", "yaml"}}
 	cmd := &cobra.Command{
 		Use:   "tree REVISION",
 		Short: "Show the content of a revision: subpackages, objects, functions and gates",
@@ -19,22 +20,22 @@ func newTreeCommand(o *Options) *cobra.Command {
 		Example: templates.Examples(`
 			kubectl starling package tree edge.web.v1
 			kubectl starling package tree edge.web.v1 -o yaml`),
-		Args:              argCount(1, 1),
+		Args:              plugin.ArgCount(1, 1),
 		ValidArgsFunction: o.completeRevisions(1),
 		RunE: o.withClient(func(ctx context.Context, client *Client, args []string) error {
-			if err := output.check(); err != nil {
+			if err := output.Check(); err != nil {
 				return err
 			}
-			return o.tree(ctx, client, args[0], output.value)
+			return o.tree(ctx, client, args[0], output.Value)
 		}),
 	}
-	output.addTo(cmd)
+	output.AddTo(cmd)
 	return cmd
 }
 
 func (o *Options) tree(ctx context.Context, client *Client, name, format string) error {
 	p := o.progress("reading %s", name)
-	defer p.stop()
+	defer p.Stop()
 	revision, err := client.Get(ctx, name)
 	if err != nil {
 		return err
@@ -44,10 +45,10 @@ func (o *Options) tree(ctx context.Context, client *Client, name, format string)
 		return err
 	}
 	root := tree.New(resources.Spec.Resources, revision)
-	p.stop()
+	p.Stop()
 	if format != "" {
-		return o.structured(root, format)
+		return plugin.Structured(o.Out, root, format)
 	}
-	root.Draw(escapingWriter{o.Out}, fmt.Sprintf("package %s (%s, %s)", root.Name, name, revision.Spec.Lifecycle))
+	root.Draw(plugin.EscapingWriter{Writer: o.Out}, fmt.Sprintf("package %s (%s, %s)", root.Name, name, revision.Spec.Lifecycle))
 	return nil
 }

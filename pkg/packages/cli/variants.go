@@ -17,6 +17,7 @@ import (
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
+	"github.com/starlinghq/starling/pkg/plugin"
 )
 
 // variantSetView is the output of the command variants.
@@ -45,7 +46,7 @@ type variantTarget struct {
 }
 
 func newVariantsCommand(o *Options) *cobra.Command {
-	output := &formatFlag{allowed: []string{"json", "yaml", wideOutput}}
+	output := &plugin.FormatFlag{Allowed: []string{"json", "yaml", wideOutput}}
 	cmd := &cobra.Command{
 		Use:   "variants SET",
 		Short: "Show the state of the variants of a PackageVariantSet",
@@ -69,27 +70,27 @@ func newVariantsCommand(o *Options) *cobra.Command {
 			return o.completeNames(configv1alpha2.PackageVariantSets, true)(cmd, args, begun)
 		},
 		RunE: o.withClient(func(ctx context.Context, client *Client, args []string) error {
-			if err := output.check(); err != nil {
+			if err := output.Check(); err != nil {
 				return err
 			}
-			return o.variants(ctx, client, args[0], output.value)
+			return o.variants(ctx, client, args[0], output.Value)
 		}),
 	}
-	output.addTo(cmd)
+	output.AddTo(cmd)
 	return cmd
 }
 
 func (o *Options) variants(ctx context.Context, client *Client, name, format string) error {
 	p := o.progress("reading the variants of %s", name)
-	defer p.stop()
+	defer p.Stop()
 	set, variants, err := client.VariantsOf(ctx, name)
 	if err != nil {
 		return err
 	}
-	p.stop()
+	p.Stop()
 	view := describeVariants(set, variants)
 	if format == "json" || format == "yaml" {
-		return o.structured(view, format)
+		return plugin.Structured(o.Out, view, format)
 	}
 	return view.print(o.Out, format == wideOutput)
 }
@@ -164,7 +165,7 @@ func (v *variantSetView) print(w io.Writer, wide bool) error {
 		}
 	}
 	if len(more) > 0 {
-		fmt.Fprintf(escapingWriter{w}, "\n%s\n", strings.Join(more, "\n"))
+		fmt.Fprintf(plugin.EscapingWriter{Writer: w}, "\n%s\n", strings.Join(more, "\n"))
 	}
 	if n := v.Status.MoreProblems; n > 0 && len(more) > 0 {
 		fmt.Fprintf(w, "… and up to %d more\n", n)
@@ -177,7 +178,7 @@ func (v *variantSetView) table(wide bool) *metav1.Table {
 	if wide {
 		columns = slices.Insert(columns, 5, "Applied", "Healthy", "Upstream", "PackageVariant")
 	}
-	t := newTable(columns...)
+	t := plugin.NewTable(columns...)
 	none := func(text string) string { return cmp.Or(text, "<none>") }
 	for i := range v.Targets {
 		of := &v.Targets[i]

@@ -21,6 +21,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/packages/cli"
+	"github.com/starlinghq/starling/pkg/plugin"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -87,7 +88,7 @@ func (a *author) program(ctx context.Context, args ...string) (out, errOut strin
 	var stdout, stderr bytes.Buffer
 	cmd := cli.NewCommand(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr})
 	cmd.SetArgs(args)
-	code = cli.Report(&stderr, cmd.ExecuteContext(ctx))
+	code = plugin.Report(&stderr, cmd.ExecuteContext(ctx))
 	return stdout.String(), stderr.String(), code
 }
 

@@ -1,4 +1,4 @@
-package cli
+package plugin
 
 import (
 	"errors"
@@ -12,42 +12,42 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Exit codes.
-const (
-	exitFailed = 1
-	// exitDiffers is the exit code of diff if there is a difference, as of kubectl diff.
-	// exitDiffFailed is its exit code after an error.
-	exitDiffers    = 1
-	exitDiffFailed = 2
-)
+// ExitFailed is the exit code after an error without one of its own.
+const ExitFailed = 1
 
-// codedError is an error with its own exit code.
-type codedError struct {
-	error
-	code int
+// CodedError is an error with its own exit code.
+type CodedError struct {
+	// Err is the error. It may be ErrSilent.
+	Err error
+	// Code is the exit code.
+	Code int
 }
 
-func (e codedError) Unwrap() error { return e.error }
+// Error implements error.
+func (e CodedError) Error() string { return e.Err.Error() }
 
-// errSilent has an exit code and no text: the errors were already printed.
-var errSilent = errors.New("")
+// Unwrap returns the error.
+func (e CodedError) Unwrap() error { return e.Err }
+
+// ErrSilent has an exit code and no text: the errors were already printed.
+var ErrSilent = errors.New("")
 
 // Report prints an error and returns the exit code.
 func Report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
-	if text := message(err); text != "" {
+	if text := Message(err); text != "" {
 		fmt.Fprintln(w, text)
 	}
-	if coded, ok := errors.AsType[codedError](err); ok {
-		return coded.code
+	if coded, ok := errors.AsType[CodedError](err); ok {
+		return coded.Code
 	}
-	return exitFailed
+	return ExitFailed
 }
 
-// message returns an error in kubectl's words, safe for a terminal.
-func message(err error) string { return escape(describeError(err)) }
+// Message returns an error in kubectl's words, safe for a terminal.
+func Message(err error) string { return Escape(describeError(err)) }
 
 func describeError(err error) string {
 	if err.Error() == "" {

@@ -1,4 +1,4 @@
-package cli
+package plugin
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		p := startProgress(&out, true, "pushing %s", "web")
+		p := StartProgress(&out, true, "pushing %s", "web")
 		time.Sleep(progressDelay - time.Millisecond)
 		synctest.Wait()
 		p.mu.Lock() // the goroutine writes later
@@ -21,12 +21,12 @@ func TestProgress(t *testing.T) {
 		p.mu.Unlock()
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		p.set("rendering %s", "web")
+		p.Set("rendering %s", "web")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		p.writeAbove(func() { fmt.Fprintln(&out, "done") })
-		p.stop()
-		p.stop()
+		p.WriteAbove(func() { fmt.Fprintln(&out, "done") })
+		p.Stop()
+		p.Stop()
 		time.Sleep(time.Minute)
 		const want = eraseLine + "pushing web … 2s" + eraseLine + "rendering web … 3s" + eraseLine + "done\n"
 		if out.String() != want {
@@ -39,13 +39,31 @@ func TestProgress(t *testing.T) {
 func TestNoProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		startProgress(&out, true, "quick").stop()
-		p := startProgress(&out, false, "slow")
+		StartProgress(&out, true, "quick").Stop()
+		p := StartProgress(&out, false, "slow")
 		time.Sleep(time.Minute)
-		p.writeAbove(func() { fmt.Fprintln(&out, "done") })
-		p.stop()
+		p.WriteAbove(func() { fmt.Fprintln(&out, "done") })
+		p.Stop()
 		if out.String() != "done\n" {
 			t.Errorf("said %q", out.String())
+		}
+	})
+}
+
+// A log file has a line for each text, and none for a command that is fast.
+func TestProgressLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		StartProgressLines(&out, false, "quick").Stop()
+		p := StartProgressLines(&out, false, "waiting")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		p.Set("waiting for %s", "b")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		p.Stop()
+		if want := "waiting\nwaiting for b\n"; out.String() != want {
+			t.Errorf("said %q, want %q", out.String(), want)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package cli
+package plugin
 
 import (
 	"fmt"
@@ -7,17 +7,17 @@ import (
 	"unicode"
 )
 
-// escapingWriter escapes texts that may contain control characters.
-type escapingWriter struct{ io.Writer }
+// EscapingWriter escapes texts that may contain control characters.
+type EscapingWriter struct{ io.Writer }
 
-func (v escapingWriter) Write(p []byte) (int, error) {
-	_, err := io.WriteString(v.Writer, escape(string(p)))
+func (v EscapingWriter) Write(p []byte) (int, error) {
+	_, err := io.WriteString(v.Writer, Escape(string(p)))
 	return len(p), err
 }
 
-// escape makes control characters and changes of the text direction visible, so that nothing in a
+// Escape makes control characters and changes of the text direction visible, so that nothing in a
 // package can hide from reviewers.
-func escape(text string) string {
+func Escape(text string) string {
 	steers := func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
 	}
