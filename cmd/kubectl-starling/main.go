@@ -18,6 +18,7 @@ import (
 	clusters "github.com/starlinghq/starling/pkg/clusters/cli"
 	"github.com/starlinghq/starling/pkg/packages/cli"
 	"github.com/starlinghq/starling/pkg/plugin"
+	transactions "github.com/starlinghq/starling/pkg/transactions/cli"
 )
 
 func main() {
@@ -29,6 +30,6 @@ func main() {
 		},
 		func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 			return bundle.NewCommand(flags, streams, cmp.Or(os.Getenv("STARLING_DIR"), ".starling"), clock.RealClock{})
-		})
+		}, transactions.NewCommand)
 	os.Exit(plugin.Report(os.Stderr, cmd.ExecuteContext(ctx)))
 }

@@ -55,14 +55,14 @@ func TestProgressLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		StartProgressLines(&out, false, "quick").Stop()
-		p := StartProgressLines(&out, false, "waiting")
+		p := StartProgressLines(&out, false, "reading")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		p.Set("waiting for %s", "b")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		p.Stop()
-		if want := "waiting\nwaiting for b\n"; out.String() != want {
+		if want := "reading\nwaiting for b\n"; out.String() != want {
 			t.Errorf("said %q, want %q", out.String(), want)
 		}
 	})

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -444,6 +445,22 @@ func TestResolve(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.wantError, text); diff != "" {
 				t.Errorf("error (-want +got):\n%s\n%s", diff, strings.ReplaceAll(text, "; ", "\n"))
+			}
+			conflict, ok := errors.AsType[*Conflict](got.err)
+			if !ok {
+				return
+			}
+			type parts struct {
+				Message, Hint string
+				Steps         []string
+			}
+			want, in := parts{Message: conflict.Message, Hint: conflict.Hint}, parts{}
+			if steps := conflict.steps(); steps != "" {
+				want.Steps = strings.Split(steps, "; ")
+			}
+			in.Message, in.Steps, in.Hint = Parts(text)
+			if diff := cmp.Diff(want, in); diff != "" {
+				t.Errorf("parts (-want +got):\n%s", diff)
 			}
 		})
 	}

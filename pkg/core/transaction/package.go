@@ -111,6 +111,12 @@ func (s *PackageState) named(tx *pkgv1alpha1.Transaction, digest string) (first,
 	return tx, second
 }
 
+// Annotations are those of a package that its Transactions get.
+var Annotations = []string{
+	pkgv1.AnnotationValidateOnly, pkgv1.AnnotationAllowBreakingCRDs, pkgv1.AnnotationAllowDowngrade, pkgv1.AnnotationAllowDeletion,
+	pkgv1.AnnotationDestinationPolicy,
+}
+
 func (s *PackageState) transaction(spec pkgv1alpha1.TransactionSpec) *pkgv1alpha1.Transaction {
 	p := s.Package
 	tx := &pkgv1alpha1.Transaction{
@@ -130,10 +136,7 @@ func (s *PackageState) transaction(spec pkgv1alpha1.TransactionSpec) *pkgv1alpha
 	if len(p.Name) <= maxName {
 		tx.Labels[pkgv1.LabelPackage] = p.Name
 	}
-	for _, key := range []string{
-		pkgv1.AnnotationValidateOnly, pkgv1.AnnotationAllowBreakingCRDs, pkgv1.AnnotationAllowDowngrade, pkgv1.AnnotationAllowDeletion,
-		pkgv1.AnnotationDestinationPolicy,
-	} {
+	for _, key := range Annotations {
 		if value, found := p.Annotations[key]; found {
 			tx.Annotations[key] = value
 		}

@@ -1,0 +1,2 @@
+// Package cli has the commands `kubectl starling tx`.
+package cli
