@@ -1,16 +1,22 @@
 package transactions
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testxpkg"
 )
@@ -55,8 +61,8 @@ func TestRights(t *testing.T) {
 		_, err := as(user).Resource(resource).Create(t.Context(), obj, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	patch := func(user, text string) error {
-		_, err := as(user).Resource(pkgv1.Providers).Patch(t.Context(), "a", types.MergePatchType, []byte(text), metav1.PatchOptions{})
+	patch := func(user, text string, subresources ...string) error {
+		_, err := as(user).Resource(pkgv1.Providers).Patch(t.Context(), "a", types.MergePatchType, []byte(text), metav1.PatchOptions{}, subresources...)
 		return err
 	}
 	// An API server acts by a policy a moment after it was written.
@@ -75,6 +81,7 @@ func TestRights(t *testing.T) {
 		"deletion by an author":    {create("author", strings.Replace(provider(texts+`: "true"`), "name: a", "name: b", 1)), "may not delete CustomResourceDefinitions"},
 		"deletion by an owner":     {create("owner", strings.Replace(provider(texts+`: "true"`), "name: a", "name: b", 1)), ""},
 		"label of a reader":        {patch("reader", `{"metadata":{"labels":{"a":"b"}}}`), ""},
+		"status of a reader":       {patch("reader", `{"status":{"currentRevision":"a"}}`, "status"), ""},
 		"spec of a reader":         {patch("reader", `{"spec":{"package":"`+source+`:v2.0.0"}}`), "may not create and update CustomResourceDefinitions"},
 		"annotation of an author":  {patch("author", `{"metadata":{"annotations":{"`+texts+`":"true"}}}`), "may not delete CustomResourceDefinitions"},
 	} {
@@ -84,33 +91,93 @@ func TestRights(t *testing.T) {
 	}
 
 	controller := h.AsServiceAccount("starling-system", "binding-controller")
+	h.reserved(t, controller)
+	h.life(t, controller)
+}
+
+// reserved checks that the controller can write the CustomResourceDefinitions of packages, and not
+// those of the hub and of Kubernetes.
+func (h *hub) reserved(t *testing.T, controller *rest.Config) {
+	t.Helper()
 	client, err := dynamic.NewForConfig(controller)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for group, want := range map[string]bool{
-		"example.org": true, "control.kubestellar.io": false, "apps.k8s.io": false, "store.starling.io": false, "config.porch.kpt.dev": false,
-		"work.open-cluster-management.io": false, "pkg.crossplane.io": false, "s3.aws.crossplane.io": true,
+		"example.org": true, "s3.aws.crossplane.io": true, "notkubestellar.io": true,
+		"kubestellar.io": false, "control.kubestellar.io": false, "x.k8s.io": false, "x.kubernetes.io": false, "starling.io": false,
+		"store.starling.io": false, "porch.kpt.dev": false, "config.porch.kpt.dev": false, "open-cluster-management.io": false,
+		"work.open-cluster-management.io": false, "pkg.crossplane.io": false, "apiextensions.crossplane.io": false,
 	} {
-		_, err := client.Resource(crds).Create(t.Context(), testxpkg.CRD(group, "Widget", "x"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if want && err != nil || !want && !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-			t.Errorf("CustomResourceDefinition of group %s: %v", group, err)
+		crd := testxpkg.CRD(group, "Widget", "x")
+		crd.SetAnnotations(map[string]string{"api-approved.kubernetes.io": "unapproved, for a test"}) // else the API server refuses k8s.io
+		if _, err := client.Resource(crds).Create(t.Context(), crd, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); want && err != nil || !want && !apierrors.IsForbidden(err) {
+			t.Errorf("creation of a CustomResourceDefinition of group %s: error %v, want none: %t", group, err, want)
 		}
 	}
-	for _, name := range []string{"locks.pkg.crossplane.io", "bindingpolicies.control.kubestellar.io"} {
-		err := client.Resource(crds).Delete(t.Context(), name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
-		if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-			t.Errorf("deletion of %s: %v", name, err)
-		}
+	const own = "locks.pkg.crossplane.io"
+	if err := client.Resource(crds).Delete(t.Context(), own, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
+		t.Errorf("deletion of %s: error %v, want forbidden", own, err)
 	}
+	patch := []byte(`{"metadata":{"labels":{"a":"b"}}}`)
+	if _, err := client.Resource(crds).Patch(t.Context(), own, types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
+		t.Errorf("patch of %s: error %v, want forbidden", own, err)
+	}
+}
 
-	// A whole life with the rights of production.
+// life runs the controller as controller, with packages of all kinds: with a dependency, updates, one
+// of which drops a definition, a replacement, deletions, and an old Transaction that is collected.
+func (h *hub) life(t *testing.T, controller *rest.Config) {
+	t.Helper()
 	h.Config = controller
 	h.run(t)
 	h.generations["a"] = h.Get(t, pkgv1.Providers, "", "a").GetGeneration()
 	h.becomes(t, "a", "True", "TransactionComplete")
-	h.push(t, "org/a", "v1.1.0", testxpkg.Provider("a", bucket("region", "size")))
-	h.apply(t, "Provider", "a", "org/a", "v1.1.0")
-	h.becomes(t, "a", "True", "TransactionComplete")
-	h.Remove(t, pkgv1.Providers, "", "a")
+
+	const group = "rights.example.org"
+	account, user := testxpkg.CRD(group, "Account", "id"), testxpkg.CRD(group, "User", "id")
+	h.push(t, "org/function", "v1.0.0", testxpkg.Function("function", testxpkg.CRD(group, "Input", "x")))
+	h.push(t, "org/b", "v1.0.0", testxpkg.Provider("b", account, user))
+	h.push(t, "org/b", "v1.1.0", testxpkg.Provider("b", account))
+	h.push(t, "other/b", "v1.0.0", testxpkg.Provider("b", account, user)) // b still has what it dropped
+	h.push(t, "org/c", "v1.0.0", testxpkg.Requires(testxpkg.Configuration("c"), pkgv1.KindFunction, h.registry.Source("org/function"), ">=v1.0.0"))
+	h.apply(t, "Configuration", "c", "org/c", "v1.0.0")
+	h.becomes(t, "c", "True", "TransactionComplete")
+	h.apply(t, "Provider", "b", "org/b", "v1.0.0")
+	h.becomes(t, "b", "True", "TransactionComplete")
+	h.apply(t, "Provider", "b", "org/b", "v1.1.0")
+	h.becomes(t, "b", "True", "TransactionComplete")
+	h.Apply(t, `{apiVersion: pkg.crossplane.io/v1alpha1, kind: Transaction, metadata: {name: replace}, spec: {change: Replace, retryLimit: 1, replace: {source: "`+h.registry.Source("org/b")+`",
+		package: {apiVersion: pkg.crossplane.io/v1, kind: Provider, metadata: {name: other}, spec: {package: "`+h.registry.Source("other/b")+`:v1.0.0"}}}}}`)
+	if tx := h.ends(t, "replace"); !transaction.Succeeded(tx) {
+		t.Fatalf("the replacement failed: %+v", tx.Status.Conditions)
+	}
+	h.gone(t, pkgv1.Providers, "b")
+	h.Patch(t, pkgv1beta1.Locks, "", "lock", `{"metadata":{"annotations":{"`+pkgv1beta1.AnnotationTransactionHistoryLimit+`":"1"}}}`)
+	h.Delete(t, pkgv1.Configurations, "", "c")
+	h.gone(t, pkgv1.Configurations, "c")
+	for _, provider := range []string{"a", "other"} {
+		h.Delete(t, pkgv1.Providers, "", provider)
+		h.gone(t, pkgv1.Providers, provider)
+	}
+	h.gone(t, crds, "accounts."+group)
+	h.gone(t, crds, "users."+group)
+	h.gone(t, pkgv1alpha1.Transactions, "replace")
+	h.Delete(t, pkgv1.Functions, "", "org-function") // a dependency stays until a user deletes it
+	h.gone(t, pkgv1.Functions, "org-function")
+	if lock := h.free(t); len(lock.Packages) != 0 {
+		t.Errorf("the Lock has %v", lock.Packages)
+	}
+}
+
+// gone waits until an object does not exist.
+func (h *hub) gone(t *testing.T, resource schema.GroupVersionResource, name string) {
+	t.Helper()
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		obj := h.Get(t, resource, "", name)
+		if obj == nil {
+			return true, ""
+		}
+		return false, fmt.Sprintf("%s %s: %v", resource.Resource, name, obj.Object["status"])
+	})
 }
