@@ -83,6 +83,8 @@ func TestRights(t *testing.T) {
 		"label of a reader":        {patch("reader", `{"metadata":{"labels":{"a":"b"}}}`), ""},
 		"status of a reader":       {patch("reader", `{"status":{"currentRevision":"a"}}`, "status"), ""},
 		"spec of a reader":         {patch("reader", `{"spec":{"package":"`+source+`:v2.0.0"}}`), "may not create and update CustomResourceDefinitions"},
+		"obeyed annotation":        {patch("reader", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-breaking-crds":"a"}}}`), "may not create and update CustomResourceDefinitions"},
+		"other annotation":         {patch("reader", `{"metadata":{"annotations":{"a":"b"}}}`), ""},
 		"annotation of an author":  {patch("author", `{"metadata":{"annotations":{"`+texts+`":"true"}}}`), "may not delete CustomResourceDefinitions"},
 	} {
 		if tc.want == "" && tc.err != nil || tc.want != "" && (tc.err == nil || !strings.Contains(tc.err.Error(), tc.want)) {
@@ -125,8 +127,9 @@ func (h *hub) reserved(t *testing.T, controller *rest.Config) {
 	}
 }
 
-// life runs the controller as controller, with packages of all kinds: with a dependency, updates, one
-// of which drops a definition, a replacement, deletions, and an old Transaction that is collected.
+// life runs the controller with these rights, with packages of all kinds: with a dependency,
+// updates, one of which drops a definition, a replacement, deletions, and a Transaction that is
+// collected.
 func (h *hub) life(t *testing.T, controller *rest.Config) {
 	t.Helper()
 	h.Config = controller
