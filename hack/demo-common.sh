@@ -2,11 +2,13 @@
 #   diagnose   prints objects that explain a failure
 #   try        a kubectl command to try in a fleet that is kept
 #   work       a directory for its files, if it has any
+#   server     the ID of a process that it started and that the fleet needs, if any
 
 export STARLING_DIR=${DEMO_DIR:-.starling-demo}
 export PATH=$PWD/bin:$PATH
 unset KUBECONFIG
 work=
+server=
 
 now() { date +%s.%N; }
 since() { awk -v from="$1" -v to="$(now)" 'BEGIN {printf "%.1f", to - from}'; }
@@ -89,9 +91,10 @@ finish() {
 		step "The fleet still runs. To use it, and to remove it afterwards:"
 		echo "export STARLING_DIR=$STARLING_DIR"
 		echo "bin/starling kubectl -- $try"
-		echo "bin/starling down --delete${work:+; rm -r $work}"
+		echo "bin/starling down --delete${work:+; rm -r $work}${server:+; kill $server}"
 	else
 		bin/starling down --delete || code=1
+		if [[ -n $server ]]; then kill "$server"; fi
 		if [[ -n $work ]]; then rm -rf "$work"; fi
 	fi
 	exit "$code"
