@@ -43,7 +43,6 @@ step "Start a fleet" \
 echo "$ export STARLING_DIR=$STARLING_DIR PATH=\$PWD/bin:\$PATH"
 run bin/starling up --wecs 1
 ready=$(since "$begin")
-show --context cluster1 apply -f $examples/rights.yaml
 
 step "Start a registry" \
 	"It serves the packages below. platform requires provider-bucket, which requires provider-family, and so does provider-queue."
@@ -54,8 +53,15 @@ read -r registry <"$work/address"
 echo "registry at $registry:"
 (cd $examples/registry && find . -name package.yaml | sed 's#^\./##; s#/\([^/]*\)/package.yaml#:\1#' | sort)
 
+step "Select what goes to cluster1" \
+	"The policy selects a definition that a package will bring, and objects of its kind. OCM's agent needs the right to apply them."
+run cat $examples/policy.yaml
+show apply -f $examples/policy.yaml
+show --context cluster1 apply -f $examples/rights.yaml
+
 step "Install two packages at the same time" \
-	"Each gets a Transaction. Only one at a time holds the Lock: the second one starts when the first one has ended."
+	"Each gets a Transaction. Only one at a time holds the Lock: the second one starts when the first one has ended." \
+	"The Lock of cluster1 lists what arrives there."
 fill packages.yaml
 run cat "$work/packages.yaml"
 show apply -f "$work/packages.yaml"
@@ -63,13 +69,14 @@ show wait --for=condition=Healthy configuration/platform provider/provider-queue
 show get transactions -o custom-columns=NAME:.metadata.name,NUMBER:.status.transactionNumber,STARTED:.status.startTime,ENDED:.status.completionTime
 show get providers,configurations
 show get crd -l pkg.crossplane.io/transaction
+until_true "the definition in cluster1" kubectl --context cluster1 get crd buckets.storage.example.org
+show --context its1 get locks.pkg.crossplane.io cluster1 -o jsonpath='{range .packages[*]}{.source} {.version}{"\n"}{end}'
 installed=$(since "$begin")
 
 step "Create objects of the new kinds" \
-	"A policy delivers one of them to cluster1, with the definition of its kind."
+	"The policy delivers one of them."
 show apply -f $examples/bucket.yaml -f $examples/queue.yaml
 until_true "the object in cluster1" kubectl --context cluster1 get bucket reports
-show --context cluster1 get crd buckets.storage.example.org
 show --context cluster1 get buckets
 
 step "Preview an update" \
