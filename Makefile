@@ -71,7 +71,7 @@ test: build-race test-unit test-integration test-e2e ## Run all tests (before a 
 with-tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 test-unit: $(BIN)/tools/gotestsum ## Run the tests that need no API server.
 	$(GOTEST) -shuffle=on ./pkg/core/...
-	$(RACE) $(GOTEST) -race -shuffle=on $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./config/... ./hack/... ./test/perf ./test/rights ./test/testenv | grep -v /pkg/core/)
+	$(RACE) $(GOTEST) -race -shuffle=on $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./config/... ./hack/... ./test/perf ./test/rights ./test/testenv ./test/testxpkg/... | grep -v /pkg/core/)
 
 test-integration: build $(BIN)/tools/gotestsum ## Run the tests against real API servers.
 	$(RACE) STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 2 -timeout 45m ./test/integration/...
