@@ -28,6 +28,8 @@ type constraint struct {
 	// semantic version.
 	any    bool
 	ranges *semver.Constraints
+	// checked remembers what was compared: a search does so again and again.
+	checked map[*semver.Version]bool
 }
 
 // parseConstraint reads a range or a digest. An empty text is "*".
@@ -49,6 +51,7 @@ func parseConstraint(text string) (*constraint, error) {
 	}
 	c.any = c.text == "*"
 	c.ranges = ranges
+	c.checked = map[*semver.Version]bool{}
 	return c, nil
 }
 
@@ -70,7 +73,12 @@ func (c *constraint) fits(version *semver.Version) bool {
 	if version == nil {
 		return c.any
 	}
-	return c.ranges.Check(version)
+	result, known := c.checked[version]
+	if !known {
+		result = c.ranges.Check(version)
+		c.checked[version] = result
+	}
+	return result
 }
 
 // checkSource reports what is wrong with the repository that a dependency names.
@@ -80,7 +88,7 @@ func checkSource(source string) error {
 		return errors.New("its package is empty")
 	case strings.ContainsAny(source, " \t\r\n@"), strings.ContainsRune(path, ':'):
 		return errors.New("its package must be a repository without tag and digest")
-	case path == source, path == "", strings.HasPrefix(source, "/"), strings.HasSuffix(path, "/"), strings.Contains(path, "//"):
+	case path == source, path == "", strings.HasSuffix(path, "/"), strings.Contains("/"+source, "//"):
 		return errors.New("its package must have a registry and a path")
 	}
 	return nil

@@ -67,11 +67,12 @@ func (c *cursor) advance(m *model, v *variable, failed bool) step {
 				return step{need: &Need{Source: v.source}}
 			}
 			c.enter(stageTags)
-			c.tags = m.tagOrder(v, r)
+			v.repository = r
+			c.tags = m.tagOrder(v)
 		case stageTags:
 			if c.next < len(c.tags) {
 				c.next++
-				return step{candidate: m.tagCandidate(v, c.tags[c.next-1])}
+				return step{candidate: v.tagCandidate(c.tags[c.next-1])}
 			}
 			c.enter(stageEnd)
 		case stageEnd:
@@ -121,7 +122,8 @@ func (v *variable) digestCandidate(digest string) *candidate {
 // tagOrder returns the indices of the tags that may be chosen, in the order in which they are
 // tried: from the installed version up, and then down if that is allowed. Of a package that is not
 // installed, the highest or the lowest comes first.
-func (m *model) tagOrder(v *variable, r *repository) []int {
+func (m *model) tagOrder(v *variable) []int {
+	r := v.repository
 	if len(v.byTag) != len(r.tags) {
 		v.byTag = make([]*candidate, len(r.tags))
 	}
@@ -160,9 +162,9 @@ func (v *variable) lockedSemantic() *semver.Version {
 }
 
 // tagCandidate returns the candidate that is a tag of the repository.
-func (m *model) tagCandidate(v *variable, i int) *candidate {
+func (v *variable) tagCandidate(i int) *candidate {
 	if v.byTag[i] == nil {
-		t := m.knowledge.repositories[v.source].tags[i]
+		t := v.repository.tags[i]
 		v.byTag[i] = &candidate{Version: Version{Tag: t.name}, semantic: t.version}
 	}
 	return v.byTag[i]

@@ -42,9 +42,11 @@
 // The search decides one variable after the other: dependents before what they require. If no
 // candidate of a variable fits, it goes back to the latest decision that excluded one of them, and
 // keeps nothing that was decided in between. Each level remembers which decisions excluded its
-// candidates, so the search is complete: it finds a solution if there is one. If a package turns
-// out to require another one that was decided before it, the search learns to decide it first and
-// starts again: else it would take an old version of the dependent, not one of the dependency.
+// candidates, so the search is complete: it finds a solution if there is one. (One exception: a
+// digest is no candidate until a package that demands it was looked at.) If a package turns out to
+// require another one that was decided before it, the search learns to decide it first and starts
+// again. Else it would take an old version of the dependent, where an old version of the dependency
+// is better.
 //
 // The search only follows known metadata. After the first unknown it decides nothing for good, but
 // continues without going back, to see what else is needed. So neither the order of the input nor
@@ -56,7 +58,7 @@
 // A conflict describes where the best versions of everything end: the first decision that could not
 // be made, with the requirements that lead there from what users want.
 //
-// Files import each other's names in one direction: constraint and problem; knowledge and graph;
+// Files use one another in one direction: constraint and problem; knowledge and graph;
 // model, which has the variables; cursor and check, which yield and judge candidates; search;
 // explain and solution, which turn its end into a result; resolve.
 package resolve

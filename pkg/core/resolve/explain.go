@@ -148,24 +148,25 @@ func (e *explainer) notFound(d *demand) string {
 		e.names.of(d.by.variable.source), e.names.of(d.to.source), d.constraint.text)
 }
 
-// exists reports whether some version meets a constraint, or may do so.
-func (e *explainer) exists(v *variable, c *constraint) bool {
+// exists reports whether some version meets a constraint, or may do so. Like all explanations, it
+// uses only what the search looked at, and not what happens to be known beside it.
+func (*explainer) exists(v *variable, c *constraint) bool {
 	for _, p := range v.pinned {
 		if !violated(c, p) {
 			return true
 		}
 	}
 	if c.digest != "" {
-		r := e.knowledge.releases[Need{Source: v.source, Version: c.digest}]
-		return r == nil || r.found
+		d := v.byDigest[c.digest]
+		return d == nil || !d.loaded || d.release.found
 	}
-	r := e.knowledge.repositories[v.source]
+	r := v.repository
 	return r == nil || slices.ContainsFunc(r.tags, func(t tag) bool { return c.fits(t.version) })
 }
 
 // repository describes the versions of a repository.
-func (e *explainer) repository(v *variable) string {
-	r := e.knowledge.repositories[v.source]
+func (*explainer) repository(v *variable) string {
+	r := v.repository
 	switch {
 	case r == nil:
 		return ""
@@ -255,6 +256,15 @@ func (e *explainer) disagreement(v *variable, tried []attempt) *Conflict {
 			}
 		}
 	}
+	if !v.base && !slices.ContainsFunc(culprits, func(d *demand) bool { return !d.optional() }) {
+		// Without the others, nothing would require the package.
+		for i := range v.demands {
+			if d := &v.demands[i]; !d.optional() {
+				c.addSteps(e.chain(d)...)
+				break
+			}
+		}
+	}
 	slices.SortStableFunc(culprits, func(a, b *demand) int { return a.by.level - b.by.level })
 	var wishes, ranges []string
 	for _, d := range culprits {
@@ -314,8 +324,8 @@ func (e *explainer) hint(v *variable, c *Conflict, wish string) string {
 }
 
 // lower reports whether a version below the installed one meets all demands.
-func (e *explainer) lower(v *variable) bool {
-	r := e.knowledge.repositories[v.source]
+func (*explainer) lower(v *variable) bool {
+	r := v.repository
 	return r != nil && slices.ContainsFunc(r.tags, func(t tag) bool {
 		return t.version.LessThan(v.present().semantic) && !slices.ContainsFunc(v.demands, func(d demand) bool {
 			return d.constraint != nil && (d.constraint.digest != "" || !d.constraint.fits(t.version))

@@ -42,6 +42,7 @@ type Knowledge struct {
 	repositories map[string]*repository
 	releases     map[Need]*release
 	constraints  map[string]parsedConstraint
+	versions     map[string]*semver.Version
 }
 
 // repository is what is known of the tags of a repository.
@@ -171,4 +172,17 @@ func (k *Knowledge) constraint(text string) (*constraint, error) {
 		k.constraints[text] = parsed
 	}
 	return parsed.constraint, parsed.err
+}
+
+// pinned parses a tag that a user or a Lock names once, so that it is compared once.
+func (k *Knowledge) pinned(tag string) *semver.Version {
+	version, ok := k.versions[tag]
+	if !ok {
+		version = pinnedVersion(tag)
+		if k.versions == nil {
+			k.versions = map[string]*semver.Version{}
+		}
+		k.versions[tag] = version
+	}
+	return version
 }

@@ -41,8 +41,8 @@ type variable struct {
 	// byDigest and byTag are the candidates of the repository that were looked at.
 	byDigest map[string]*candidate
 	byTag    []*candidate
-	// digests is set if some package requires the repository by digest.
-	digests bool
+	// repository has the tags, if the search looked at them.
+	repository *repository
 	// after are the variables that the search learned to decide before this one.
 	after []*variable
 
@@ -198,7 +198,7 @@ func (m *model) addLocked() {
 		}
 		packages[p.Source] = p
 		v := m.variable(p.Source)
-		v.locked = &candidate{Version: p.Version, semantic: pinnedVersion(p.Version.Tag), kept: true, same: true, installed: p}
+		v.locked = &candidate{Version: p.Version, semantic: m.knowledge.pinned(p.Version.Tag), kept: true, same: true, installed: p}
 		v.base = !v.removed
 	}
 	for _, p := range installed {
@@ -219,7 +219,7 @@ func (m *model) comparePreference(a, b *Package) int {
 		return root != nil && root.Version != (Version{}) && root.Version.same(p.Version)
 	}
 	higher := 0
-	if va, vb := pinnedVersion(a.Version.Tag), pinnedVersion(b.Version.Tag); va != nil && vb != nil {
+	if va, vb := m.knowledge.pinned(a.Version.Tag), m.knowledge.pinned(b.Version.Tag); va != nil && vb != nil {
 		higher = vb.Compare(va)
 	}
 	return cmp.Or(strings.Compare(a.Source, b.Source), compareBools(named(b), named(a)), higher,
@@ -234,9 +234,7 @@ func (m *model) connect(v *variable, c *candidate, requires []requirement) {
 	c.edges = make([]edge, 0, len(requires))
 	for i := range requires {
 		r := &requires[i]
-		to := m.variable(r.Source)
-		to.digests = to.digests || r.constraint != nil && r.constraint.digest != ""
-		c.edges = append(c.edges, edge{requirement: r, to: to})
+		c.edges = append(c.edges, edge{requirement: r, to: m.variable(r.Source)})
 	}
 }
 
@@ -249,7 +247,7 @@ func (m *model) breakEdges() {
 		}
 		for i := range v.locked.edges {
 			e := &v.locked.edges[i]
-			e.broken = e.wrong != "" || e.to.locked == nil || e.to != v && violated(e.constraint, e.to.locked)
+			e.broken = e.wrong != "" || e.to.locked == nil || violated(e.constraint, e.to.locked)
 		}
 	}
 }
@@ -295,7 +293,7 @@ func (m *model) pin(v *variable) {
 	if root != nil && root.Subject {
 		v.base = true
 		v.open = false
-		v.pinned = []*candidate{newWanted(root)}
+		v.pinned = []*candidate{m.wanted(root)}
 		return
 	}
 	if v.locked != nil {
@@ -310,7 +308,7 @@ func (m *model) pin(v *variable) {
 	}
 	pending := root.Pending && m.freedom >= pendingMove && !root.Version.same(v.lockedVersion())
 	if v.locked == nil || pending {
-		v.pinned = append(v.pinned, newWanted(root))
+		v.pinned = append(v.pinned, m.wanted(root))
 	}
 }
 
@@ -321,8 +319,8 @@ func (v *variable) lockedVersion() Version {
 	return v.locked.Version
 }
 
-func newWanted(root *Root) *candidate {
-	return &candidate{Version: root.Version, semantic: pinnedVersion(root.Version.Tag), wanted: true}
+func (m *model) wanted(root *Root) *candidate {
+	return &candidate{Version: root.Version, semantic: m.knowledge.pinned(root.Version.Tag), wanted: true}
 }
 
 // movable reports whether the search has a choice.

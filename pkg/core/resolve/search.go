@@ -90,10 +90,10 @@ func (s *search) run() (*dead, error) {
 			}
 			if result == unknown || s.ahead {
 				if result == exhausted && s.gather != nil {
-					s.gather(v)
+					s.gather(f.variable)
 				}
 				s.ahead = true
-				v.skipped = true
+				f.variable.skipped = true
 				s.frames = s.frames[:len(s.frames)-1]
 				break
 			}
@@ -224,35 +224,24 @@ func (s *search) finish(f *frame) *dead {
 	if end == nil {
 		end = &dead{after: s.top, variable: v}
 	}
+	// The package is in the result because of one of the demands.
 	var first *demand
-	named, ranged := false, false
+	named := v.base
 	for i := range v.demands {
 		d := &v.demands[i]
-		if first == nil && !d.optional() {
+		if v.open && d.constraint != nil && d.constraint.digest != "" {
+			s.blame(f, d.by) // tags that do not have this digest were not looked at
+		}
+		if d.optional() {
+			continue
+		}
+		if first == nil {
 			first = d
 		}
-		if f.culprits.has(d.by.level) {
-			named = named || !d.optional()
-			ranged = ranged || d.constraint != nil && !d.constraint.any
-		}
+		named = named || f.culprits.has(d.by.level)
 	}
-	if v.open {
-		// Tags that do not have a demanded digest were not looked at.
-		for i := range v.demands {
-			if d := &v.demands[i]; d.constraint != nil && d.constraint.digest != "" {
-				s.blame(f, d.by)
-				named, ranged = named || !d.optional(), true
-			}
-		}
-	}
-	if !v.base && !named && first != nil {
+	if !named && first != nil {
 		s.blame(f, first.by)
-	}
-	if v.open && v.digests && !ranged {
-		// Another package may demand a digest, which adds a candidate. So all decisions count.
-		for n := s.top; n != nil; n = n.parent {
-			s.blame(f, n)
-		}
 	}
 	return end
 }
