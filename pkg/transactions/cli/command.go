@@ -62,7 +62,7 @@ func (o *options) progress(format string, args ...any) *plugin.Progress {
 // "providers", "providers.pkg.crossplane.io".
 func parseRef(text string) (transactions.Ref, error) {
 	kind, name, found := strings.Cut(text, "/")
-	if !found || name == "" {
+	if !found || name == "" || strings.Contains(name, "/") {
 		return transactions.Ref{}, fmt.Errorf("invalid package %q: must be KIND/NAME, such as provider/aws", text)
 	}
 	of, err := parseKind(kind)

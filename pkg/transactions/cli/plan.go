@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,7 @@ func newPlanCommand(o *options) *cobra.Command {
 	const timeout = 5 * time.Minute
 	p := &planner{options: o, output: plugin.FormatFlag{Allowed: []string{"json", "yaml", wide}}}
 	cmd := &cobra.Command{
-		Use:   "plan (-f FILE | KIND NAME --package IMAGE | --delete KIND/NAME | --replace SOURCE --with IMAGE)",
+		Use:   "plan (-f FILE | KIND/NAME --package IMAGE | --delete KIND/NAME | --replace SOURCE --with IMAGE)",
 		Short: "Show what a package would change, or why it would be refused",
 		Long: templates.LongDesc(`
 			Show what the installation, the update, the deletion or the replacement of a package would change, or why it would be refused.
@@ -64,7 +65,7 @@ func newPlanCommand(o *options) *cobra.Command {
 			kubectl starling tx plan -f provider.yaml
 
 			# What would an update change?
-			kubectl starling tx plan provider aws --package registry.example.com/org/provider-aws:v1.1.0
+			kubectl starling tx plan provider/aws --package registry.example.com/org/provider-aws:v1.1.0
 
 			# What would be deleted with a package, and does anything require it?
 			kubectl starling tx plan --delete provider/aws
@@ -83,6 +84,9 @@ func newPlanCommand(o *options) *cobra.Command {
 			case 0:
 				for _, kind := range transactions.Kinds {
 					found = append(found, strings.ToLower(kind.Name))
+				}
+				if strings.Contains(begun, "/") {
+					found = o.packageNames(cmd.Context())
 				}
 			case 1:
 				for _, name := range o.packageNames(cmd.Context()) {
@@ -142,9 +146,9 @@ func (p *planner) check(args []string) error {
 	}
 	switch {
 	case ways != 1:
-		return errors.New("specify one of -f FILE, KIND NAME --package IMAGE, --delete KIND/NAME, and --replace SOURCE --with IMAGE")
-	case (len(args) > 0 || p.image != "") && (len(args) != 2 || p.image == ""):
-		return errors.New("specify KIND, NAME and --package IMAGE")
+		return errors.New("specify one of -f FILE, KIND/NAME --package IMAGE, --delete KIND/NAME, and --replace SOURCE --with IMAGE")
+	case (len(args) > 0 || p.image != "") && (len(args) == 0 || p.image == ""):
+		return errors.New("specify KIND/NAME and --package IMAGE")
 	case (p.replace == "") != (p.with == ""):
 		return errors.New("specify --replace SOURCE and --with IMAGE")
 	case p.name != "" && p.replace == "":
@@ -206,9 +210,9 @@ func (p *planner) transaction(ctx context.Context, client *transactions.Client, 
 	var err error
 	switch {
 	case p.file != "":
-		err = p.fromFile(tx)
+		err = p.fromFile(ctx, client, tx)
 	case p.image != "":
-		err = p.update(ctx, client, tx, args[0], args[1])
+		err = p.update(ctx, client, tx, strings.Join(args, "/")) // "provider aws" as "provider/aws"
 	case p.remove != "":
 		err = p.deletion(ctx, client, tx)
 	default:
@@ -223,7 +227,7 @@ func (p *planner) transaction(ctx context.Context, client *transactions.Client, 
 }
 
 // fromFile sets what a file has: a package, or a Transaction.
-func (p *planner) fromFile(tx *pkgv1alpha1.Transaction) error {
+func (p *planner) fromFile(ctx context.Context, client *transactions.Client, tx *pkgv1alpha1.Transaction) error {
 	in := io.NopCloser(p.In)
 	if p.file != "-" {
 		file, err := os.Open(p.file)
@@ -241,8 +245,8 @@ func (p *planner) fromFile(tx *pkgv1alpha1.Transaction) error {
 		return fmt.Errorf("read %s: %s is no package: must be a Provider, Configuration, Function or Transaction of %s",
 			p.file, object.GroupVersionKind().GroupKind(), pkgv1.GroupName)
 	}
-	maps.Copy(tx.Annotations, copied(object.GetAnnotations()))
 	if object.GetKind() == tx.Kind {
+		maps.Copy(tx.Annotations, copied(object.GetAnnotations()))
 		given := &pkgv1alpha1.Transaction{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, given); err != nil {
 			return fmt.Errorf("read %s: %w", p.file, err)
@@ -258,9 +262,37 @@ func (p *planner) fromFile(tx *pkgv1alpha1.Transaction) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", p.file, err)
 	}
+	live, err := find(ctx, client, kind, object.GetName())
+	if err != nil {
+		return err
+	}
+	maps.Copy(tx.Annotations, copied(keptByApply(live)))
+	maps.Copy(tx.Annotations, copied(object.GetAnnotations()))
 	tx.Spec.Change = pkgv1alpha1.ChangeTypeInstall
 	tx.Spec.Install = &pkgv1alpha1.InstallSpec{Package: snapshot(kind, object.GetName(), spec)}
 	return nil
+}
+
+// find returns a package, an empty one if it does not exist.
+func find(ctx context.Context, client *transactions.Client, kind transactions.Kind, name string) (*pkgv1.Provider, error) {
+	live, err := client.Packages(kind).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return &pkgv1.Provider{}, nil
+	}
+	return live, err
+}
+
+// keptByApply returns the annotations of a package that "kubectl apply" keeps if the manifest does
+// not have them: those that the last apply has not set.
+func keptByApply(live *pkgv1.Provider) map[string]string {
+	applied := metav1.PartialObjectMetadata{}
+	_ = json.Unmarshal([]byte(live.Annotations[corev1.LastAppliedConfigAnnotation]), &applied) // without it, all are kept
+	kept := maps.Clone(live.Annotations)
+	maps.DeleteFunc(kept, func(key, _ string) bool {
+		_, set := applied.Annotations[key]
+		return set
+	})
+	return kept
 }
 
 // one reads the one object of a YAML stream. A plan is about one package: what it says depends on
@@ -306,23 +338,21 @@ func snapshot(kind transactions.Kind, name string, spec []byte) pkgv1alpha1.Pack
 }
 
 // update sets the installation of an image, by the package as it is.
-func (p *planner) update(ctx context.Context, client *transactions.Client, tx *pkgv1alpha1.Transaction, kindName, name string) error {
-	kind, err := parseKind(kindName)
+func (p *planner) update(ctx context.Context, client *transactions.Client, tx *pkgv1alpha1.Transaction, name string) error {
+	ref, err := parseRef(name)
 	if err != nil {
 		return err
 	}
-	live, err := client.Packages(kind).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		live = &pkgv1.Provider{}
-	case err != nil:
+	kind, _ := transactions.KindOf(ref.Kind)
+	live, err := find(ctx, client, kind, ref.Name)
+	if err != nil {
 		return err
 	}
 	live.Spec.Package = p.image
 	maps.Copy(tx.Annotations, copied(live.Annotations))
 	spec, err := json.Marshal(&live.Spec)
 	tx.Spec.Change = pkgv1alpha1.ChangeTypeInstall
-	tx.Spec.Install = &pkgv1alpha1.InstallSpec{Package: snapshot(kind, name, spec)}
+	tx.Spec.Install = &pkgv1alpha1.InstallSpec{Package: snapshot(kind, ref.Name, spec)}
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/plugin"
 	"github.com/starlinghq/starling/pkg/transactions"
 	"github.com/starlinghq/starling/test/golden"
@@ -44,6 +45,9 @@ func TestTexts(t *testing.T) {
 		{"plan"},
 		{"plan", "provider"},
 		{"plan", "provider", "aws"},
+		{"plan", "provider", "--package=a.example.org/a:v1"},
+		{"plan", "provider/aws", "b", "--package=a.example.org/a:v1"},
+		{"plan", "provider/aws", "--package=a.example.org/a:v1"},
 		{"plan", "provider", "aws", "v1"},
 		{"plan", "secret", "aws", "--package=a.example.org/a:v1"},
 		{"plan", "-f", "a.yaml", "--delete=provider/aws"},
@@ -96,6 +100,7 @@ func TestParseRef(t *testing.T) {
 		"aws":                                   {},
 		"lock/lock":                             {},
 		"provider/":                             {},
+		"provider/aws/b":                        {},
 	} {
 		got, err := parseRef(text)
 		if err != nil {
@@ -103,6 +108,27 @@ func TestParseRef(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// TestKeptByApply: an apply removes what the last one has set, and keeps what others have.
+func TestKeptByApply(t *testing.T) {
+	t.Parallel()
+	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+	for name, tc := range map[string]struct{ live, want map[string]string }{
+		"no package":    {},
+		"never applied": {live: map[string]string{"a": "1"}, want: map[string]string{"a": "1"}},
+		"set by the last apply": {
+			live: map[string]string{"a": "1", "b": "2", lastApplied: `{"metadata":{"annotations":{"a":"1"}}}`},
+			want: map[string]string{"b": "2", lastApplied: `{"metadata":{"annotations":{"a":"1"}}}`},
+		},
+		"not readable": {live: map[string]string{"a": "1", lastApplied: "{"}, want: map[string]string{"a": "1", lastApplied: "{"}},
+	} {
+		live := &pkgv1.Provider{}
+		live.Annotations = tc.live
+		if diff := cmp.Diff(tc.want, keptByApply(live)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

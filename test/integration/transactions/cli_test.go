@@ -85,11 +85,16 @@ func TestCommands(t *testing.T) {
 	}
 	stop := h.run(t)
 
-	manifest := filepath.Join(t.TempDir(), "s3.yaml")
-	err := os.WriteFile(manifest, []byte("apiVersion: pkg.crossplane.io/v1\nkind: Provider\nmetadata: {name: s3}\nspec: {package: '"+source("org/s3")+":v1.0.0'}\n"), 0o600)
-	if err != nil {
-		t.Fatal(err)
+	write := func(tag string) (path string) {
+		t.Helper()
+		path = filepath.Join(t.TempDir(), "s3.yaml")
+		err := os.WriteFile(path, []byte("apiVersion: pkg.crossplane.io/v1\nkind: Provider\nmetadata: {name: s3}\nspec: {package: '"+source("org/s3")+":"+tag+"'}\n"), 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
+	manifest := write("v1.0.0")
 	c.gives(2, []string{"plan", "-f", manifest}, "would change 2 packages", "+ "+source("org/family")+" v1.1.0\n", "+ CustomResourceDefinition.apiextensions.k8s.io/buckets.s3.aws.example.org")
 	text := c.gives(2, []string{"plan", "-f", manifest, "-o", "json"})
 	plan := report.Plan{}
@@ -97,7 +102,7 @@ func TestCommands(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 	c.gives(1, []string{"plan", "configuration", "impossible", "--package", source("org/impossible") + ":v1.0.0"}, "MissingDependency", "The highest version in "+source("org/family")+" is v1.1.0.")
-	c.gives(1, []string{"plan", "provider", "s3", "--package", source("org/s3") + ":v7"}, "would fail")
+	c.gives(1, []string{"plan", "provider/s3", "--package", source("org/s3") + ":v7"}, "would fail")
 	if lock := h.lock(t); len(lock.Packages) > 0 {
 		t.Errorf("plans have installed %v", lock.Packages)
 	}
@@ -121,6 +126,12 @@ func TestCommands(t *testing.T) {
 	// The annotations of the package count.
 	h.Patch(t, pkgv1.Providers, "", "s3", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-breaking-crds":"buckets.s3.aws.example.org"}}}`)
 	c.gives(2, []string{"plan", "provider", "s3", "--package", source("org/s3") + ":v2.0.0"}, "~ "+source("org/s3")+" v1.0.0 -> v2.0.0")
+	breaking := write("v2.0.0")
+	c.gives(2, []string{"plan", "-f", breaking}, "~ "+source("org/s3")+" v1.0.0 -> v2.0.0")
+	// An apply would remove an annotation that the last one has set.
+	h.Patch(t, pkgv1.Providers, "", "s3", `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":`+
+		`"{\"metadata\":{\"annotations\":{\"pkg.crossplane.io/allow-breaking-crds\":\"buckets.s3.aws.example.org\"}}}"}}}`)
+	c.gives(1, []string{"plan", "-f", breaking}, "SchemaIncompatible")
 	h.Patch(t, pkgv1.Providers, "", "s3", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-breaking-crds":null}}}`)
 	h.apply(t, "Provider", "s3", "org/s3", "v2.0.0")
 	tx := h.becomes(t, "s3", "False", "ValidationFailed")
