@@ -199,7 +199,7 @@ type PackageChange struct {
 	// +optional
 	To string `json:"to,omitempty"`
 	// created, updated and deleted are the objects of the package that change, as
-	// <resource>.<group>/<name>. At most 50 each are listed.
+	// <kind>.<group>/<name>. At most 50 each are listed.
 	// +optional
 	// +listType=atomic
 	Created []string `json:"created,omitempty"`

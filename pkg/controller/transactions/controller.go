@@ -6,6 +6,7 @@
 package transactions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -107,26 +108,19 @@ func New(config Config) (*Controller, error) {
 	for _, kind := range transactions.Kinds {
 		failures = append(failures,
 			c.Watch.Packages[kind.Name].Handle(c.packages.WaitFor, func(before, after *pkgv1.Provider) {
-				c.packages.Add(transactions.Ref{Kind: kind.Name, Name: first(after, before).Name})
+				c.packages.Add(transactions.Ref{Kind: kind.Name, Name: cmp.Or(after, before).Name})
 			}),
 			c.Watch.Packages[kind.Name].Handle(c.transactions.WaitFor, c.onPackage),
 			c.Watch.Revisions[kind.Name].Handle(c.packages.WaitFor, func(before, after *pkgv1.ProviderRevision) {
-				c.packages.Add(transactions.Ref{Kind: kind.Name, Name: first(after, before).Labels[pkgv1.LabelPackage]})
+				c.packages.Add(transactions.Ref{Kind: kind.Name, Name: cmp.Or(after, before).Labels[pkgv1.LabelPackage]})
 			}))
 	}
 	failures = append(failures, c.Watch.ImageConfigs.Handle(c.transactions.WaitFor, func(_, _ *pkgv1beta1.ImageConfig) {}))
 	return c, errors.Join(failures...)
 }
 
-func first[T any](a, b *T) *T {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
 func (c *Controller) onTransaction(before, after *pkgv1alpha1.Transaction) {
-	c.transactions.Add(first(after, before).Name)
+	c.transactions.Add(cmp.Or(after, before).Name)
 	// Those that wait for this one may continue.
 	if after == nil || transaction.Ended(after) && before != nil && !transaction.Ended(before) {
 		c.wake(false)
@@ -134,7 +128,7 @@ func (c *Controller) onTransaction(before, after *pkgv1alpha1.Transaction) {
 }
 
 func (c *Controller) onPackageOf(before, after *pkgv1alpha1.Transaction) {
-	if ref, uid := transactions.PackageOf(first(after, before)); uid != "" {
+	if ref, uid := transactions.PackageOf(cmp.Or(after, before)); uid != "" {
 		c.packages.Add(ref)
 	}
 }
@@ -142,7 +136,7 @@ func (c *Controller) onPackageOf(before, after *pkgv1alpha1.Transaction) {
 // onPackage lets a Transaction that waits notice that its package has changed.
 func (c *Controller) onPackage(before, after *pkgv1.Provider) {
 	if before == nil || after == nil || before.Generation != after.Generation || before.DeletionTimestamp == nil && after.DeletionTimestamp != nil {
-		for _, tx := range c.Watch.TransactionsOf(first(after, before)) {
+		for _, tx := range c.Watch.TransactionsOf(cmp.Or(after, before)) {
 			if !transaction.Ended(tx) {
 				c.transactions.Add(tx.Name)
 			}

@@ -1,6 +1,7 @@
 package transactions
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -88,7 +89,7 @@ func (c *Controller) create(ctx context.Context, kind transactions.Kind, p *pkgv
 			return err
 		}
 		found, err := c.Client.Transactions().Get(ctx, tx.Name, metav1.GetOptions{})
-		switch _, owner := transactions.PackageOf(first(found, tx)); {
+		switch _, owner := transactions.PackageOf(cmp.Or(found, tx)); {
 		case apierrors.IsNotFound(err) || err == nil && found.DeletionTimestamp != nil:
 			return fmt.Errorf("%w: transaction %q is still being deleted", worker.ErrStale, tx.Name)
 		case err != nil:

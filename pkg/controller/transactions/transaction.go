@@ -170,15 +170,16 @@ func (t *try) write(ctx context.Context) error {
 
 // run acquires the Lock and carries the Transaction out.
 func (t *try) run(ctx context.Context) (worker.Result, error) {
+	// What is installed is in the Lock before anything else, also if the package has changed since.
+	if installed := meta.IsStatusConditionTrue(t.tx.Status.Conditions, pkgv1alpha1.TransactionConditionInstalled); installed {
+		return worker.Result{}, t.commit(ctx)
+	}
 	if why := t.superseded(t.tx); why != "" {
 		t.record().Superseded(why)
 		if err := t.write(ctx); err != nil {
 			return worker.Result{}, err
 		}
 		return worker.Result{}, t.Lock.Release(ctx, t.tx)
-	}
-	if installed := meta.IsStatusConditionTrue(t.tx.Status.Conditions, pkgv1alpha1.TransactionConditionInstalled); installed {
-		return worker.Result{}, t.commit(ctx)
 	}
 	if other := t.before(t.tx); other != nil {
 		holds, err := t.Lock.Holds(ctx, t.tx)

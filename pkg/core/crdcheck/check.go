@@ -9,9 +9,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// AllowBreakingAnnotation of a package lists the CRDs whose breaking changes its user accepts.
-const AllowBreakingAnnotation = "pkg.crossplane.io/allow-breaking-crds"
-
 // Accepted returns the names of the CRDs that the value of the annotation lists, separated by
 // commas.
 func Accepted(annotation string) map[string]bool {

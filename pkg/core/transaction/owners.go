@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,14 +31,7 @@ func OwnerOf(tx *pkgv1alpha1.Transaction) Owner {
 
 // isTransaction reports whether the owner is a Transaction.
 func isTransaction(ref metav1.OwnerReference) bool {
-	return ref.Kind == "Transaction" && groupOf(ref.APIVersion) == pkgv1alpha1.GroupName
-}
-
-func groupOf(apiVersion string) string {
-	if i := slices.Index([]byte(apiVersion), '/'); i >= 0 {
-		return apiVersion[:i]
-	}
-	return ""
+	return ref.Kind == "Transaction" && strings.HasPrefix(ref.APIVersion, pkgv1alpha1.GroupName+"/")
 }
 
 // OfRevision returns the owners of a revision: its package and the last transaction that wrote it.

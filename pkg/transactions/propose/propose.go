@@ -52,7 +52,7 @@ type Proposal struct {
 // here, and nowhere later. The error is a *transaction.FailedError if there is no proposal; any
 // other error says that something did not answer.
 func (p *Proposer) Propose(ctx context.Context, tx *pkgv1alpha1.Transaction, locked []pkgv1beta1.LockPackage) (*Proposal, error) {
-	w, err := p.look(ctx, locked)
+	w, err := p.look(ctx, tx, locked)
 	if err != nil {
 		return nil, failed(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
@@ -43,7 +44,7 @@ type world struct {
 
 // look reads all packages and revisions from the API server: what a cache lacks could be installed
 // a second time.
-func (p *Proposer) look(ctx context.Context, locked []pkgv1beta1.LockPackage) (*world, error) {
+func (p *Proposer) look(ctx context.Context, tx *pkgv1alpha1.Transaction, locked []pkgv1beta1.LockPackage) (*world, error) {
 	w := &world{revisions: map[string]*pkgv1.ProviderRevision{}, kinds: map[string]transactions.Kind{}, installed: slices.Clone(locked), allowsDeletion: map[transactions.Ref]bool{}}
 	for _, kind := range transactions.Kinds {
 		packages, err := p.Client.Packages(kind).List(ctx, metav1.ListOptions{})
@@ -66,7 +67,7 @@ func (p *Proposer) look(ctx context.Context, locked []pkgv1beta1.LockPackage) (*
 	slices.SortFunc(w.objects, func(a, b object) int {
 		return cmp.Or(a.created.Compare(b.created.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
-	return w, p.recover(ctx, w)
+	return w, p.recover(ctx, w, tx)
 }
 
 func (w *world) add(kind transactions.Kind, pkg *pkgv1.Provider) {
@@ -86,9 +87,9 @@ func (w *world) add(kind transactions.Kind, pkg *pkgv1.Provider) {
 	})
 }
 
-// recover adds the packages that are active and that the Lock does not list: somebody edited it, or
-// deleted it.
-func (p *Proposer) recover(ctx context.Context, w *world) error {
+// recover adds the packages that are active and that the Lock does not list, or not at that
+// revision: somebody edited it, or deleted it, or a Transaction ended half way.
+func (p *Proposer) recover(ctx context.Context, w *world, tx *pkgv1alpha1.Transaction) error {
 	for _, object := range w.objects {
 		var revisions []*pkgv1.ProviderRevision
 		for name, r := range w.revisions {
@@ -97,30 +98,49 @@ func (p *Proposer) recover(ctx context.Context, w *world) error {
 			}
 		}
 		active := transaction.Active(revisions)
-		if active == nil || transaction.Find(w.installed, object.reference.Source) != nil ||
-			slices.ContainsFunc(w.installed, func(l pkgv1beta1.LockPackage) bool { return l.Name == active.Name }) {
+		if active == nil || slices.ContainsFunc(w.installed, func(l pkgv1beta1.LockPackage) bool { return l.Name == active.Name }) {
 			continue
 		}
 		image, err := corexpkg.ParseReference(active.Spec.Package)
 		if err != nil {
 			continue
 		}
+		listed := transaction.Find(w.installed, image.Source)
+		if listed != nil && !w.outdated(listed, active, object.Ref, tx) {
+			continue
+		}
 		digest := cmp.Or(image.Digest, active.Annotations[transaction.AnnotationDigest])
-		meta, err := p.Packages.Meta(ctx, image.Source, digest, p.options(&object.spec))
+		described, err := p.Packages.Meta(ctx, image.Source, digest, p.options(&object.spec))
 		if err != nil {
 			return fmt.Errorf("read package %s, which is installed and not in the Lock: %w", object.Ref, err)
 		}
-		dependencies := make([]resolve.Dependency, 0, len(meta.Dependencies))
-		for _, d := range meta.Dependencies {
+		dependencies := make([]resolve.Dependency, 0, len(described.Dependencies))
+		for _, d := range described.Dependencies {
 			dependencies = append(dependencies, resolve.Dependency(d))
 		}
-		w.installed = append(w.installed, resolve.ToLock([]resolve.Package{{
+		actual := resolve.ToLock([]resolve.Package{{
 			Name: active.Name, APIVersion: pkgv1.GroupVersion.String(), Kind: object.Kind, Source: image.Source,
 			Version: resolve.Version{Tag: image.Tag, Digest: digest}, Dependencies: dependencies,
-		}})...)
+		}})
+		if listed != nil {
+			w.warnings = append(w.warnings, fmt.Sprintf("revision %s of %s is installed, but the Lock had %s", active.Name, object.Ref, listed.Name))
+			*listed = actual[0]
+			continue
+		}
+		w.installed = append(w.installed, actual...)
 		w.warnings = append(w.warnings, fmt.Sprintf("%s is installed, but was not in the Lock; it is added", object.Ref))
 	}
 	return nil
+}
+
+// outdated reports whether the Lock lists another revision of a package than the one that is
+// installed: somebody edited it, or a Transaction ended when only a part of it was installed. A
+// Transaction that is tried again sees the Lock as it was, and does the same again.
+func (w *world) outdated(listed *pkgv1beta1.LockPackage, active *pkgv1.ProviderRevision, of transactions.Ref, tx *pkgv1alpha1.Transaction) bool {
+	if owner := w.packageOf(listed); owner != of && owner != (transactions.Ref{}) {
+		return false // of another package
+	}
+	return active.Labels[pkgv1.LabelTransaction] != tx.Name && meta.IsStatusConditionTrue(active.Status.Conditions, pkgv1.RevisionConditionHealthy)
 }
 
 // subject returns the snapshot of a transaction as an object.

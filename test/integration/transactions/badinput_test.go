@@ -138,13 +138,18 @@ func TestLockEditedByHand(t *testing.T) {
 	if got := sources(); got != "a b c" {
 		t.Errorf("the Lock lists %s", got)
 	}
-	// A package twice.
+	// A package twice, and another at a revision that is not installed.
 	lock := h.lock(t)
+	installed := lock.Packages[1].Name
+	lock.Packages[1].Name, lock.Packages[1].Version = "b-000000000000", "v0.9.0@sha256:"+strings.Repeat("0", 64)
 	lock.Packages = append(lock.Packages, lock.Packages[0])
 	h.Patch(t, pkgv1beta1.Locks, "", "lock", encode(t, map[string]any{"packages": lock.Packages}))
 	install("d")
 	if got := sources(); got != "a b c d" {
 		t.Errorf("the Lock lists %s", got)
+	}
+	if got := h.lock(t).Packages[1]; got.Name != installed || !strings.HasPrefix(got.Version, "v1.0.0@") {
+		t.Errorf("the Lock lists %s %s, want revision %s", got.Name, got.Version, installed)
 	}
 }
 

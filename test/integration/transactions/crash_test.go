@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
@@ -104,4 +105,39 @@ func TestKilledAfterEachWrite(t *testing.T) {
 		lock := h.lock(t)
 		return transaction.Holder(lock) == "" && len(lock.Packages) == 1, fmt.Sprintf("%+v", lock)
 	})
+}
+
+// TestChangedBeforeTheCommit: the controller is killed when everything is installed and the Lock
+// does not have it yet, and the package changes then. What was installed is in the Lock before the
+// next Transaction begins, which keeps the dependency.
+func TestChangedBeforeTheCommit(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	family := h.registry.Source("org/family")
+	h.push(t, "org/family", "v1.0.0", testxpkg.Provider("family", testxpkg.CRD("aws.example.org", "ProviderConfig", "account")))
+	for tag, fields := range map[string][]string{"v1.0.0": {"region"}, "v1.1.0": {"region", "size"}} {
+		h.push(t, "org/s3", tag, testxpkg.Requires(testxpkg.Provider("s3", bucket(fields...)), pkgv1.KindProvider, family, "*"))
+	}
+	h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
+	installed := false
+	for range 60 {
+		tx := h.of(t, "s3")
+		if installed = tx != nil && meta.IsStatusConditionTrue(tx.Status.Conditions, "Installed"); installed {
+			break
+		}
+		h.killAfterWrite(t)
+	}
+	first := h.of(t, "s3")
+	if !installed || transaction.Ended(first) || len(h.lock(t).Packages) > 0 {
+		t.Fatalf("%+v, Lock %+v", first.Status, h.lock(t))
+	}
+	h.apply(t, "Provider", "s3", "org/s3", "v1.1.0")
+	h.run(t)
+	second := h.becomes(t, "s3", "True", "TransactionComplete")
+	if first = h.ends(t, first.Name); !transaction.Succeeded(first) {
+		t.Errorf("%+v", first.Status.Conditions)
+	}
+	if len(second.Status.Changes) != 1 || second.Status.Changes[0].From == "" {
+		t.Errorf("changes %+v, want an update of one package", second.Status.Changes)
+	}
 }
