@@ -7,6 +7,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/starlinghq/starling/pkg/spaces"
 )
 
 // addContext adds a cluster, a user and a context with the name of the space.
@@ -45,13 +47,16 @@ func (f *Fleet) certificate(space, name string) *clientcmdapi.AuthInfo {
 	return &clientcmdapi.AuthInfo{ClientCertificate: p.crt(name), ClientKey: p.key(name)}
 }
 
-// writeUserKubeconfig writes the user's kubeconfig. It keeps the current context of an existing
-// one.
+// writeUserKubeconfig writes the user's kubeconfig, in which the contexts of ITSes are marked. It
+// keeps the current context of an existing one.
 func (f *Fleet) writeUserKubeconfig() error {
 	path := f.layout.Kubeconfig()
 	config := clientcmdapi.NewConfig()
 	for _, s := range f.state.Spaces() {
 		f.addContext(config, s, f.certificate(s, "admin"))
+	}
+	for _, its := range f.state.ITS {
+		spaces.MarkITS(config.Contexts[its])
 	}
 	if old, err := clientcmd.LoadFromFile(path); err == nil && config.Contexts[old.CurrentContext] != nil {
 		config.CurrentContext = old.CurrentContext
