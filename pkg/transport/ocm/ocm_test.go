@@ -23,6 +23,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
+	"github.com/starlinghq/starling/pkg/works"
 )
 
 var origin = plugin.Origin{Binding: "nginx", BindingUID: "uid"}
@@ -70,15 +71,15 @@ type hub struct {
 
 func (h *hub) read() []*plan.Work {
 	h.t.Helper()
-	var works []*plan.Work
+	var all []*plan.Work
 	for _, raw := range h.works {
 		var work workv1.ManifestWork
 		if err := json.Unmarshal(raw, &work); err != nil {
 			h.t.Fatal(err)
 		}
-		works = append(works, read(&work, newManifests(1000)))
+		all = append(all, works.Read(&work, works.NewManifests(1000)))
 	}
-	return works
+	return all
 }
 
 func (h *hub) do(a *plan.Action) {
@@ -313,38 +314,38 @@ func TestReports(t *testing.T) {
 	say("failed", metav1.ConditionFalse, 2)
 	say("applied", metav1.ConditionTrue, 2)
 	say("old", metav1.ConditionTrue, 1)
-	got := read(work, newManifests(1000))
+	got := works.Read(work, works.NewManifests(1000))
 	want := []plan.State{plan.Pending, plan.Applied, plan.Failed, plan.Pending}
 	for i, state := range want {
 		if got.Items[i].State != state {
 			t.Errorf("%s: state %d, want %d", got.Items[i].Ref, got.Items[i].State, state)
 		}
 	}
-	if item := got.Items[2]; item.Reason != "R" || len(item.Message) != maxMessage {
-		t.Errorf("reason %q and %d bytes, want R and %d", item.Reason, len(item.Message), maxMessage)
+	if item := got.Items[2]; item.Reason != "R" || len(item.Message) != works.MaxMessage {
+		t.Errorf("reason %q and %d bytes, want R and %d", item.Reason, len(item.Message), works.MaxMessage)
 	}
-	if !same(got, read(work, newManifests(1000))) {
+	if !same(got, works.Read(work, works.NewManifests(1000))) {
 		t.Error("a work is not the same as itself")
 	}
 	if got.Begun {
 		t.Error("a work without the agent's finalizer is begun")
 	}
 	work.ResourceVersion = "another"
-	if same(got, read(work, newManifests(1000))) {
+	if same(got, works.Read(work, works.NewManifests(1000))) {
 		t.Error("the version of a work that is not begun does not matter")
 	}
 	work.Finalizers = []string{workv1.ManifestWorkFinalizer}
-	begun := read(work, newManifests(1000))
+	begun := works.Read(work, works.NewManifests(1000))
 	if !begun.Begun {
 		t.Error("a work with the agent's finalizer is not begun")
 	}
 	work.ResourceVersion = "a third"
-	if !same(begun, read(work, newManifests(1000))) {
+	if !same(begun, works.Read(work, works.NewManifests(1000))) {
 		t.Error("the version of a work that is begun matters")
 	}
 	got = begun
 	work.Status.ResourceStatus.Manifests[0].Conditions[0].Status = metav1.ConditionTrue
-	if same(got, read(work, newManifests(1000))) {
+	if same(got, works.Read(work, works.NewManifests(1000))) {
 		t.Error("another report is the same")
 	}
 }
@@ -433,13 +434,13 @@ func BenchmarkRead(b *testing.B) {
 			}
 			b.Run("first", func(b *testing.B) {
 				for b.Loop() {
-					read(work, newManifests(1000))
+					works.Read(work, works.NewManifests(1000))
 				}
 			})
 			b.Run("again", func(b *testing.B) {
-				known := newManifests(1000)
+				known := works.NewManifests(1000)
 				for b.Loop() {
-					read(work, known)
+					works.Read(work, known)
 				}
 			})
 		})

@@ -27,6 +27,7 @@ import (
 	"github.com/starlinghq/starling/pkg/metrics"
 	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
+	"github.com/starlinghq/starling/pkg/works"
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
@@ -60,7 +61,7 @@ type Plugin struct {
 	control   *client.Client
 	metadata  metadata.Interface
 	writer    *writer.Writer
-	manifests *manifests
+	manifests *works.Manifests
 }
 
 var _ plugin.Plugin = (*Plugin)(nil)
@@ -71,7 +72,7 @@ func New(config Config) (*Plugin, error) {
 		return nil, errors.New("ocm: Space, Hub, WDSName, WDSUID and ReportLimits are required")
 	}
 	metrics.Register(propertyMaps)
-	works, err := workclient.NewForConfig(config.Hub)
+	ocmWorks, err := workclient.NewForConfig(config.Hub)
 	if err != nil {
 		return nil, fmt.Errorf("build client for ManifestWorks: %w", err)
 	}
@@ -91,7 +92,7 @@ func New(config Config) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plugin{config: config, works: works, core: core, control: control, metadata: versions, writer: writer, manifests: newManifests(1 << 17)}, nil
+	return &Plugin{config: config, works: ocmWorks, core: core, control: control, metadata: versions, writer: writer, manifests: works.NewManifests(1 << 17)}, nil
 }
 
 // Run implements plugin.Plugin.
@@ -143,11 +144,11 @@ func (p *Plugin) Works(ctx context.Context) (map[types.UID]int64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list ManifestWorks: %w", err)
 	}
-	works := make(map[types.UID]int64, len(list.Items))
+	generations := make(map[types.UID]int64, len(list.Items))
 	for i := range list.Items {
-		works[list.Items[i].UID] = list.Items[i].Generation
+		generations[list.Items[i].UID] = list.Items[i].Generation
 	}
-	return works, nil
+	return generations, nil
 }
 
 // Do implements plugin.Plugin.

@@ -1,25 +1,21 @@
 package ocm
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
+	"github.com/starlinghq/starling/pkg/works"
 )
 
 // manifestWork returns the ManifestWork that an Action creates, and the hash recorded in it.
@@ -37,7 +33,7 @@ func (p *Plugin) manifestWork(origin plugin.Origin, a *plan.Action) (*workv1.Man
 				controlv1alpha1.LabelWave:        strconv.Itoa(a.Wave),
 			},
 		},
-		Spec: remainder(a.After),
+		Spec: works.Remainder(a.After),
 	}
 	for i := range a.After {
 		object := a.After[i].Object
@@ -47,7 +43,7 @@ func (p *Plugin) manifestWork(origin plugin.Origin, a *plan.Action) (*workv1.Man
 		work.Spec.Workload.Manifests = append(work.Spec.Workload.Manifests,
 			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: object.JSON}})
 	}
-	hash := specHash(items(a.After), &work.Spec)
+	hash := works.Hash(items(a.After), &work.Spec)
 	work.Annotations = annotations(origin, a.After, hash)
 	return work, hash, nil
 }
@@ -57,7 +53,7 @@ func annotations(origin plugin.Origin, after []plan.Entry, hash transform.Hash) 
 	return map[string]string{
 		controlv1alpha1.AnnotationBinding:     origin.Binding,
 		controlv1alpha1.AnnotationContentHash: hash.String(),
-		controlv1alpha1.AnnotationKinds:       writeKinds(after),
+		controlv1alpha1.AnnotationKinds:       works.Kinds(after),
 	}
 }
 
@@ -67,93 +63,6 @@ func items(entries []plan.Entry) []plan.Item {
 		items[i].Hash = entries[i].Hash
 	}
 	return items
-}
-
-// remainder returns the spec without the manifests. Fields that the API server would default are
-// set. Of the strategies of an object, OCM's agent takes the first: so those of single objects come
-// before those of whole resources.
-func remainder(entries []plan.Entry) workv1.ManifestWorkSpec {
-	var spec workv1.ManifestWorkSpec
-	usual := map[schema.GroupResource]bool{}
-	for i := range entries {
-		e := &entries[i]
-		strategy := strategyOf(e.Options)
-		if apiequality.Semantic.DeepEqual(strategy, usualStrategy) {
-			usual[e.Ref.GroupResource()] = true
-		} else {
-			spec.ManifestConfigs = append(spec.ManifestConfigs, workv1.ManifestConfigOption{
-				ResourceIdentifier: identifier(e.Ref), UpdateStrategy: strategy,
-			})
-		}
-		if e.Orphan {
-			if spec.DeleteOption == nil {
-				spec.DeleteOption = &workv1.DeleteOption{
-					PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan,
-					SelectivelyOrphan: &workv1.SelectivelyOrphan{},
-				}
-			}
-			rules := &spec.DeleteOption.SelectivelyOrphan.OrphaningRules
-			*rules = append(*rules, workv1.OrphaningRule(identifier(e.Ref)))
-		}
-	}
-	for _, gr := range slices.SortedFunc(maps.Keys(usual), func(a, b schema.GroupResource) int {
-		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource))
-	}) {
-		spec.ManifestConfigs = append(spec.ManifestConfigs, workv1.ManifestConfigOption{
-			ResourceIdentifier: identifier(objref.New(gr, all, all)), UpdateStrategy: usualStrategy,
-		})
-	}
-	return spec
-}
-
-// all as a namespace and as a name stands for all objects of a resource.
-const all = "*"
-
-// usualStrategy is that of objects without options. It must not be changed.
-var usualStrategy = strategyOf(plan.Options{}) //nolint:gochecknoglobals // a constant
-
-func strategyOf(o plan.Options) *workv1.UpdateStrategy {
-	switch {
-	case o.Observe:
-		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}
-	case o.CreateOnly:
-		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}
-	case o.Update:
-		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeUpdate}
-	}
-	apply := &workv1.ServerSideApplyConfig{Force: !o.NoForce, FieldManager: workv1.DefaultFieldManager}
-	if o.IgnoredFields != "" {
-		apply.IgnoreFields = []workv1.IgnoreField{{
-			Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: strings.Split(o.IgnoredFields, "\n"),
-		}}
-	}
-	return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: apply}
-}
-
-func identifier(ref objref.Ref) workv1.ResourceIdentifier {
-	return workv1.ResourceIdentifier{Group: ref.Group, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name}
-}
-
-// specHash hashes a spec: its manifests by their hashes, and the rest. Of the rest, fields without
-// a meaning do not count: those that an API server defaults, or that an older one does not know.
-func specHash(items []plan.Item, spec *workv1.ManifestWorkSpec) transform.Hash {
-	rest := workv1.ManifestWorkSpec{
-		DeleteOption: spec.DeleteOption, ManifestConfigs: slices.Clone(spec.ManifestConfigs), Executor: spec.Executor,
-	}
-	for i := range rest.ManifestConfigs {
-		if c := &rest.ManifestConfigs[i]; c.FeedbackScrapeType == workv1.FeedbackPollType {
-			c.FeedbackScrapeType = ""
-		}
-	}
-	raw, err := json.Marshal(rest)
-	if err != nil {
-		raw = nil // these types can always be encoded
-	}
-	buffer := make([]byte, 0, len(raw)+len(items)*len(transform.Hash{}))
-	for i := range items {
-		buffer = append(buffer, items[i].Hash[:]...)
-	}
-	return transform.HashOf(append(buffer, raw...))
 }
 
 // operation is one operation of a JSON patch.
@@ -188,13 +97,13 @@ func (p *Plugin) patch(origin plugin.Origin, a *plan.Action) ([]byte, transform.
 		}
 		ops = append(ops, op)
 	}
-	spec := remainder(a.After)
+	spec := works.Remainder(a.After)
 	if a.Rest {
 		ops = append(ops, set("/spec/manifestConfigs", spec.ManifestConfigs, len(spec.ManifestConfigs) > 0)...)
 		ops = append(ops, set("/spec/deleteOption", spec.DeleteOption, spec.DeleteOption != nil)...)
 		ops = append(ops, set("/spec/executor", nil, false)...)
 	}
-	hash := specHash(items(a.After), &spec)
+	hash := works.Hash(items(a.After), &spec)
 	ours := annotations(origin, a.After, hash)
 	switch {
 	case a.Recorded == (transform.Hash{}):

@@ -1,4 +1,4 @@
-package ocm
+package works
 
 import (
 	"bytes"
@@ -23,10 +23,10 @@ type manifest struct {
 	withdrawn       bool
 }
 
-// manifests caches what was read of texts: the same texts are in many mailboxes, and the event of
+// Manifests caches what was read of texts: the same texts are in many mailboxes, and the event of
 // each write to a work has all of its texts. A text is recognized by a hash, which is much faster
 // than parsing it. It is safe for concurrent use.
-type manifests struct {
+type Manifests struct {
 	seed  maphash.Seed
 	known *lru.Cache // manifest by text
 }
@@ -38,13 +38,13 @@ type text struct {
 	length int
 }
 
-// newManifests returns a cache of at most that many texts, at about 300 bytes each.
-func newManifests(most int) *manifests {
-	return &manifests{seed: maphash.MakeSeed(), known: lru.New(most)}
+// NewManifests returns a cache of at most that many texts, at about 300 bytes each.
+func NewManifests(most int) *Manifests {
+	return &Manifests{seed: maphash.MakeSeed(), known: lru.New(most)}
 }
 
 // read parses the text of a manifest.
-func (m *manifests) read(raw []byte) manifest {
+func (m *Manifests) read(raw []byte) manifest {
 	key := m.key(raw)
 	if known, ok := m.known.Get(key); ok {
 		if known, ok := known.(manifest); ok {
@@ -56,7 +56,7 @@ func (m *manifests) read(raw []byte) manifest {
 	return read
 }
 
-func (m *manifests) key(raw []byte) text { return text{maphash.Bytes(m.seed, raw), len(raw)} }
+func (m *Manifests) key(raw []byte) text { return text{maphash.Bytes(m.seed, raw), len(raw)} }
 
 // head is what is read of a manifest.
 type head struct {

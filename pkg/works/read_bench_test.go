@@ -1,4 +1,4 @@
-package ocm
+package works
 
 import (
 	"fmt"
@@ -26,10 +26,10 @@ func BenchmarkReadOptions(b *testing.B) {
 				UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly},
 			})
 		}
-		texts := newManifests(1000)
+		texts := NewManifests(1000)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				if !read(work, texts).Items[n-1].CreateOnly {
+				if !Read(work, texts).Items[n-1].CreateOnly {
 					b.Fatal("an option was not read")
 				}
 			}

@@ -1,4 +1,4 @@
-package ocm
+package works
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // cached result equals what parsing the text again returns.
 func TestManifests(t *testing.T) {
 	const mostLately = 1000
-	m := newManifests(mostLately)
+	m := NewManifests(mostLately)
 	textOf := func(i int) []byte {
 		return fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"n%d","namespace":"web"}}`, i)
 	}
@@ -40,7 +40,7 @@ func TestManifests(t *testing.T) {
 
 func TestManifestsKeepWhatIsInUse(t *testing.T) {
 	const mostLately = 1000
-	m := newManifests(mostLately)
+	m := NewManifests(mostLately)
 	used := []byte(`{"kind":"ConfigMap","metadata":{"name":"used"}}`)
 	m.read(used)
 	for i := range 4 * mostLately {
