@@ -5,6 +5,7 @@
 //	go run ./test/perf placement    # placement on up to a thousand simulated clusters, compared with bare writes
 //	go run ./test/perf status       # status return: latency, a thousand clusters at once, memory of an agent
 //	go run ./test/perf packages     # the package store: lists, approvals, clones, compared with bare writes; sets for a thousand clusters
+//	go run ./test/perf transactions # transactions of packages: deep trees, updates with many CRDs, a thousand clusters
 //
 // Bare writes are the same requests, sent by this program itself: what the API servers alone need.
 // Without --kubeconfig, each command starts a fleet and removes it. To compare two versions,
@@ -37,7 +38,7 @@ func run() error {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(newLatencyCommand(), newPlacementCommand(), newStatusCommand(), newPackagesCommand())
+	command.AddCommand(newLatencyCommand(), newPlacementCommand(), newStatusCommand(), newPackagesCommand(), newTransactionsCommand())
 	return command.ExecuteContext(ctx)
 }
 

@@ -20,6 +20,7 @@ import (
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/metrics"
 	"github.com/starlinghq/starling/pkg/transactions"
 	"github.com/starlinghq/starling/pkg/transactions/fetch"
 	"github.com/starlinghq/starling/pkg/transactions/install"
@@ -78,6 +79,7 @@ type Controller struct {
 	transactions *worker.Queue[string]
 	// holds has one key: what Transactions hold in mailboxes is to be settled.
 	holds *worker.Queue[struct{}]
+	times *lockTimes
 
 	mutex sync.Mutex
 	// next is when a Transaction that failed is tried again. After a restart that is at once.
@@ -89,7 +91,8 @@ const minBackOff = 200 * time.Millisecond
 
 // New returns a Controller that sends no requests until Run.
 func New(config Config) (*Controller, error) {
-	c := &Controller{Config: config, next: map[string]time.Time{}}
+	c := &Controller{Config: config, times: newLockTimes(), next: map[string]time.Time{}}
+	metrics.Register(lockWait, validation, lockHeld)
 	c.packages = worker.New(worker.Config{Name: Name + "-packages", MinBackOff: minBackOff}, c.syncPackage)
 	c.transactions = worker.New(worker.Config{Name: Name, MinBackOff: minBackOff}, c.syncTransaction)
 	c.holds = worker.New(worker.Config{Name: Name + "-holds", MinBackOff: minBackOff}, c.syncHolds)

@@ -86,6 +86,15 @@ func (c *Controller) before(tx *pkgv1alpha1.Transaction) *pkgv1alpha1.Transactio
 	return nil
 }
 
+// releaseLock releases the Lock, if the Transaction holds it.
+func (c *Controller) releaseLock(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
+	err := c.Lock.Release(ctx, tx)
+	if err == nil {
+		c.released(tx)
+	}
+	return err
+}
+
 // after does what is left when a Transaction has ended: the Lock is released, and old Transactions
 // are collected.
 func (c *Controller) after(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
@@ -94,7 +103,7 @@ func (c *Controller) after(ctx context.Context, tx *pkgv1alpha1.Transaction) err
 		return nil
 	}
 	if transaction.Holds(lock, tx) {
-		if err := c.Lock.Release(ctx, tx); err != nil {
+		if err := c.releaseLock(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -127,7 +136,7 @@ func (c *Controller) finalize(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 	if !slices.Contains(tx.Finalizers, pkgv1alpha1.TransactionFinalizer) {
 		return nil
 	}
-	if err := c.Lock.Release(ctx, tx); err != nil {
+	if err := c.releaseLock(ctx, tx); err != nil {
 		return err
 	}
 	ref, uid := transactions.PackageOf(tx)
@@ -179,8 +188,9 @@ func (t *try) run(ctx context.Context) (worker.Result, error) {
 		if err := t.write(ctx); err != nil {
 			return worker.Result{}, err
 		}
-		return worker.Result{}, t.Lock.Release(ctx, t.tx)
+		return worker.Result{}, t.releaseLock(ctx, t.tx)
 	}
+	t.times.want(t.tx, t.Clock.Now())
 	if other := t.before(t.tx); other != nil {
 		holds, err := t.Lock.Holds(ctx, t.tx)
 		if err != nil {
@@ -200,6 +210,7 @@ func (t *try) run(ctx context.Context) (worker.Result, error) {
 	case err != nil:
 		return worker.Result{}, err
 	}
+	t.acquired(t.tx)
 	if held.Repaired != "" {
 		t.Events.Eventf(t.tx, nil, corev1.EventTypeWarning, "LockRepaired", "Acquire", "%s", held.Repaired)
 	}
@@ -239,7 +250,10 @@ const maxValidation = 2 * time.Minute
 func (t *try) validateInTime(ctx context.Context, locked []pkgv1beta1.LockPackage) (*propose.Proposal, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxValidation)
 	defer cancel()
-	return t.validate(ctx, locked)
+	began := t.Clock.Now()
+	proposal, err := t.validate(ctx, locked)
+	validation.WithLabelValues().Observe(t.Clock.Since(began).Seconds())
+	return proposal, err
 }
 
 // validate computes the proposal, validates it, and writes both results into the status. A
@@ -326,7 +340,7 @@ func (t *try) finish(ctx context.Context, release bool) (worker.Result, error) {
 		return worker.Result{}, err
 	}
 	if release {
-		if err := t.Lock.Release(ctx, t.tx); err != nil {
+		if err := t.releaseLock(ctx, t.tx); err != nil {
 			return worker.Result{}, err
 		}
 	}
@@ -364,6 +378,7 @@ func (t *try) commit(ctx context.Context) error {
 	if err != nil && !errors.Is(err, transaction.ErrTransactionDoesNotHoldLock) {
 		return err
 	}
+	t.released(t.tx)
 	t.record().Complete()
 	if err := t.write(ctx); err != nil {
 		return err

@@ -114,7 +114,8 @@ func (d *Destinations) hold(ctx context.Context, binding string, change func([]p
 // observed blocks until the conditions of Bindings show that the transport obeys the hold. Without
 // a transport nothing is delivered, so there is nothing to wait for.
 func (d *Destinations) observed(ctx context.Context, name string, bindings []string) error {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.Patience, true, func(ctx context.Context) (bool, error) {
+	// Requests have the context of the caller: one that is sent when the time is over would fail.
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.Patience, true, func(context.Context) (bool, error) {
 		for len(bindings) > 0 {
 			b, err := d.control.Bindings().Get(ctx, bindings[0], metav1.GetOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
