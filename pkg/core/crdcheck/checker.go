@@ -35,6 +35,16 @@ func (t *Transition) Checker() *Checker {
 	return &Checker{transition: t, broken: map[breach]*Objects{}}
 }
 
+// Clone returns a Checker that has found the same. Objects that are given to one of them do not
+// count for the other.
+func (c *Checker) Clone() *Checker {
+	clone := &Checker{Applied: c.Applied, transition: c.transition, broken: make(map[breach]*Objects, len(c.broken))}
+	for b, objects := range c.broken {
+		clone.broken[b] = &Objects{Names: slices.Clone(objects.Names), Count: objects.Count}
+	}
+	return clone
+}
+
 // Object checks one object. It does not change the object. An error means that a schema cannot be
 // compiled, which the API server would not have accepted either.
 func (c *Checker) Object(ctx context.Context, object map[string]any) error {

@@ -16,6 +16,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/destination"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -405,9 +406,15 @@ func random(t testing.TB, r *rand.Rand) *destination.Input {
 		o := object(t, pick("v1", "v2"), pick("app=a", "app=b"), pick("region=eu", "size=1", ""))
 		o.Ref.Name = fmt.Sprint("b", n)
 		in.Resources = append(in.Resources, o)
+		if r.IntN(3) == 0 {
+			in.Resources[n] = deliver(bucket(o.Ref.Name, pick("app=a", "app=b"), pick("region={{.region}}", "size={{.size}}")), removing())
+		}
 	}
 	for n := range 8 {
 		c := destination.Cluster{Name: fmt.Sprint("c", n), Labels: parse(pick("env=prod", "env=test")), Kubernetes: pick("", "v1.29.0", "v1.31.0")}
+		if r.IntN(2) == 0 {
+			c.Properties = customize.NewProperties(c.Name, parse(pick("region=eu", "size=1", "region=us,size=2")))
+		}
 		if r.IntN(2) == 0 {
 			c.Stored = map[string][]string{"buckets.example.org": {pick("v1", "v2")}}
 		}

@@ -1,17 +1,10 @@
 package destination
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"maps"
-
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
-	"github.com/starlinghq/starling/pkg/core/crdcheck"
+	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
@@ -54,6 +47,8 @@ type Change struct {
 	Package string
 	// Before is nil if the CRD is created, After if it is deleted.
 	Before, After *CRD
+	// Had and Gets are what is delivered of Before and After; nil: the CRDs themselves.
+	Had, Gets *Object
 	// Takes: the custom resources of the space are deleted with the CRD, as the user allows.
 	Takes bool
 }
@@ -89,6 +84,8 @@ type Cluster struct {
 	Labels map[string]string
 	// Kubernetes is its version; "" if it is not known.
 	Kubernetes string
+	// Properties are the data of templates; nil if they are not known.
+	Properties *customize.Properties
 	// Stored are the stored versions of the CRDs that the cluster has reported, by name.
 	Stored map[string][]string
 	// Packages are those that other spaces have there, as its Lock says.
@@ -105,38 +102,4 @@ type Foreign struct {
 	// Space is the name of the space.
 	Space string
 	*Object
-}
-
-// Object is an object with its content, which must not change.
-type Object struct {
-	Ref     objref.Ref
-	Labels  map[string]string
-	Content map[string]any
-	// CRD is the object if it is a CustomResourceDefinition.
-	CRD *CRD
-
-	hash string
-}
-
-// NewObject returns an Object. The error says that a CustomResourceDefinition cannot be decoded.
-func NewObject(ref objref.Ref, content *unstructured.Unstructured) (*Object, error) {
-	o := &Object{Ref: ref, Labels: content.GetLabels(), Content: content.Object}
-	if ref.GroupResource() == definitions {
-		o.CRD = &CRD{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content.Object, o.CRD); err != nil {
-			return nil, err
-		}
-		o.hash = crdcheck.Hash(o.CRD)
-		return o, nil
-	}
-	// What the server keeps in metadata changes with each write, and no schema is about it.
-	hashed := maps.Clone(content.Object)
-	hashed["metadata"] = nil
-	raw, err := json.Marshal(hashed)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(append([]byte(ref.String()+"\n"), raw...))
-	o.hash = hex.EncodeToString(sum[:])
-	return o, nil
 }

@@ -1,6 +1,9 @@
 package destination
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -125,6 +128,16 @@ type effect struct {
 	before, after bool
 	// resources are the custom resources of the space that are bound there.
 	resources []*Object
+	// alike are those that all clusters get alike, and varying the others.
+	alike   *alike
+	varying []*Object
+}
+
+// alike are objects that all clusters get alike. They are hashed and checked once for all clusters
+// of an audience.
+type alike struct {
+	objects []*Object
+	hash    string
 }
 
 // audiences returns the audience of each cluster.
@@ -158,6 +171,21 @@ func (in *Input) audiences(selections []*selection) []*audience {
 	return found
 }
 
+// split divides the custom resources.
+func (e *effect) split() {
+	e.alike = &alike{}
+	h := sha256.New()
+	for _, o := range e.resources {
+		if o.Varies() {
+			e.varying = append(e.varying, o)
+			continue
+		}
+		e.alike.objects = append(e.alike.objects, o)
+		fmt.Fprintf(h, "%s %s\n", o.Ref, o.hash)
+	}
+	e.alike.hash = hex.EncodeToString(h.Sum(nil))
+}
+
 func (in *Input) complete(a *audience, byCRD map[string][]*Object) {
 	packages := map[string]bool{}
 	for i := range in.Changes {
@@ -173,6 +201,7 @@ func (in *Input) complete(a *audience, byCRD map[string][]*Object) {
 				e.resources = append(e.resources, o)
 			}
 		}
+		e.split()
 		if e.before || e.after || len(e.resources) > 0 {
 			a.effects = append(a.effects, e)
 		}

@@ -57,14 +57,15 @@ func Evaluate(ctx context.Context, in *Input) (*Result, error) {
 	selections := in.selections()
 	audiences := in.audiences(selections)
 	result := &Result{Bindings: in.bindings(selections)}
-	j := judge{in: in, transitions: map[string]*crdcheck.Transition{}}
+	j := judge{in: in, transitions: map[string]*crdcheck.Transition{}, checked: map[checked]*crdcheck.Checker{}}
+	templates := renderer{}
 	known := map[string][]Finding{}
 	for n := range in.Clusters {
 		a := audiences[n]
 		if len(a.effects) == 0 && !slices.ContainsFunc(a.packages, in.changes) {
 			continue
 		}
-		s := in.situation(&in.Clusters[n], a)
+		s := in.situation(&in.Clusters[n], a, templates)
 		hash := s.hash()
 		findings, validated := known[hash]
 		if !validated {

@@ -25,8 +25,16 @@ type situation struct {
 // seen is an effect with what is known of the cluster.
 type seen struct {
 	effect
+	// had is the CRD that the cluster has, gets the one that it gets; nil for none. They are those
+	// of the Change unless templates make them differ: then variant identifies them.
+	had, gets *CRD
+	variant   string
 	// held: the content that the cluster has is not known.
 	held bool
+	// kept says why the CRD is not delivered, so that the cluster keeps what it has; "" if it is.
+	kept string
+	// rendered are the custom resources that vary, as the cluster gets them.
+	rendered []*Object
 	// stored are the stored versions that the cluster reports of the CRD, nil if it does not.
 	stored []string
 	// crds and objects are what other spaces deliver: the CRD, and custom resources of it.
@@ -36,7 +44,7 @@ type seen struct {
 // demand is what a package of another space requires of a package of the proposal.
 type demand struct{ by, source, constraint string }
 
-func (in *Input) situation(c *Cluster, a *audience) *situation {
+func (in *Input) situation(c *Cluster, a *audience, templates renderer) *situation {
 	s := &situation{}
 	foreign := map[string][]Foreign{}
 	for _, f := range c.Foreign {
@@ -59,6 +67,7 @@ func (in *Input) situation(c *Cluster, a *audience) *situation {
 	for _, e := range a.effects {
 		change := &in.Changes[e.change]
 		known := seen{effect: e, held: c.Held[change.crd().Name], stored: c.Stored[change.crd().Name]}
+		known.deliver(change, c, templates)
 		for _, f := range foreign[change.crd().Name] {
 			if f.CRD != nil {
 				known.crds = append(known.crds, f)
@@ -83,6 +92,39 @@ func (in *Input) situation(c *Cluster, a *audience) *situation {
 	return s
 }
 
+// deliver finds out what the cluster gets.
+func (s *seen) deliver(change *Change, c *Cluster, templates renderer) {
+	if s.before {
+		s.had = change.Before
+	}
+	if s.after {
+		s.gets = change.After
+	}
+	if had := change.Had; s.before && had != nil {
+		at := templates.at(had, c.Properties)
+		s.held = s.held || at.Unknown != ""
+		if had.Varies() {
+			s.variant = at.hash
+		}
+		if at.CRD != nil {
+			s.had = at.CRD
+		}
+	}
+	if gets := change.Gets; s.after && gets != nil {
+		at := templates.at(gets, c.Properties)
+		s.kept = at.Unknown
+		if gets.Varies() {
+			s.variant += " " + at.hash
+		}
+		if at.CRD != nil {
+			s.gets = at.CRD
+		}
+	}
+	for _, o := range s.varying {
+		s.rendered = append(s.rendered, templates.at(o, c.Properties))
+	}
+}
+
 func sortForeign(all []Foreign) {
 	slices.SortFunc(all, func(x, y Foreign) int {
 		return strings.Compare(x.Space+"\n"+x.Ref.String()+"\n"+x.hash, y.Space+"\n"+y.Ref.String()+"\n"+y.hash)
@@ -95,12 +137,13 @@ func (s *situation) hash() string {
 	h := sha256.New()
 	for i := range s.effects {
 		e := &s.effects[i]
-		fmt.Fprintf(h, "change %d %t %t %t\nstored %d %q\n", e.change, e.before, e.after, e.held, len(e.stored), e.stored)
+		fmt.Fprintf(h, "change %d %t %t %t %q %q\nstored %d %q\n", e.change, e.before, e.after, e.held, e.kept, e.variant, len(e.stored), e.stored)
 		if e.stored == nil {
 			fmt.Fprintln(h, "unknown")
 		}
-		for _, o := range e.resources {
-			fmt.Fprintf(h, "resource %s %s\n", o.Ref, o.hash)
+		fmt.Fprintf(h, "alike %s\n", e.alike.hash)
+		for _, o := range e.rendered {
+			fmt.Fprintf(h, "rendered %s %s\n", o.Ref, o.hash)
 		}
 		writeForeign(h, e.crds)
 		writeForeign(h, e.objects)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,6 +38,8 @@ func compareFindings(a, b Finding) int {
 type judge struct {
 	in          *Input
 	transitions map[string]*crdcheck.Transition
+	// checked has what objects violate that all clusters get alike.
+	checked map[checked]*crdcheck.Checker
 	// validated counts the situations.
 	validated int
 }
@@ -102,6 +105,8 @@ func (j *judge) effect(ctx context.Context, e *seen) ([]Finding, error) {
 	switch {
 	case e.before && !e.after:
 		return leaves(change, e), nil
+	case e.kept != "":
+		return []Finding{{Text: fmt.Sprintf("CRD %s is not delivered, and what was delivered of it stays: %s", name, e.kept)}}, nil
 	case !e.after:
 		if len(e.resources) > 0 && e.stored == nil && len(e.crds) == 0 {
 			return []Finding{{Text: fmt.Sprintf("it is not known whether there is a CRD %s, which %s needs; no Binding delivers it", name, objects(e.resources, nil))}}, nil
@@ -109,7 +114,7 @@ func (j *judge) effect(ctx context.Context, e *seen) ([]Finding, error) {
 		return nil, nil
 	}
 	var findings []Finding
-	after := crdcheck.Hash(change.After)
+	after := crdcheck.Hash(e.gets)
 	for _, f := range e.crds {
 		if f.hash != after {
 			findings = append(findings, Finding{pkgv1alpha1.ReasonCRDConflict, fmt.Sprintf(
@@ -164,18 +169,16 @@ func objectsOf(foreign []Foreign) []*Object {
 // that are bound there.
 func (j *judge) schema(ctx context.Context, e *seen) ([]Finding, error) {
 	t := j.transition(ctx, e)
-	checker := t.Checker()
-	checker.Applied = true
-	if t.NeedsApplied() {
-		for _, o := range slices.Concat(e.resources, objectsOf(e.objects)) {
-			if err := checker.Object(ctx, o.Content); err != nil {
-				return nil, err
-			}
-		}
+	checker, err := j.check(ctx, t, e)
+	if err != nil {
+		return nil, err
 	}
 	var findings []Finding
+	if t.NeedsApplied() {
+		findings = undelivered(slices.Concat(e.alike.objects, e.rendered))
+	}
 	if e.held {
-		findings = storedHere(j.in.Changes[e.change].After, e.stored)
+		findings = append(findings, storedHere(e.gets, e.stored)...)
 	}
 	unknown := e.before && e.stored == nil
 	for _, f := range checker.Findings(j.in.Accepted[t.CRD]) {
@@ -188,6 +191,61 @@ func (j *judge) schema(ctx context.Context, e *seen) ([]Finding, error) {
 		}
 	}
 	return findings, nil
+}
+
+// checked identifies objects that are checked against a change of a schema.
+type checked struct {
+	*crdcheck.Transition
+	*alike
+}
+
+// check returns what objects violate at a cluster.
+func (j *judge) check(ctx context.Context, t *crdcheck.Transition, e *seen) (*crdcheck.Checker, error) {
+	key := checked{t, e.alike}
+	shared := j.checked[key]
+	if shared == nil {
+		shared = t.Checker()
+		shared.Applied = true
+		if err := apply(ctx, shared, t, e.alike.objects); err != nil {
+			return nil, err
+		}
+		j.checked[key] = shared
+	}
+	if len(e.rendered)+len(e.objects) == 0 {
+		return shared, nil
+	}
+	checker := shared.Clone()
+	return checker, apply(ctx, checker, t, slices.Concat(e.rendered, objectsOf(e.objects)))
+}
+
+func apply(ctx context.Context, checker *crdcheck.Checker, t *crdcheck.Transition, objects []*Object) error {
+	if !t.NeedsApplied() {
+		return nil
+	}
+	for _, o := range objects {
+		if o.Unknown != "" {
+			continue
+		}
+		if err := checker.Object(ctx, o.Content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undelivered returns which custom resources are not checked, because they are not delivered.
+func undelivered(all []*Object) []Finding {
+	why := map[string][]*Object{}
+	for _, o := range all {
+		if o.Unknown != "" {
+			why[o.Unknown] = append(why[o.Unknown], o)
+		}
+	}
+	var findings []Finding
+	for _, reason := range slices.Sorted(maps.Keys(why)) {
+		findings = append(findings, Finding{Text: fmt.Sprintf("%s: not delivered, and what was delivered stays, which is not checked: %s", objects(why[reason], nil), reason)})
+	}
+	return findings
 }
 
 // storedHere checks that a CRD has the versions that a cluster stores, where the CRD that it has is
@@ -206,19 +264,22 @@ func storedHere(after *CRD, stored []string) []Finding {
 // the same versions.
 func (j *judge) transition(ctx context.Context, e *seen) *crdcheck.Transition {
 	change := &j.in.Changes[e.change]
-	key := fmt.Sprintf("%d %t %t %t %q", e.change, e.before, e.held, e.stored == nil, e.stored)
+	key := fmt.Sprintf("%d %t %t %t %q %q", e.change, e.before, e.held, e.stored == nil, e.stored, e.variant)
 	if t := j.transitions[key]; t != nil {
 		return t
 	}
-	before := change.Before
+	before := e.had
 	switch {
-	case !e.before || e.held:
+	case e.held:
 		before = nil
-	case e.stored != nil && before != nil:
+	case before != nil:
 		before = before.DeepCopy()
-		before.Status.StoredVersions = e.stored
+		before.Status.StoredVersions = change.Before.Status.StoredVersions // those that the space has
+		if e.stored != nil {
+			before.Status.StoredVersions = e.stored
+		}
 	}
-	t := crdcheck.NewTransition(ctx, before, change.After)
+	t := crdcheck.NewTransition(ctx, before, e.gets)
 	j.transitions[key] = t
 	return t
 }

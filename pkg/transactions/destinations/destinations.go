@@ -17,6 +17,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	componentmetrics "k8s.io/component-base/metrics"
@@ -46,22 +47,24 @@ type Clusters interface {
 
 // ITS is an inventory and transport space.
 type ITS struct {
-	control *client.Client
-	objects dynamic.Interface
-	locks   *transactions.Client
-	writer  *writer.Writer
+	control    *client.Client
+	objects    dynamic.Interface
+	configMaps corev1client.ConfigMapsGetter
+	locks      *transactions.Client
+	writer     *writer.Writer
 }
 
 // NewITS returns an ITS that is connected to by config.
 func NewITS(name string, config *rest.Config, manager string) (*ITS, error) {
 	control, controlErr := client.New(config)
 	objects, objectsErr := dynamic.NewForConfig(config)
+	core, coreErr := corev1client.NewForConfig(config)
 	locks, locksErr := transactions.NewClient(config)
 	writer, writerErr := writer.New(config, name, manager)
-	if err := errors.Join(controlErr, objectsErr, locksErr, writerErr); err != nil {
+	if err := errors.Join(controlErr, objectsErr, coreErr, locksErr, writerErr); err != nil {
 		return nil, fmt.Errorf("build clients for space %s: %w", name, err)
 	}
-	return &ITS{control, objects, locks, writer}, nil
+	return &ITS{control, objects, core, locks, writer}, nil
 }
 
 // Config is what Destinations work with. All is required.

@@ -26,6 +26,7 @@ import (
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/crdcheck"
 	"github.com/starlinghq/starling/pkg/core/destination"
 	"github.com/starlinghq/starling/pkg/core/match"
@@ -56,6 +57,11 @@ type gathered struct {
 	// its has what was read from each ITS.
 	its      map[string]*inITS
 	warnings []string
+
+	// deliver returns what the transport delivers of an object.
+	deliver deliverFunc
+	// varies: templates make objects differ between clusters.
+	varies bool
 }
 
 // pageSize is how many objects are read at once.
@@ -66,6 +72,10 @@ func (d *Destinations) gather(ctx context.Context, tx *pkgv1alpha1.Transaction, 
 	g := &gathered{input: &destination.Input{
 		Accepted: crdcheck.Accepted(tx.Annotations[pkgv1.AnnotationAllowBreakingCRDs]), Packages: map[string]destination.Package{},
 	}}
+	var err error
+	if g.deliver, err = d.delivery(ctx); err != nil {
+		return nil, err
+	}
 	bindings, err := d.bindings(ctx)
 	if err != nil {
 		return nil, err
@@ -146,7 +156,7 @@ func (d *Destinations) changes(ctx context.Context, g *gathered, tx *pkgv1alpha1
 			continue
 		}
 		g.input.Packages[p.Locked.Source] = destination.Package{Version: p.Locked.Version, Kubernetes: p.Annotations[pkgv1.AnnotationKubernetesVersion]}
-		found, err := d.installed(ctx, p, tx)
+		found, err := d.installed(ctx, g, p, tx)
 		if err != nil {
 			return err
 		}
@@ -156,8 +166,9 @@ func (d *Destinations) changes(ctx context.Context, g *gathered, tx *pkgv1alpha1
 				continue // the check of owners has reported it
 			}
 			delivered[name] = true
-			if change.Before == nil || !sameDefinition(change.Before, change.After) || isHeld(held, name) {
-				g.input.Changes, changed[name] = append(g.input.Changes, change), true
+			if change.Before == nil || !sameDefinition(&change) || isHeld(held, name) {
+				g.add(&change)
+				changed[name] = true
 				g.objects = append(g.objects, refOf(name))
 			}
 		}
@@ -175,7 +186,7 @@ func (d *Destinations) changes(ctx context.Context, g *gathered, tx *pkgv1alpha1
 }
 
 // installed returns the CRDs of a package, as they are and as they will be.
-func (d *Destinations) installed(ctx context.Context, p *install.Package, tx *pkgv1alpha1.Transaction) ([]destination.Change, error) {
+func (d *Destinations) installed(ctx context.Context, g *gathered, p *install.Package, tx *pkgv1alpha1.Transaction) ([]destination.Change, error) {
 	var changes []destination.Change
 	var mutex sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -190,14 +201,19 @@ func (d *Destinations) installed(ctx context.Context, p *install.Package, tx *pk
 			if err != nil {
 				return err
 			}
-			after, err := typed(transaction.Object(o, live, to))
+			proposed := transaction.Object(o, live, to)
+			after, err := typed(proposed)
 			if err != nil {
 				return fmt.Errorf("decode CustomResourceDefinition %q of package %s: %w", o.GetName(), p.Name, err)
 			}
 			after.OwnerReferences = nil // some do not exist yet; they are not delivered
+			change := destination.Change{Package: p.Locked.Source, Before: before, After: after, Gets: g.deliver(refOf(after.Name), proposed)}
+			if live != nil {
+				change.Had = g.deliver(refOf(before.Name), live)
+			}
 			mutex.Lock()
 			defer mutex.Unlock()
-			changes = append(changes, destination.Change{Package: p.Locked.Source, Before: before, After: after})
+			changes = append(changes, change)
 			return nil
 		})
 	}
@@ -227,8 +243,8 @@ func typed(o *unstructured.Unstructured) (*destination.CRD, error) {
 }
 
 // sameDefinition reports whether clusters notice no difference.
-func sameDefinition(a, b *destination.CRD) bool {
-	return crdcheck.Hash(a) == crdcheck.Hash(b) && maps.Equal(selecting(a), selecting(b))
+func sameDefinition(c *destination.Change) bool {
+	return destination.Same(c.Had, c.Gets) && maps.Equal(selecting(c.Before), selecting(c.After))
 }
 
 // selecting returns the labels by which users select a CRD.
@@ -267,7 +283,7 @@ func (d *Destinations) removed(ctx context.Context, g *gathered, proposal *propo
 			if delivered[name] || changed[name] {
 				continue
 			}
-			_, crd, err := d.definition(ctx, name)
+			live, crd, err := d.definition(ctx, name)
 			if err != nil {
 				return err
 			}
@@ -275,7 +291,7 @@ func (d *Destinations) removed(ctx context.Context, g *gathered, proposal *propo
 				continue
 			}
 			changed[name] = true
-			g.input.Changes = append(g.input.Changes, destination.Change{Package: source, Before: crd, Takes: removal.AllowDeletion})
+			g.add(&destination.Change{Package: source, Before: crd, Had: g.deliver(refOf(name), live), Takes: removal.AllowDeletion})
 			g.objects = append(g.objects, refOf(name))
 		}
 	}
@@ -398,7 +414,7 @@ func (d *Destinations) resources(ctx context.Context, g *gathered, bindings []*c
 	for i := range g.input.Changes {
 		c := &g.input.Changes[i]
 		if c.Before == nil || c.After == nil && c.Takes || c.After != nil && maps.Equal(selecting(c.Before), selecting(c.After)) &&
-			!isHeld(held, c.Before.Name) && !crdcheck.NewTransition(ctx, c.Before, c.After).NeedsApplied() {
+			!isHeld(held, c.Before.Name) && !breaks(ctx, c) {
 			continue
 		}
 		resource := resourceOf(c).WithVersion(versions[resourceOf(c)])
@@ -419,6 +435,14 @@ func (d *Destinations) resources(ctx context.Context, g *gathered, bindings []*c
 	})
 }
 
+// breaks reports whether custom resources may violate the CRD that is delivered.
+func breaks(ctx context.Context, c *destination.Change) bool {
+	if c.Had.CRD == nil || c.Gets.CRD == nil {
+		return true // what clusters have and get depends on them
+	}
+	return crdcheck.NewTransition(ctx, c.Had.CRD, c.Gets.CRD).NeedsApplied()
+}
+
 func (d *Destinations) read(ctx context.Context, g *gathered, resource schema.GroupVersionResource) error {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
@@ -430,12 +454,9 @@ func (d *Destinations) read(ctx context.Context, g *gathered, resource schema.Gr
 		}
 		for i := range page.Items {
 			o := &page.Items[i]
-			delete(o.Object, "status") // it is not delivered
-			object, err := destination.NewObject(objref.New(resource.GroupResource(), o.GetNamespace(), o.GetName()), o)
-			if err != nil {
-				return fmt.Errorf("read %s %q: %w", resource.GroupResource(), o.GetName(), err)
-			}
+			object := g.deliver(objref.New(resource.GroupResource(), o.GetNamespace(), o.GetName()), o)
 			g.input.Resources = append(g.input.Resources, object)
+			g.varies = g.varies || object.Varies()
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
 			return nil
@@ -481,6 +502,9 @@ func (d *Destinations) clusters(ctx context.Context, g *gathered, held map[strin
 		cluster := destination.Cluster{Name: c.Name, Labels: c.Labels, Kubernetes: c.Kubernetes, Held: held[c.Name]}
 		if its := g.its[name]; its != nil {
 			its.addTo(&cluster, d.WDSUID)
+			if g.varies {
+				cluster.Properties = clusters.Properties(c.Name, c.Labels, c.Annotations, its.properties[c.Name])
+			}
 		}
 		g.input.Clusters = append(g.input.Clusters, cluster)
 	}

@@ -16,6 +16,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/destination"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
@@ -29,6 +30,8 @@ type inITS struct {
 	stored  map[string]map[string][]string
 	foreign map[string][]destination.Foreign
 	locks   map[string]*pkgv1beta1.Lock
+	// properties are those of the ConfigMap of each cluster.
+	properties map[string]map[string]string
 	// withoutLocks: the ITS does not serve Locks.
 	withoutLocks bool
 }
@@ -53,7 +56,11 @@ func (d *Destinations) readITSes(ctx context.Context, g *gathered) error {
 		in := newInITS(name, its)
 		g.its[name] = in
 		group.Go(func() error {
-			if err := in.read(ctx, d.WDSUID, g.input, ""); err != nil {
+			err := in.read(ctx, d.WDSUID, g.input, "")
+			if err == nil && g.varies {
+				err = in.readProperties(ctx)
+			}
+			if err != nil {
 				return fmt.Errorf("space %s: %w", name, err)
 			}
 			return nil
@@ -102,6 +109,24 @@ func (i *inITS) readLocks(ctx context.Context, cluster string) error {
 		i.locks[list.Items[n].Name] = &list.Items[n]
 	}
 	return nil
+}
+
+// readProperties reads the properties that templates use, as the transport does.
+func (i *inITS) readProperties(ctx context.Context) error {
+	i.properties = map[string]map[string]string{}
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, err := i.configMaps.ConfigMaps(controlv1alpha1.PropertiesNamespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("list ConfigMaps with properties of clusters: %w", err)
+		}
+		for n := range page.Items {
+			i.properties[page.Items[n].Name] = clusters.PropertiesIn(&page.Items[n])
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
 }
 
 // readReports reads which versions of a CRD clusters store: one request for all of them, since the

@@ -94,6 +94,10 @@ func (d *Destinations) revise(ctx context.Context, bindings []*controlv1alpha1.B
 		maps.Copy(names, crds)
 	}
 	r := &revised{gathered: &gathered{input: &destination.Input{}}, failing: map[string]bool{}}
+	var err error
+	if r.deliver, err = d.delivery(ctx); err != nil {
+		return nil, err
+	}
 	installed, err := d.installedNow(ctx)
 	if err != nil {
 		return nil, err
@@ -106,7 +110,7 @@ func (d *Destinations) revise(ctx context.Context, bindings []*controlv1alpha1.B
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		_, crd, err := d.definition(ctx, name)
+		live, crd, err := d.definition(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +118,8 @@ func (d *Destinations) revise(ctx context.Context, bindings []*controlv1alpha1.B
 			delete(names, name)
 			continue
 		}
-		r.input.Changes = append(r.input.Changes, destination.Change{Package: owners[name], Before: crd, After: crd})
+		delivered := r.deliver(refOf(name), live)
+		r.add(&destination.Change{Package: owners[name], Before: crd, After: crd, Had: delivered, Gets: delivered})
 		r.objects = append(r.objects, refOf(name))
 	}
 	if err := d.unchanged(ctx, r.gathered, installed, names); err != nil {

@@ -3,9 +3,7 @@ package ocm
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -14,7 +12,6 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
-	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
@@ -109,7 +106,7 @@ func (d *destinations) report(name string) {
 	member := clusters.MemberOf(cluster)
 	now := plugin.Destination{Accepted: member.Accepted && !member.Leaving, Candidate: member.Candidate}
 	if d.mapsSynced {
-		now.Properties = customize.NewProperties(name, cluster.Labels, cluster.Annotations, d.propertiesOf(name))
+		now.Properties = clusters.Properties(name, cluster.Labels, cluster.Annotations, d.propertiesOf(name))
 	}
 	if known && before.Equal(now) {
 		return
@@ -125,14 +122,5 @@ func (d *destinations) propertiesOf(name string) map[string]string {
 	return data
 }
 
-// reduceProperties returns the data of a ConfigMap. Binary data is a property if it is valid text.
-func reduceProperties(m *corev1.ConfigMap) any {
-	data := make(map[string]string, len(m.Data)+len(m.BinaryData))
-	maps.Copy(data, m.Data)
-	for key, value := range m.BinaryData {
-		if utf8.Valid(value) {
-			data[key] = string(value)
-		}
-	}
-	return newReduced(m, data)
-}
+// reduceProperties returns what a ConfigMap has of properties.
+func reduceProperties(m *corev1.ConfigMap) any { return newReduced(m, clusters.PropertiesIn(m)) }
