@@ -27,8 +27,10 @@ func statusOf(tx *pkgv1alpha1.Transaction) pkgv1alpha1.TransactionStatus {
 }
 
 func diffStatus(want, got pkgv1alpha1.TransactionStatus) string {
-	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b metav1.Condition) bool { return a.Type < b.Type }))
+	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(byType))
 }
+
+func byType(a, b metav1.Condition) bool { return a.Type < b.Type }
 
 func condition(kind, status, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, ObservedGeneration: 1}
