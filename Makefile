@@ -149,6 +149,8 @@ push: ## Push the images of `make images` (REGISTRY: where to; ARGS: flags of ha
 generate: $(BIN)/tools/controller-gen $(BIN)/tools/openapi-gen ## Write the generated files: deep copies, CRDs, OpenAPI, copies in charts, schemas.
 	$(BIN)/tools/controller-gen object paths=./api/...
 	$(BIN)/tools/controller-gen crd $(patsubst %,paths=./%/...,$(CUSTOM)) output:crd:dir=config/crd
+	@# Crossplane's conditions have no message if there is nothing to say.
+	sed -i '/^ *- message$$/d' config/crd/pkg.crossplane.io_*.yaml
 	TOOL=$(BIN)/tools/openapi-gen hack/generate-openapi.sh
 	go run ./hack/schemas pkg/core/packages/kpt/schema/kubernetes.json.gz
 	hack/sync-charts.sh

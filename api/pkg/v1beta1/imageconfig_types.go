@@ -109,7 +109,7 @@ type ImageRewrite struct {
 type ImageRuntime struct {
 	// configRef names the configuration.
 	// +optional
-	ConfigReference *pkgv1.LocalObjectReference `json:"configRef,omitempty"`
+	ConfigReference *pkgv1.RuntimeConfigReference `json:"configRef,omitempty"`
 }
 
 // ImageConfigList is a list of ImageConfigs.

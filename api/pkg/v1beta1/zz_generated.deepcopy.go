@@ -306,8 +306,8 @@ func (in *ImageRuntime) DeepCopyInto(out *ImageRuntime) {
 	*out = *in
 	if in.ConfigReference != nil {
 		in, out := &in.ConfigReference, &out.ConfigReference
-		*out = new(v1.LocalObjectReference)
-		**out = **in
+		*out = new(v1.RuntimeConfigReference)
+		(*in).DeepCopyInto(*out)
 	}
 }
 

@@ -4,10 +4,12 @@
 package transactions
 
 import (
+	"os"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -110,5 +112,35 @@ func TestLockOfOlderClients(t *testing.T) {
 	lock := testenv.Into[pkgv1beta1.Lock](t, space.Get(t, pkgv1beta1.Locks, "", "older"))
 	if len(lock.Packages) != 1 || lock.Packages[0].Type != nil {
 		t.Errorf("packages %+v", lock.Packages)
+	}
+}
+
+// TestObjectsOfCrossplane: the API server stores each field of objects of Crossplane as it is, also
+// of their status.
+func TestObjectsOfCrossplane(t *testing.T) {
+	space := newSpace(t)
+	file, err := os.ReadFile("testdata/crossplane.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := metav1.FieldValidationStrict
+	for text := range strings.SplitSeq(string(file), "\n---\n") {
+		want := testenv.Parse(t, text)
+		resource := want.GroupVersionKind().GroupVersion().WithResource(strings.ToLower(want.GetKind()) + "s")
+		objects := space.Client.Resource(resource)
+		got, err := objects.Create(t.Context(), want, metav1.CreateOptions{FieldValidation: strict})
+		if err == nil && want.Object["status"] != nil {
+			got.Object["status"] = want.Object["status"]
+			got, err = objects.UpdateStatus(t.Context(), got, metav1.UpdateOptions{FieldValidation: strict})
+		}
+		if err != nil {
+			t.Errorf("%s %s: %v", want.GetKind(), want.GetName(), err)
+			continue
+		}
+		for _, field := range []string{"spec", "packages", "status"} {
+			if sent, stored := encode(t, want.Object[field]), encode(t, got.Object[field]); sent != stored {
+				t.Errorf("%s of %s %s (-sent +stored):\n%s", field, want.GetKind(), want.GetName(), cmp.Diff(sent, stored))
+			}
+		}
 	}
 }
