@@ -53,8 +53,13 @@ const (
 	// AnnotationKubernetesVersion in package.yaml is the range of versions of Kubernetes that the
 	// package suits. It is compared with the versions of the clusters that the package is bound to.
 	AnnotationKubernetesVersion = "pkg.crossplane.io/kubernetes-version"
-	// AnnotationHeldObjects on a Binding lists objects that stay as they are in mailboxes: while a
-	// Transaction installs them, and on clusters where it would break something. It is united with
-	// the hold of the user. Owner: the transactions controller.
+	// HoldsBinding is the Binding, of no policy and with nothing in it, that has
+	// AnnotationHeldObjects. It is a Binding because the transport sees it in one order with all
+	// others: a Binding that is created or changed later is held.
+	HoldsBinding = "transactions.pkg.crossplane.io"
+	// AnnotationHeldObjects on HoldsBinding lists objects of the WDS that stay as they are in
+	// mailboxes, whichever Binding delivers them: while a Transaction installs them, and on
+	// clusters where it would break something. It is united with the hold of the user. Owner: the
+	// transactions controller.
 	AnnotationHeldObjects = "pkg.crossplane.io/held-objects"
 )

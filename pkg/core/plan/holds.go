@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// TransactionHold is what a Transaction holds in the mailboxes of a Binding.
+// TransactionHold is what a Transaction holds in mailboxes.
 type TransactionHold struct {
 	// Transaction is its name.
 	Transaction string `json:"transaction"`
@@ -52,7 +53,7 @@ func NewTransactionHold(transaction string, refs []objref.Ref, clusters []string
 	return h
 }
 
-// Holds are what Transactions hold in the mailboxes of a Binding. They are immutable.
+// Holds are what Transactions hold in mailboxes. They are immutable.
 type Holds struct {
 	everywhere Hold
 	at         map[string]Hold
@@ -67,6 +68,38 @@ func (h Holds) Any() bool { return h.everywhere.Any() || len(h.at) > 0 }
 
 // At returns what is held in a mailbox.
 func (h Holds) At(mailbox string) Hold { return h.everywhere.Union(h.at[mailbox]) }
+
+// Of returns the part of these objects. If everything is held, that is everything.
+func (h Holds) Of(counts func(objref.Ref) bool) Holds {
+	if h.everywhere.all || !h.Any() {
+		return h
+	}
+	var list []TransactionHold
+	for i := range h.list {
+		refs, _ := h.list[i].Refs() // ParseHolds has reported an invalid one
+		refs = slices.DeleteFunc(refs, func(ref objref.Ref) bool { return !counts(ref) })
+		if len(refs) > 0 {
+			list = append(list, NewTransactionHold(h.list[i].Transaction, refs, h.list[i].Clusters))
+		}
+	}
+	if len(list) == 0 {
+		return Holds{}
+	}
+	part, _ := ParseHolds(EncodeHolds(list))
+	return part
+}
+
+// Refs returns the objects that are held in some mailbox; all is true if that is every object.
+func (h Holds) Refs() (refs map[objref.Ref]struct{}, all bool) {
+	refs = maps.Clone(h.everywhere.refs)
+	if refs == nil {
+		refs = map[objref.Ref]struct{}{}
+	}
+	for _, hold := range h.at {
+		maps.Copy(refs, hold.refs)
+	}
+	return refs, h.everywhere.all
+}
 
 // Union returns what either holds.
 func (h Hold) Union(other Hold) Hold {

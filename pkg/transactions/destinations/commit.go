@@ -83,21 +83,16 @@ func (d *Destinations) again(ctx context.Context, tx *pkgv1alpha1.Transaction, v
 	if failure == nil {
 		return now.locks[c.Cluster], nil
 	}
-	if err := d.keep(ctx, tx.Name, v, c); err != nil || v.continues {
+	if err := d.keep(ctx, tx.Name, c); err != nil || v.continues {
 		return nil, err
 	}
 	return nil, failure
 }
 
 // keep lets a cluster keep what it has.
-func (d *Destinations) keep(ctx context.Context, name string, v *validated, c *destination.Destination) error {
+func (d *Destinations) keep(ctx context.Context, name string, c *destination.Destination) error {
 	h := plan.NewTransactionHold(name, c.Changed, []string{c.Cluster})
-	for _, b := range v.bindings {
-		if _, err := d.hold(ctx, b.Name, func(list []plan.TransactionHold) []plan.TransactionHold { return append(list, h) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.hold(ctx, func(list []plan.TransactionHold) []plan.TransactionHold { return append(list, h) })
 }
 
 // writeLock writes the Lock of a cluster, if it changes.

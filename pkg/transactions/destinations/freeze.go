@@ -33,22 +33,15 @@ func (d *Destinations) Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 	if len(v.objects) == 0 {
 		return nil
 	}
-	frozen := plan.NewTransactionHold(tx.Name, v.objects, nil)
-	var waitFor []string
-	for _, b := range v.bindings {
-		holds := append([]plan.TransactionHold{frozen}, v.lasting(tx.Name)...)
-		written, err := d.hold(ctx, b.Name, func(list []plan.TransactionHold) []plan.TransactionHold {
-			list = slices.DeleteFunc(list, func(h plan.TransactionHold) bool { return h.Transaction == tx.Name })
-			return append(list, holds...)
-		})
-		if err != nil {
-			return err
-		}
-		if written {
-			waitFor = append(waitFor, b.Name)
-		}
+	holds := append([]plan.TransactionHold{plan.NewTransactionHold(tx.Name, v.objects, nil)}, v.lasting(tx.Name)...)
+	err = d.hold(ctx, func(list []plan.TransactionHold) []plan.TransactionHold {
+		list = slices.DeleteFunc(list, func(h plan.TransactionHold) bool { return h.Transaction == tx.Name })
+		return append(list, holds...)
+	})
+	if err != nil {
+		return err
 	}
-	return d.observed(ctx, tx.Name, waitFor)
+	return d.observed(ctx, tx.Name)
 }
 
 // lasting returns what clusters keep where the proposal would break something, grouped by objects.
@@ -74,59 +67,84 @@ func (v *validated) lasting(name string) []plan.TransactionHold {
 	return holds
 }
 
-// hold changes what Transactions hold in the mailboxes of a Binding. It reports whether it wrote.
-func (d *Destinations) hold(ctx context.Context, binding string, change func([]plan.TransactionHold) []plan.TransactionHold) (written bool, err error) {
+// hold changes what Transactions hold. One Binding has all of it, so that a Binding that is created
+// or changed later is held too.
+func (d *Destinations) hold(ctx context.Context, change func([]plan.TransactionHold) []plan.TransactionHold) error {
 	for {
-		b, err := d.control.Bindings().Get(ctx, binding, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		} else if err != nil {
-			return false, fmt.Errorf("get Binding %q: %w", binding, err)
-		}
-		before, _ := plan.DecodeHolds(b.Annotations[pkgv1.AnnotationHeldObjects]) // an invalid one is replaced
-		value := plan.EncodeHolds(change(before))
-		if value == b.Annotations[pkgv1.AnnotationHeldObjects] {
-			return false, nil
-		}
-		annotations := map[string]any{pkgv1.AnnotationHeldObjects: value}
-		if value == "" {
-			annotations[pkgv1.AnnotationHeldObjects] = nil
-		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": b.ResourceVersion, "annotations": annotations}})
+		b, err := d.holds(ctx)
 		if err != nil {
-			return false, err
+			return err
 		}
-		_, err = d.Writer.Patch(ctx, writer.Target{Resource: controlv1alpha1.Bindings, Name: binding}, types.MergePatchType, patch, "hold")
+		before, _ := decodeHolds(b) // an invalid one is replaced
+		value := plan.EncodeHolds(change(before))
 		switch {
-		case err == nil:
-			return true, nil
-		case apierrors.IsNotFound(err):
-			return false, nil
-		case !apierrors.IsConflict(err):
-			return false, err
+		case b == nil && value == "" || b != nil && value == b.Annotations[pkgv1.AnnotationHeldObjects]:
+			return nil
+		case b == nil:
+			err = d.createHolds(ctx, value)
+		case b.DeletionTimestamp != nil && value != "":
+			return fmt.Errorf("binding %q is being deleted; it is created again when it is gone", b.Name)
+		default:
+			err = d.patchHolds(ctx, b, value)
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsAlreadyExists(err) {
+			return err
 		}
 		if err := ctx.Err(); err != nil {
-			return false, err
+			return err
 		}
 	}
 }
 
-// observed blocks until the conditions of Bindings show that the transport obeys the hold. Without
-// a transport nothing is delivered, so there is nothing to wait for.
-func (d *Destinations) observed(ctx context.Context, name string, bindings []string) error {
-	// Requests have the context of the caller: one that is sent when the time is over would fail.
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.Patience, true, func(context.Context) (bool, error) {
-		for len(bindings) > 0 {
-			b, err := d.control.Bindings().Get(ctx, bindings[0], metav1.GetOptions{})
-			if err != nil && !apierrors.IsNotFound(err) {
-				return false, fmt.Errorf("get Binding %q: %w", bindings[0], err)
-			}
-			if err == nil && !obeys(b, name) {
-				return false, nil
-			}
-			bindings = bindings[1:]
-		}
-		return true, nil
+// holds returns the Binding that has what Transactions hold, nil if there is none.
+func (d *Destinations) holds(ctx context.Context) (*controlv1alpha1.Binding, error) {
+	b, err := d.control.Bindings().Get(ctx, pkgv1.HoldsBinding, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // nothing was held yet
+	} else if err != nil {
+		return nil, fmt.Errorf("get Binding %q: %w", pkgv1.HoldsBinding, err)
+	}
+	return b, nil
+}
+
+// decodeHolds returns what Transactions hold. The Binding may be nil.
+func decodeHolds(b *controlv1alpha1.Binding) ([]plan.TransactionHold, error) {
+	if b == nil || b.Annotations[pkgv1.AnnotationHeldObjects] == "" {
+		return nil, nil
+	}
+	return plan.DecodeHolds(b.Annotations[pkgv1.AnnotationHeldObjects])
+}
+
+var holdsTarget = writer.Target{Resource: controlv1alpha1.Bindings, Name: pkgv1.HoldsBinding}
+
+func (d *Destinations) createHolds(ctx context.Context, value string) error {
+	b := &controlv1alpha1.Binding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: controlv1alpha1.GroupVersion.String(), Kind: "Binding"},
+		ObjectMeta: metav1.ObjectMeta{Name: pkgv1.HoldsBinding, Annotations: map[string]string{pkgv1.AnnotationHeldObjects: value}},
+	}
+	_, err := d.Writer.Create(ctx, holdsTarget, b, "hold")
+	return err
+}
+
+func (d *Destinations) patchHolds(ctx context.Context, b *controlv1alpha1.Binding, value string) error {
+	annotations := map[string]any{pkgv1.AnnotationHeldObjects: value}
+	if value == "" {
+		annotations[pkgv1.AnnotationHeldObjects] = nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": b.ResourceVersion, "annotations": annotations}})
+	if err != nil {
+		return err
+	}
+	_, err = d.Writer.Patch(ctx, holdsTarget, types.MergePatchType, patch, "hold")
+	return err
+}
+
+// observed blocks until the condition of the Binding shows that the transport obeys the hold.
+// Without a transport nothing is delivered, so there is nothing to wait for.
+func (d *Destinations) observed(ctx context.Context, name string) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.Patience, true, func(ctx context.Context) (bool, error) {
+		b, err := d.holds(ctx)
+		return b != nil && obeys(b, name), err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
 		return nil

@@ -52,8 +52,6 @@ type gathered struct {
 	input *destination.Input
 	// objects are all objects of the proposal that change.
 	objects []objref.Ref
-	// bindings are the Bindings that list some of them, or whose policy could.
-	bindings []*controlv1alpha1.Binding
 	// its has what was read from each ITS.
 	its      map[string]*inITS
 	warnings []string
@@ -80,7 +78,12 @@ func (d *Destinations) gather(ctx context.Context, tx *pkgv1alpha1.Transaction, 
 	if err != nil {
 		return nil, err
 	}
-	held := heldAt(bindings)
+	holds, err := d.holds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list, _ := decodeHolds(holds) // Settle corrects an invalid one
+	held := heldAt(list)
 	if err := d.changes(ctx, g, tx, proposal, held); err != nil {
 		return nil, err
 	}
@@ -108,7 +111,8 @@ func (d *Destinations) bindings(ctx context.Context) ([]*controlv1alpha1.Binding
 	}
 	all := make([]*controlv1alpha1.Binding, 0, len(list.Items))
 	for i := range list.Items {
-		if b := &list.Items[i]; len(b.Spec.Workload.Packages) == 0 { // those of packages have other objects
+		b := &list.Items[i]
+		if b.Name != pkgv1.HoldsBinding && len(b.Spec.Workload.Packages) == 0 { // those of packages have other objects
 			all = append(all, b)
 		}
 	}
@@ -116,22 +120,19 @@ func (d *Destinations) bindings(ctx context.Context) ([]*controlv1alpha1.Binding
 }
 
 // heldAt returns the CRDs that clusters keep as they were, by cluster.
-func heldAt(bindings []*controlv1alpha1.Binding) map[string]map[string]bool {
+func heldAt(list []plan.TransactionHold) map[string]map[string]bool {
 	held := map[string]map[string]bool{}
-	for _, b := range bindings {
-		list, _ := plan.DecodeHolds(b.Annotations[pkgv1.AnnotationHeldObjects]) // Settle corrects an invalid one
-		for i := range list {
-			refs, _ := list[i].Refs()
-			for _, cluster := range list[i].Clusters {
-				for _, ref := range refs {
-					if ref.GroupResource() != definitions.GroupResource() {
-						continue
-					}
-					if held[cluster] == nil {
-						held[cluster] = map[string]bool{}
-					}
-					held[cluster][ref.Name] = true
+	for i := range list {
+		refs, _ := list[i].Refs()
+		for _, cluster := range list[i].Clusters {
+			for _, ref := range refs {
+				if ref.GroupResource() != definitions.GroupResource() {
+					continue
 				}
+				if held[cluster] == nil {
+					held[cluster] = map[string]bool{}
+				}
+				held[cluster][ref.Name] = true
 			}
 		}
 	}
@@ -359,26 +360,15 @@ func (d *Destinations) policies(ctx context.Context, g *gathered, bindings []*co
 		compiled, _ := match.Compile(&list.Items[i].Spec)
 		policy(list.Items[i].Name).Compiled = compiled
 	}
-	objects := map[objref.Ref]bool{}
-	reaches := map[schema.GroupResource]bool{} // of objects whose selection is not computed
-	for _, ref := range g.objects {
-		objects[ref] = true
-		reaches[ref.GroupResource()] = true
-	}
 	for _, b := range bindings {
 		p := policy(policyOf(b))
-		concerned := p.Compiled != nil && slices.ContainsFunc(slices.Collect(maps.Keys(reaches)), p.Compiled.Reaches)
 		for m := range match.Entries(&b.Spec) {
 			if matters[m.Ref.GroupResource()] {
 				p.Objects[m.Ref] = true
 			}
-			concerned = concerned || objects[m.Ref]
 		}
 		for _, destination := range b.Spec.Destinations {
 			p.Clusters[destination.ClusterID] = true
-		}
-		if concerned {
-			g.bindings = append(g.bindings, b)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/core/destination"
@@ -26,48 +25,46 @@ const recheck = time.Minute
 // break any more. Again is when to call it again, zero if there is nothing left. It may be called
 // at any time.
 func (d *Destinations) Settle(ctx context.Context, runs func(transaction string) bool) (again time.Duration, err error) {
-	bindings, err := d.bindings(ctx)
-	if err != nil {
+	holds, err := d.holds(ctx)
+	if err != nil || holds == nil {
 		return 0, err
 	}
+	list, _ := decodeHolds(holds)
 	var r *revised
 	var unknown error // what other clusters wait for does not wait for an ITS that does not answer
-	if held := heldAt(bindings); len(held) > 0 {
-		if r, unknown = d.revise(ctx, bindings, held); unknown != nil {
+	if held := heldAt(list); len(held) > 0 {
+		if r, unknown = d.revise(ctx, held); unknown != nil {
 			r = nil
 		}
 	}
 	released := map[string]string{} // the Transaction, by cluster
-	for _, b := range bindings {
-		if _, has := b.Annotations[pkgv1.AnnotationHeldObjects]; !has {
-			continue
-		}
-		_, err := d.hold(ctx, b.Name, func(list []plan.TransactionHold) []plan.TransactionHold {
-			var after []plan.TransactionHold
-			for _, h := range list {
-				switch {
-				case runs(h.Transaction):
-				case !h.Lasts():
-					continue
-				case r != nil:
-					h.Clusters = slices.DeleteFunc(slices.Clone(h.Clusters), func(cluster string) bool {
-						if !r.failing[cluster] {
-							released[cluster] = h.Transaction
-						}
-						return !r.failing[cluster]
-					})
-					if len(h.Clusters) == 0 {
-						continue
+	err = d.hold(ctx, func(list []plan.TransactionHold) []plan.TransactionHold {
+		var after []plan.TransactionHold
+		clear(released)
+		again = 0
+		for _, h := range list {
+			switch {
+			case runs(h.Transaction):
+			case !h.Lasts():
+				continue
+			case r != nil:
+				h.Clusters = slices.DeleteFunc(slices.Clone(h.Clusters), func(cluster string) bool {
+					if !r.failing[cluster] {
+						released[cluster] = h.Transaction
 					}
-					again = recheck
+					return !r.failing[cluster]
+				})
+				if len(h.Clusters) == 0 {
+					continue
 				}
-				after = append(after, h)
+				again = recheck
 			}
-			return after
-		})
-		if err != nil {
-			return 0, err
+			after = append(after, h)
 		}
+		return after
+	})
+	if err != nil {
+		return 0, err
 	}
 	for cluster, transaction := range released {
 		if err := d.writeReleased(ctx, r, cluster, transaction); err != nil {
@@ -88,13 +85,16 @@ type revised struct {
 }
 
 // revise validates clusters that keep what they have again.
-func (d *Destinations) revise(ctx context.Context, bindings []*controlv1alpha1.Binding, held map[string]map[string]bool) (*revised, error) {
+func (d *Destinations) revise(ctx context.Context, held map[string]map[string]bool) (*revised, error) {
+	bindings, err := d.bindings(ctx)
+	if err != nil {
+		return nil, err
+	}
 	names := map[string]bool{}
 	for _, crds := range held {
 		maps.Copy(names, crds)
 	}
 	r := &revised{gathered: &gathered{input: &destination.Input{}}, failing: map[string]bool{}}
-	var err error
 	if r.deliver, err = d.delivery(ctx); err != nil {
 		return nil, err
 	}

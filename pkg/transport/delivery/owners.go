@@ -21,7 +21,7 @@ const objectsOfWDS = "objects"
 // A cluster that is not accepted reports nothing, so nothing can be handed over there, and nothing
 // is delivered: no owner counts.
 func (d *deliverer) current(p *placement.Placement, mailbox string, works []*plan.Work) *plan.Current {
-	current := &plan.Current{Mailbox: mailbox, Prefix: string(p.UID), Works: works, Hold: p.Annotations.HoldAt(mailbox)}
+	current := &plan.Current{Mailbox: mailbox, Prefix: string(p.UID), Works: works, Hold: d.controller.config.Index.HoldAt(p, mailbox)}
 	if d.restored != "" {
 		current.Prefix += "-" + d.restored
 	}
@@ -215,7 +215,7 @@ func (g *gathering) lists(name string, ref objref.Ref) (lists, able bool) {
 	}
 	object, listed := p.Objects[ref]
 	lists = listed && p.Lists(g.mailbox) && !p.Deleting
-	return lists, lists && !p.Annotations.HoldAt(g.mailbox).Holds(ref) && (!object.Known || object.Size() <= g.controller.config.Limits.Bytes)
+	return lists, lists && !g.controller.config.Index.HoldAt(p, g.mailbox).Holds(ref) && (!object.Known || object.Size() <= g.controller.config.Limits.Bytes)
 }
 
 // listing returns the other Bindings that list some of the objects at the mailbox and are able to

@@ -13,7 +13,7 @@ import (
 	"github.com/starlinghq/starling/pkg/transport/placement"
 )
 
-// hold is what the annotations of a Binding about holds hold.
+// hold is what the user and Transactions hold of a Binding.
 type hold struct {
 	byUser  bool     // the user's annotation is there
 	objects []string // what it holds; sorted
@@ -22,12 +22,12 @@ type hold struct {
 	transactions []plan.TransactionHold
 }
 
-// holdOf returns what a Placement holds, nil if it has no annotation about it.
+// holdOf returns what is held of a Placement, nil if nothing is to be held.
 func holdOf(p *placement.Placement, held []objref.Ref) *hold {
-	if !p.Annotations.HasHold() && len(p.Annotations.Held.List()) == 0 {
+	if !p.Annotations.HasHold() && len(p.Held.List()) == 0 {
 		return nil
 	}
-	h := &hold{byUser: p.Annotations.HasHold(), invalid: p.Annotations.HoldInvalid, transactions: p.Annotations.Held.List()}
+	h := &hold{byUser: p.Annotations.HasHold(), invalid: p.Annotations.HoldInvalid, transactions: p.Held.List()}
 	for _, ref := range held {
 		h.objects = append(h.objects, ref.String())
 	}
@@ -59,10 +59,12 @@ func (h *hold) annotations() string {
 	case h == nil || len(h.transactions) == 0:
 		return "annotation " + controlv1alpha1.AnnotationHold
 	case h.byUser:
-		return "annotations " + controlv1alpha1.AnnotationHold + " and " + pkgv1.AnnotationHeldObjects
+		return "annotation " + controlv1alpha1.AnnotationHold + ", and " + ofTransactions
 	}
-	return "annotation " + pkgv1.AnnotationHeldObjects
+	return ofTransactions
 }
+
+const ofTransactions = "annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding
 
 func (h *hold) message() string {
 	var parts []string

@@ -29,8 +29,6 @@ type Annotations struct {
 	// everything is held.
 	Hold        plan.Hold
 	HoldInvalid bool
-	// Held is what Transactions hold.
-	Held plan.Holds
 	// Release is which clusters' works a Binding that is being deleted does not wait for.
 	Release Release
 	// Mistakes are what is wrong with the annotations. Sorted.
@@ -43,9 +41,6 @@ type Annotations struct {
 	options        options.Requested
 	optionsInvalid bool
 }
-
-// HoldAt returns what the user and Transactions hold in a mailbox.
-func (a *Annotations) HoldAt(mailbox string) plan.Hold { return a.Hold.Union(a.Held.At(mailbox)) }
 
 // HasHold reports whether the Binding has the annotation of the user about holds, whatever its
 // value.
@@ -90,9 +85,8 @@ func AnnotationsOf(binding *controlv1alpha1.Binding) Annotations {
 			mistake(field(controlv1alpha1.AnnotationHold), err, "every object is held until this is corrected")
 		}
 	}
-	if value, ok := binding.Annotations[pkgv1.AnnotationHeldObjects]; ok {
-		var err error
-		if a.Held, err = plan.ParseHolds(value); err != nil {
+	if value, ok := binding.Annotations[pkgv1.AnnotationHeldObjects]; ok && binding.Name == pkgv1.HoldsBinding {
+		if _, err := plan.ParseHolds(value); err != nil {
 			mistake(field(pkgv1.AnnotationHeldObjects), err, "every object is held until the transactions controller corrects this")
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
@@ -55,25 +54,5 @@ func TestClip(t *testing.T) {
 	}
 	if got := Clip(strings.Repeat("é", maxText)); len(got) > maxText || !strings.HasSuffix(got, "é"+text.Ellipsis) {
 		t.Errorf("Clip() = %d bytes, ends %q", len(got), got[len(got)-8:])
-	}
-}
-
-// TestHoldsAreUnited: the user's hold, and what Transactions hold everywhere and in one mailbox.
-func TestHoldsAreUnited(t *testing.T) {
-	t.Parallel()
-	annotations := AnnotationsOf(&controlv1alpha1.Binding{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-		controlv1alpha1.AnnotationHold: "configmaps/web/a",
-		pkgv1.AnnotationHeldObjects:    `[{"transaction":"x","objects":["configmaps/web/b"]},{"transaction":"y","objects":["configmaps/web/c"],"clusters":["east"]}]`,
-	}}})
-	for mailbox, want := range map[string]string{
-		"east": "configmaps/web/a, configmaps/web/b, configmaps/web/c", "west": "configmaps/web/a, configmaps/web/b",
-	} {
-		if got := annotations.HoldAt(mailbox).String(); got != want {
-			t.Errorf("%s: %s, want %s", mailbox, got, want)
-		}
-	}
-	invalid := AnnotationsOf(&controlv1alpha1.Binding{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pkgv1.AnnotationHeldObjects: "x"}}})
-	if got := invalid.HoldAt("west").String(); got != "*" || len(invalid.Mistakes) != 1 {
-		t.Errorf("holds %s, mistakes %q", got, invalid.Mistakes)
 	}
 }

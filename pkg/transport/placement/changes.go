@@ -21,7 +21,10 @@ type change struct {
 	// version is the newest resourceVersion of what changed, 0 if it has none.
 	version uint64
 	// whole says that the Binding must be gathered. Otherwise, only some of its objects changed.
-	whole   bool
+	whole bool
+	// held says that Transactions hold other objects of the Binding than before, so all its
+	// mailboxes must be planned again.
+	held    bool
 	objects map[objref.Ref]struct{}
 }
 

@@ -96,6 +96,7 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 	}
 	slices.Sort(p.Problems)
 	p.Desired = plan.NewDesired(objects, g.config.Limits)
+	p.Held = g.heldOf(binding)
 	p.Decided = g.config.Clock.Now()
 	p.settled = more == again{} && !slices.ContainsFunc(objects, func(o plan.Object) bool { return !o.Known })
 	return p, more

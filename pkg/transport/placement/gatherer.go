@@ -18,6 +18,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/metrics"
 	"github.com/starlinghq/starling/pkg/writer"
@@ -102,6 +103,10 @@ type Gatherer struct {
 	transforms *customTransforms
 	// handled reports whether all Bindings that existed at the start went through onBinding.
 	handled cache.InformerSynced
+
+	// held is what Transactions held when the Bindings were enqueued that this concerns. Only Sync
+	// of pkgv1.HoldsBinding uses it.
+	held plan.Holds
 
 	// leading guards leads, and is held for reading while a Placement is published.
 	leading sync.RWMutex

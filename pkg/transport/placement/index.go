@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -21,6 +22,7 @@ import (
 // while its lock is held, except the function given to View.
 type Index struct {
 	bindings cache.Indexer
+	held     atomic.Pointer[parsedHolds] // what Held parsed last
 
 	mu         sync.Mutex
 	placements map[string]*Placement

@@ -26,6 +26,9 @@ type Placement struct {
 	Deleting bool
 	// Annotations are those of the Binding that the transport obeys.
 	Annotations Annotations
+	// Held is what Transactions held when the Placement was computed, of the objects that the
+	// Binding lists or has delivered. It is for the status: Index.HoldAt is what counts.
+	Held plan.Holds
 	// Destinations are the names of the clusters.
 	Destinations map[string]struct{}
 	// Desired is what every destination should hold, before templates are expanded; nil while
@@ -68,7 +71,7 @@ func (p *Placement) Lists(cluster string) bool {
 // sameContent reports whether the mailboxes should hold the same for both. p may be nil.
 func (p *Placement) sameContent(other *Placement) bool {
 	return p != nil && p.UID == other.UID && p.Desired != nil && p.Provisional == other.Provisional &&
-		p.Annotations.Hold.Equal(other.Annotations.Hold) && p.Annotations.Held.Equal(other.Annotations.Held) && maps.Equal(p.Destinations, other.Destinations) &&
+		p.Annotations.Hold.Equal(other.Annotations.Hold) && p.Held.Equal(other.Held) && maps.Equal(p.Destinations, other.Destinations) &&
 		maps.EqualFunc(p.Objects, other.Objects, func(a, b plan.Object) bool {
 			return a.Known == b.Known && a.Hash == b.Hash && a.Options == b.Options
 		})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/writer"
@@ -29,11 +30,16 @@ func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error)
 	if err != nil {
 		return worker.Result{}, err
 	}
+	if name == pkgv1.HoldsBinding {
+		g.syncHeld()
+	}
 	switch {
 	case binding == nil || binding.DeletionTimestamp != nil && !hasFinalizer(binding):
 		// The Binding is gone, or is deleted without us. Works that are left are orphaned: nobody
 		// asked for their deletion.
 		return worker.Result{}, g.publish(name, leads, before, nil)
+	case binding.DeletionTimestamp != nil && changed.held:
+		return worker.Result{}, g.publish(name, leads, before, g.deleting(nil, binding))
 	case binding.DeletionTimestamp != nil:
 		return worker.Result{}, g.publish(name, leads, before, g.deleting(before, binding))
 	case leads && !hasFinalizer(binding):
@@ -54,7 +60,7 @@ func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error)
 		}
 	}
 	next, again := g.gatherConfirmed(ctx, binding, before)
-	if before.sameContent(next) {
+	if !changed.held && before.sameContent(next) {
 		// Only versions changed, or what is wrong with objects: the mailboxes should hold the same.
 		next.Desired, next.Objects, next.Decided = before.Desired, before.Objects, before.Decided
 	} else if !changed.since.IsZero() {
@@ -82,7 +88,7 @@ func (g *Gatherer) deleting(before *Placement, binding *controlv1alpha1.Binding)
 	}
 	return &Placement{
 		Name: binding.Name, UID: binding.UID, Generation: binding.Generation, Deleting: true, Source: SourceOf(binding),
-		Annotations: AnnotationsOf(binding), Decided: g.config.Clock.Now(),
+		Annotations: AnnotationsOf(binding), Held: g.heldOf(binding), Decided: g.config.Clock.Now(),
 	}
 }
 

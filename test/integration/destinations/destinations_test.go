@@ -122,8 +122,10 @@ func TestFreeze(t *testing.T) {
 	h.policy(t)
 	h.push(t, "org/s3", "v1.0.0", testxpkg.Provider("s3", testxpkg.CRD("s3.example.org", "Bucket", "region")))
 	h.push(t, "org/s3", "v1.1.0", testxpkg.Provider("s3", testxpkg.CRD("s3.example.org", "Bucket", "region", "size")))
+	h.cluster(t, "lab", "test")
+	h.deliverTo(t, "other", "app", "b", "prod")
 	h.runBindings(t)
-	h.runTransport(t)
+	stopTransport := h.runTransport(t)
 	stop := h.run(t)
 	h.apply(t, "s3", "v1.0.0")
 	h.becomes(t, "s3", "True", "TransactionComplete")
@@ -152,6 +154,21 @@ func TestFreeze(t *testing.T) {
 	if got := h.holds(t); !strings.Contains(got, "buckets.s3.example.org") {
 		t.Errorf("held: %s", got)
 	}
+
+	// Bindings that come or change now are held as well, also by a transport that starts now.
+	h.deliverTo(t, "late", "app", "a", "test")
+	h.deliverTo(t, "other", "app", "a", "prod")
+	eventually(t, "True Held: 1 object is held for transaction "+h.running(t)+" until it ends: customresourcedefinitions.apiextensions.k8s.io//buckets.s3.example.org",
+		func() string { return h.held(t, "late") })
+	stopTransport()
+	h.runTransport(t)
+	h.deliverTo(t, "latest", "app", "a", "test")
+	testenv.Never(t, testenv.Held, func() string {
+		if east, lab := h.manifests(t, "east"), h.manifests(t, "lab"); east != v1 || lab != "" {
+			return "the mailboxes have " + east + " and " + lab
+		}
+		return ""
+	})
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -164,13 +181,16 @@ func TestFreeze(t *testing.T) {
 	h.run(t)
 	h.becomes(t, "s3", "True", "TransactionComplete")
 	eventually(t, "", func() string { return h.holds(t) })
-	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
-		got := h.manifests(t, "east")
-		return strings.Contains(got, "size") && strings.Contains(got, "region"), got
-	})
+	for _, cluster := range []string{"east", "lab"} {
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			got := h.manifests(t, cluster)
+			return strings.Contains(got, "size") && strings.Contains(got, "region"), got
+		})
+	}
+	eventually(t, "", func() string { return h.held(t, "late") })
 
 	// A hold of a transaction that does not exist goes too.
-	h.wds.Patch(t, bindings, "", "all", `{"metadata":{"annotations":{"pkg.crossplane.io/held-objects":"[{\"transaction\":\"gone\",\"objects\":[\"customresourcedefinitions.apiextensions.k8s.io//buckets.s3.example.org\"]}]"}}}`)
+	h.wds.Patch(t, bindings, "", pkgv1.HoldsBinding, `{"metadata":{"annotations":{"pkg.crossplane.io/held-objects":"[{\"transaction\":\"gone\",\"objects\":[\"customresourcedefinitions.apiextensions.k8s.io//buckets.s3.example.org\"]}]"}}}`)
 	h.run(t)
 	eventually(t, "", func() string { return h.holds(t) })
 }

@@ -351,7 +351,7 @@ func eventually(t *testing.T, want string, get func() string) {
 // holds returns the annotation with what transactions hold.
 func (h *hub) holds(t *testing.T) string {
 	t.Helper()
-	b := testenv.Get[controlv1alpha1.Binding](t, h.wds.Client.Resource(controlv1alpha1.Bindings), "all")
+	b := testenv.Get[controlv1alpha1.Binding](t, h.wds.Client.Resource(controlv1alpha1.Bindings), pkgv1.HoldsBinding)
 	if b == nil {
 		return "no Binding"
 	}
@@ -364,4 +364,32 @@ func (h *hub) foreign(t *testing.T, cluster, name string, manifest string) {
 	h.its.Apply(t, fmt.Sprintf(`{apiVersion: work.open-cluster-management.io/v1, kind: ManifestWork, metadata: {name: %s, namespace: %s, labels: {
 		starling.io/wds-uid: other-uid, transport.kubestellar.io/originWdsName: other, starling.io/binding-uid: other-binding, starling.io/wave: "1"}},
 		spec: {workload: {manifests: [%s]}}}`, name, cluster, manifest))
+}
+
+// deliverTo has a policy carry objects with a label to clusters with a label env.
+func (h *hub) deliverTo(t *testing.T, policy, key, value, env string) {
+	t.Helper()
+	h.wds.Apply(t, fmt.Sprintf(`{apiVersion: control.kubestellar.io/v1alpha1, kind: BindingPolicy, metadata: {name: %s}, spec: {
+		clusterSelectors: [{matchLabels: {env: %s}}], downsync: [{objectSelectors: [{matchLabels: {%s: %s}}]}]}}`, policy, env, key, value))
+}
+
+// held returns the condition Held of a Binding.
+func (h *hub) held(t *testing.T, binding string) string {
+	t.Helper()
+	b := testenv.Get[controlv1alpha1.Binding](t, h.wds.Client.Resource(controlv1alpha1.Bindings), binding)
+	if b == nil {
+		return "no Binding"
+	}
+	c := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionHeld)
+	if c == nil {
+		return ""
+	}
+	return string(c.Status) + " " + c.Reason + ": " + c.Message
+}
+
+// running returns the Transaction that holds the Lock.
+func (h *hub) running(t *testing.T) string {
+	t.Helper()
+	lock := testenv.Get[pkgv1beta1.Lock](t, h.wds.Client.Resource(pkgv1beta1.Locks), pkgv1beta1.LockName)
+	return lock.Annotations[pkgv1beta1.AnnotationCurrentTransaction]
 }
