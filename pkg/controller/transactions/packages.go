@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
@@ -173,7 +174,17 @@ func (c *Controller) writePackageStatus(ctx context.Context, kind transactions.K
 	if apiequality.Semantic.DeepEqual(p.Status, status) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": status})
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return err
+	}
+	// A merge removes only what it names.
+	for _, field := range []string{"currentRevision", "currentIdentifier", "resolvedPackage", "appliedImageConfigRefs"} {
+		if _, set := fields[field]; !set {
+			fields[field] = nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": fields})
 	if err != nil {
 		return err
 	}

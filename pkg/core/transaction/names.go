@@ -20,6 +20,8 @@ type Version struct {
 	// Digest is the digest of the image, if it has changed without the generation: a tag that is
 	// pulled always has moved. "" otherwise.
 	Digest string
+	// Activation identifies the change of the state of a revision by a user. "" otherwise.
+	Activation string
 }
 
 // Name returns the name of the transaction for one state of a package.
@@ -36,6 +38,9 @@ func name(v Version, suffix string) string {
 	input := fmt.Sprintf("%s/%s/%s/gen-%d", v.APIVersion, v.Kind, v.Name, v.Generation)
 	if v.Digest != "" {
 		input += "/" + v.Digest[:min(len(v.Digest), 12)]
+	}
+	if v.Activation != "" {
+		input += "/" + v.Activation
 	}
 	sum := sha256.Sum256([]byte(input))
 	suffix = "-" + hex.EncodeToString(sum[:4]) + suffix

@@ -16,6 +16,8 @@ func TestName(t *testing.T) {
 	second.Generation = 2
 	moved := provider
 	moved.Digest = strings.Repeat("ab", 32)
+	activated := provider
+	activated.Activation = "provider-aws-0123456789ab/gen-2"
 	long := provider
 	long.Name = strings.Repeat("a.b-", 63)
 	names := map[string]bool{}
@@ -23,6 +25,7 @@ func TestName(t *testing.T) {
 		{transaction.Name(provider), "tx-provider-aws-9eca9e58"},
 		{transaction.Name(second), "tx-provider-aws-1ce06184"},
 		{transaction.Name(moved), ""},
+		{transaction.Name(activated), ""},
 		{transaction.NameAfterRecreation(provider, "uid-2"), ""},
 		{transaction.Name(long), ""},
 		{transaction.NameAfterRecreation(long, "uid-2"), ""},

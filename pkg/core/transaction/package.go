@@ -64,9 +64,13 @@ func PlanPackage(s PackageState) PackagePlan {
 		generation := strconv.FormatInt(p.Generation, 10)
 		if p.Labels[pkgv1.LabelGeneration] != generation {
 			plan.Handled = generation
-			plan.Create, plan.CreateAfter = s.transactions("")
+			plan.Create, plan.CreateAfter = s.transactions(&p.Spec, s.version())
+		} else if r := s.requested(); r != nil {
+			plan.Create, plan.CreateAfter = s.activation(r)
 		} else if s.hasMoved() {
-			plan.Create, plan.CreateAfter = s.transactions(s.Digest)
+			version := s.version()
+			version.Digest = s.Digest
+			plan.Create, plan.CreateAfter = s.transactions(&p.Spec, version)
 		}
 	}
 	return plan
@@ -78,18 +82,22 @@ func Paused(obj metav1.Object) bool { return obj.GetAnnotations()[pkgv1.Annotati
 // hasMoved reports whether the tag of the package has another digest than what is installed.
 func (s *PackageState) hasMoved() bool {
 	active := Active(s.Revisions)
-	return s.Digest != "" && active != nil && !slices.ContainsFunc(s.Transactions, func(tx *pkgv1alpha1.Transaction) bool { return !Ended(tx) }) &&
-		active.Annotations[AnnotationDigest] != s.Digest
+	return s.Digest != "" && active != nil && s.idle() && active.Annotations[AnnotationDigest] != s.Digest
+}
+
+// idle reports whether all Transactions of the package have ended.
+func (s *PackageState) idle() bool {
+	return !slices.ContainsFunc(s.Transactions, func(tx *pkgv1alpha1.Transaction) bool { return !Ended(tx) })
 }
 
 // AnnotationDigest on a revision is the digest of its image.
 const AnnotationDigest = "starling.io/image-digest"
 
-// transactions returns the Transaction that installs the package as it is now, and the one if
+// transactions returns the Transaction that installs the package with this spec, and the one if
 // another package of this name had a Transaction of the same name.
-func (s *PackageState) transactions(digest string) (first, second *pkgv1alpha1.Transaction) {
+func (s *PackageState) transactions(desired *pkgv1.ProviderSpec, version Version) (first, second *pkgv1alpha1.Transaction) {
 	p := s.Package
-	spec, err := json.Marshal(&p.Spec)
+	spec, err := json.Marshal(desired)
 	if err != nil {
 		return nil, nil // strings and numbers only
 	}
@@ -101,11 +109,15 @@ func (s *PackageState) transactions(digest string) (first, second *pkgv1alpha1.T
 			Spec:     runtime.RawExtension{Raw: spec},
 		}},
 	})
-	return s.named(tx, digest)
+	return s.named(tx, version)
 }
 
-func (s *PackageState) named(tx *pkgv1alpha1.Transaction, digest string) (first, second *pkgv1alpha1.Transaction) {
-	version := Version{APIVersion: pkgv1.GroupVersion.String(), Kind: s.Kind, Name: s.Package.Name, Generation: s.Package.Generation, Digest: digest}
+// version returns the state of the package as its generation says it.
+func (s *PackageState) version() Version {
+	return Version{APIVersion: pkgv1.GroupVersion.String(), Kind: s.Kind, Name: s.Package.Name, Generation: s.Package.Generation}
+}
+
+func (s *PackageState) named(tx *pkgv1alpha1.Transaction, version Version) (first, second *pkgv1alpha1.Transaction) {
 	second = tx.DeepCopy()
 	tx.Name, second.Name = Name(version), NameAfterRecreation(version, s.Package.UID)
 	return tx, second
@@ -150,7 +162,7 @@ func (s *PackageState) planDeletion(plan *PackagePlan) {
 		return
 	}
 	sources := s.Sources()
-	if len(sources) == 0 && !slices.ContainsFunc(s.Transactions, func(tx *pkgv1alpha1.Transaction) bool { return !Ended(tx) }) {
+	if len(sources) == 0 && s.idle() {
 		plan.Release = true
 		return
 	}
@@ -163,7 +175,7 @@ func (s *PackageState) planDeletion(plan *PackagePlan) {
 	tx := s.transaction(pkgv1alpha1.TransactionSpec{
 		Change: pkgv1alpha1.ChangeTypeDelete, Delete: &pkgv1alpha1.DeleteSpec{Source: sources[0]}, RetryLimit: &retries,
 	})
-	plan.Create, plan.CreateAfter = s.named(tx, "")
+	plan.Create, plan.CreateAfter = s.named(tx, s.version())
 }
 
 // Sources returns the sources that this package has installed, in order: those of its revisions,
@@ -193,15 +205,27 @@ func sourceOf(image string) string {
 	return image
 }
 
-// Active returns the active revision, the newest one if there are several, nil if there is none.
+// Active returns the active revision, nil if there is none. If there are several, as during an
+// installation, it is the newest of those that are installed. One that a user has activated and
+// that is not installed is not active yet.
 func Active(revisions []*pkgv1.ProviderRevision) *pkgv1.ProviderRevision {
 	var active *pkgv1.ProviderRevision
 	for _, r := range revisions {
-		if r.Spec.DesiredState == pkgv1.RevisionActive && (active == nil || r.Spec.Revision > active.Spec.Revision) {
+		if r.Spec.DesiredState == pkgv1.RevisionActive && !Awaits(r) && (active == nil || compareInstalled(r, active) > 0) {
 			active = r
 		}
 	}
 	return active
+}
+
+func compareInstalled(a, b *pkgv1.ProviderRevision) int {
+	rank := func(r *pkgv1.ProviderRevision) int {
+		if meta.FindStatusCondition(r.Status.Conditions, pkgv1.RevisionConditionHealthy) != nil {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Spec.Revision, b.Spec.Revision))
 }
 
 // Last returns the Transaction that was created last, nil if there is none.
@@ -244,7 +268,7 @@ func (s *PackageState) status() pkgv1.PackageStatus {
 		set(pkgv1.PackageConditionInstalled, metav1.ConditionFalse, pkgv1.ReasonUnpackingPackage, "transaction "+last.Name+" installs the package")
 	case len(s.Revisions) > 0:
 		set(pkgv1.PackageConditionInstalled, metav1.ConditionFalse, pkgv1.ReasonInactivePackageRevision,
-			"no revision is active: set spec.revisionActivationPolicy to Automatic")
+			"no revision is active: set spec.desiredState of a revision to Active, or spec.revisionActivationPolicy to Automatic")
 	case last != nil:
 		set(pkgv1.PackageConditionInstalled, metav1.ConditionFalse, pkgv1.ReasonInactivePackageRevision, "transaction "+last.Name+" installed nothing")
 	default:

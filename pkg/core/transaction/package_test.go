@@ -1,6 +1,7 @@
 package transaction_test
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -39,9 +40,21 @@ func revision(name string, active bool, number int64) *pkgv1.ProviderRevision {
 	return r
 }
 
+// awaiting is a revision whose objects are not installed.
+func awaiting(r *pkgv1.ProviderRevision) *pkgv1.ProviderRevision {
+	r.Status.Conditions = []metav1.Condition{{Type: pkgv1.RevisionConditionHealthy, Status: metav1.ConditionFalse, Reason: pkgv1.ReasonAwaitingActivation}}
+	return r
+}
+
+func manual(p *pkgv1.Provider) {
+	policy := pkgv1.ManualActivation
+	p.Spec.RevisionActivationPolicy = &policy
+}
+
 // plan is a PackagePlan in short.
 type plan struct {
 	Create, Change, Source string
+	Image                  string
 	Retries                int64
 	Handled                string
 	Finalizer, Release     bool
@@ -96,6 +109,36 @@ func TestPlanPackage(t *testing.T) {
 			},
 			want: plan{Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
 		},
+		"RevisionIsInactive": { // until a user activates it
+			state: transaction.PackageState{Package: pkg(manual), Revisions: []*pkgv1.ProviderRevision{awaiting(revision("p-1", false, 1))}},
+			want:  plan{Synced: "ReconcileSuccess", Installed: "InactivePackageRevision"},
+		},
+		"RevisionIsActivated": {
+			state: transaction.PackageState{Package: pkg(manual), Transactions: []*pkgv1alpha1.Transaction{done}, Revisions: []*pkgv1.ProviderRevision{awaiting(revision("p-1", true, 1))}},
+			want:  plan{Create: name1, Change: "Install", Image: source + ":v1@sha256:p-1", Synced: "ReconcileSuccess", Installed: "InactivePackageRevision"},
+		},
+		"RevisionIsActivatedDuringATransaction": {
+			state: transaction.PackageState{Package: pkg(manual), Transactions: []*pkgv1alpha1.Transaction{running}, Revisions: []*pkgv1.ProviderRevision{awaiting(revision("p-1", true, 1))}},
+			want:  plan{Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
+		},
+		"OlderRevisionIsActivated": { // the newer one is active until it is installed
+			state: transaction.PackageState{
+				Package: pkg(manual), Revisions: []*pkgv1.ProviderRevision{awaiting(revision("p-0", true, 0)), revision("p-1", true, 1), awaiting(revision("p-2", false, 2))}, Lock: lock,
+			},
+			want: plan{Create: name1, Change: "Install", Image: source + ":v1@sha256:p-0", Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"RevisionIsActivatedAutomatically": { // the package says which one is active
+			state: transaction.PackageState{Package: pkg(), Revisions: []*pkgv1.ProviderRevision{awaiting(revision("p-0", true, 0)), revision("p-1", true, 1)}, Lock: lock},
+			want:  plan{Create: name1, Change: "Install", Image: source + ":v2", Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"RevisionIsDeactivated": {
+			state: transaction.PackageState{Package: pkg(manual), Revisions: []*pkgv1.ProviderRevision{revision("p-1", false, 1)}, Lock: lock},
+			want:  plan{Create: name1, Change: "Install", Image: source + ":v1@sha256:p-1", Synced: "ReconcileSuccess", Installed: "InactivePackageRevision"},
+		},
+		"RevisionIsDeactivatedForAnother": {
+			state: transaction.PackageState{Package: pkg(manual), Revisions: []*pkgv1.ProviderRevision{revision("p-1", false, 1), awaiting(revision("p-2", true, 2))}, Lock: lock},
+			want:  plan{Create: name1, Change: "Install", Image: source + ":v1@sha256:p-2", Synced: "ReconcileSuccess", Installed: "InactivePackageRevision"},
+		},
 		"DeletedBeforeItWasInstalled": {
 			state: transaction.PackageState{Package: pkg(deleted)},
 			want:  plan{Release: true, Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
@@ -126,6 +169,13 @@ func TestPlanPackage(t *testing.T) {
 				short.Create, short.Change = tx.Name[:len(name1)], string(tx.Spec.Change)
 				if tx.Spec.Delete != nil {
 					short.Source, short.Retries = tx.Spec.Delete.Source, *tx.Spec.RetryLimit
+				}
+				if tx.Spec.Install != nil && tc.want.Image != "" {
+					spec := pkgv1.ProviderSpec{}
+					if err := json.Unmarshal(tx.Spec.Install.Package.Spec.Raw, &spec); err != nil {
+						t.Fatal(err)
+					}
+					short.Image = spec.Package
 				}
 				if got.CreateAfter.Name == tx.Name || tx.Labels[pkgv1.LabelGeneration] != "2" || tx.OwnerReferences[0].UID != "p-uid" {
 					t.Errorf("transaction %+v", tx.ObjectMeta)
@@ -186,5 +236,30 @@ func TestOldRevisions(t *testing.T) {
 	}
 	if active := transaction.Active(revisions); active.Name != "p-4" {
 		t.Errorf("active %s", active.Name)
+	}
+}
+
+// TestActive: while an installation goes on, the revision that was installed is the active one.
+func TestActive(t *testing.T) {
+	installed := func(r *pkgv1.ProviderRevision) *pkgv1.ProviderRevision {
+		r.Status.Conditions = []metav1.Condition{{Type: pkgv1.RevisionConditionHealthy, Status: metav1.ConditionTrue}}
+		return r
+	}
+	for name, tc := range map[string]struct {
+		revisions []*pkgv1.ProviderRevision
+		want      string
+	}{
+		"installation": {[]*pkgv1.ProviderRevision{installed(revision("p-1", true, 1)), revision("p-2", true, 2)}, "p-1"},
+		"installed":    {[]*pkgv1.ProviderRevision{installed(revision("p-1", true, 1)), installed(revision("p-2", true, 2))}, "p-2"},
+		"first":        {[]*pkgv1.ProviderRevision{revision("p-1", true, 1)}, "p-1"},
+		"awaiting":     {[]*pkgv1.ProviderRevision{awaiting(revision("p-1", true, 1)), revision("p-2", false, 2)}, ""},
+	} {
+		got := ""
+		if active := transaction.Active(tc.revisions); active != nil {
+			got = active.Name
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -53,10 +53,13 @@ func (i *Installer) Install(ctx context.Context, tx *pkgv1alpha1.Transaction, p 
 	if err != nil {
 		return err
 	}
-	if err := i.activate(ctx, p, revision, others); err != nil {
+	if err := i.activate(ctx, p, revision); err != nil {
 		return failure(pkgv1alpha1.ReasonPackageInstallationFailed, "Failed to activate revision "+p.Locked.Name, err)
 	}
-	return i.writeStatus(ctx, p, revision.Name, append(refs, kept...))
+	if err := i.writeStatus(ctx, p, revision.Name, append(refs, kept...)); err != nil {
+		return err
+	}
+	return i.deactivate(ctx, p, others)
 }
 
 func revisionOwner(kind transactions.Kind, r *pkgv1.ProviderRevision) transaction.Owner {
@@ -300,40 +303,17 @@ func (i *Installer) established(ctx context.Context, name string) error {
 	return err
 }
 
-// activate makes the revision active, then all others inactive. A revision that must stay inactive
-// leaves the others as they are.
-func (i *Installer) activate(ctx context.Context, p *Package, revision *pkgv1.ProviderRevision, others []*pkgv1.ProviderRevision) error {
-	if p.Inactive {
-		return nil
-	}
-	if err := i.setState(ctx, p.Kind, revision, pkgv1.RevisionActive); err != nil {
-		return err
-	}
-	for _, other := range others {
-		if err := i.setState(ctx, p.Kind, other, pkgv1.RevisionInactive); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (i *Installer) setState(ctx context.Context, kind transactions.Kind, r *pkgv1.ProviderRevision, state pkgv1.PackageRevisionDesiredState) error {
-	if r.Spec.DesiredState == state {
-		return nil
-	}
-	return i.patch(ctx, writer.Target{Resource: kind.Revisions, Name: r.Name}, "", map[string]any{"spec": map[string]any{"desiredState": state}})
-}
-
 // writeStatus writes that the revision is healthy, and its objects with their UIDs.
 func (i *Installer) writeStatus(ctx context.Context, p *Package, name string, refs []pkgv1.TypedReference) error {
 	return i.updateStatus(ctx, p, name, func(status *pkgv1.PackageRevisionStatus) {
-		healthy := metav1.Condition{Type: pkgv1.RevisionConditionHealthy, Status: metav1.ConditionTrue, Reason: pkgv1.ReasonHealthyPackageRevision}
 		if p.Inactive {
-			healthy.Status, healthy.Reason = metav1.ConditionFalse, pkgv1.ReasonAwaitingActivation
+			awaiting(status)
 		} else {
 			status.ObjectRefs = refs
+			meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+				Type: pkgv1.RevisionConditionHealthy, Status: metav1.ConditionTrue, Reason: pkgv1.ReasonHealthyPackageRevision,
+			})
 		}
-		meta.SetStatusCondition(&status.Conditions, healthy)
 		status.FoundDependencies, status.InstalledDependencies = int64(len(p.Locked.Dependencies)), int64(len(p.Locked.Dependencies))
 		status.ResolvedPackage, status.AppliedImageConfigRefs, status.Capabilities = p.Fetched, p.ImageConfigs, p.Capabilities
 	})

@@ -143,12 +143,15 @@ func (p *Proposer) solved(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 	difference := transaction.Diff(w.installed, proposal.Packages)
 	install := difference.Installed
 	own := transaction.Find(proposal.Packages, s.reference.Source)
-	inactive := s.spec.RevisionActivationPolicy != nil && *s.spec.RevisionActivationPolicy == pkgv1.ManualActivation && own != nil &&
+	inactive := transaction.Manual(&s.spec.PackageSpec) && own != nil &&
 		(w.revisions[own.Name] == nil || w.revisions[own.Name].Spec.DesiredState != pkgv1.RevisionActive)
 	switch {
 	case inactive:
-		install, proposal.Packages = []pkgv1beta1.LockPackage{*own}, w.installed
-		proposal.Notes = append(proposal.Notes, fmt.Sprintf("revision %s is inactive, because spec.revisionActivationPolicy of %s is Manual: set it to Automatic to install it", own.Name, s.Ref))
+		install = []pkgv1beta1.LockPackage{*own}
+		if proposal.Packages, err = w.without(own); err != nil {
+			return nil, err
+		}
+		proposal.Notes = append(proposal.Notes, fmt.Sprintf("revision %s is inactive, because spec.revisionActivationPolicy of %s is Manual: set spec.desiredState of the revision to Active to install it", own.Name, s.Ref))
 	case own != nil && !slices.ContainsFunc(install, func(l pkgv1beta1.LockPackage) bool { return l.Source == own.Source }) && w.differs(own, s):
 		install = append(install, *own)
 	}
@@ -194,7 +197,7 @@ func (p *Proposer) problem(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 		}
 		other := root(o)
 		installed := transaction.Find(w.installed, source)
-		if o.spec.RevisionActivationPolicy != nil && *o.spec.RevisionActivationPolicy == pkgv1.ManualActivation {
+		if transaction.Manual(&o.spec.PackageSpec) {
 			if installed == nil {
 				continue
 			}
@@ -230,8 +233,32 @@ func root(o *object) resolve.Root {
 // differs reports whether a package whose version stays must be written all the same.
 func (w *world) differs(locked *pkgv1beta1.LockPackage, s *object) bool {
 	r := w.revisions[locked.Name]
-	return r == nil || r.Spec.DesiredState != pkgv1.RevisionActive ||
+	return r == nil || r.Spec.DesiredState != pkgv1.RevisionActive || transaction.Awaits(r) || w.rivals(r) ||
 		!maps.Equal(r.Spec.CommonLabels, s.spec.CommonLabels) || !maps.Equal(r.Spec.CommonAnnotations, s.spec.CommonAnnotations)
+}
+
+// rivals reports whether another revision of the same package is active too.
+func (w *world) rivals(r *pkgv1.ProviderRevision) bool {
+	for name, other := range w.revisions {
+		if name != r.Name && w.kinds[name] == w.kinds[r.Name] && other.Labels[pkgv1.LabelPackage] == r.Labels[pkgv1.LabelPackage] &&
+			other.Spec.DesiredState == pkgv1.RevisionActive {
+			return true
+		}
+	}
+	return false
+}
+
+// without returns what the Lock lists when a revision becomes, or stays, inactive. The error is a
+// *resolve.Conflict if another package requires it.
+func (w *world) without(inactive *pkgv1beta1.LockPackage) ([]pkgv1beta1.LockPackage, error) {
+	is := func(l pkgv1beta1.LockPackage) bool { return l.Source == inactive.Source && l.Name == inactive.Name }
+	if !slices.ContainsFunc(w.installed, is) {
+		return w.installed, nil
+	}
+	if conflict := resolve.CheckRemoval(resolve.FromLock(w.installed), inactive.Source); conflict != nil {
+		return nil, conflict
+	}
+	return slices.DeleteFunc(slices.Clone(w.installed), is), nil
 }
 
 // names are the names of package objects.

@@ -106,7 +106,7 @@ func (p *Proposer) recover(ctx context.Context, w *world, tx *pkgv1alpha1.Transa
 			continue
 		}
 		listed := transaction.Find(w.installed, image.Source)
-		if listed != nil && !w.outdated(listed, active, object.Ref, tx) {
+		if !healthy(active) || listed != nil && !w.outdated(listed, active, object.Ref, tx) {
 			continue
 		}
 		digest := cmp.Or(image.Digest, active.Annotations[transaction.AnnotationDigest])
@@ -140,7 +140,12 @@ func (w *world) outdated(listed *pkgv1beta1.LockPackage, active *pkgv1.ProviderR
 	if owner := w.packageOf(listed); owner != of && owner != (transactions.Ref{}) {
 		return false // of another package
 	}
-	return active.Labels[pkgv1.LabelTransaction] != tx.Name && meta.IsStatusConditionTrue(active.Status.Conditions, pkgv1.RevisionConditionHealthy)
+	return active.Labels[pkgv1.LabelTransaction] != tx.Name
+}
+
+// healthy reports whether all objects of a revision were installed.
+func healthy(r *pkgv1.ProviderRevision) bool {
+	return meta.IsStatusConditionTrue(r.Status.Conditions, pkgv1.RevisionConditionHealthy)
 }
 
 // subject returns the snapshot of a transaction as an object.
