@@ -67,6 +67,7 @@ const (
 	//
 	// Reasons when False:
 	//   - NoDeployment: spec.deployment is not true.
+	//   - ClusterDrained: the cluster is drained. What was delivered to it leaves.
 	RepositoryConditionDeployed = "Deployed"
 )
 
@@ -93,6 +94,7 @@ const (
 	ReasonClusterGone      = "ClusterGone"
 	ReasonAttached         = "Attached"
 	ReasonNoDeployment     = "NoDeployment"
+	ReasonClusterDrained   = "ClusterDrained"
 )
 
 // ClusterAnnotation marks the Repositories that the packages controllers create for clusters. Its

@@ -6,8 +6,8 @@ const (
 	// selects.
 	//
 	// Reasons when True:
-	//   - Synced: the Bindings are up to date. If the policy selects no objects or no clusters, the
-	//     message says so; check the selectors then.
+	//   - Synced: the Bindings are up to date. If the policy selects no objects or no clusters, or
+	//     if clusters match that are not accepted or are drained, the message says so.
 	//
 	// Reasons when False:
 	//   - InvalidSpec: the spec is invalid; status.errors names the fields. The Bindings stay
@@ -50,7 +50,9 @@ const (
 	//   - NotSynced: the Bindings are not up to date; read condition Synced. Ready is Unknown if
 	//     Synced is Unknown.
 	//   - NoDestinations: the policy selects no clusters. The message names the clusters that match
-	//     and are not accepted, and the command that accepts them.
+	//     and are not accepted, or are drained, and the command that changes that.
+	//   - NoObjects: the policy selects clusters and no objects. Check spec.downsync, or create the
+	//     objects.
 	//   - NotDelivered: some mailboxes do not hold the current content; read condition Delivered.
 	//   - NotApplied: some clusters have not applied what was delivered; read condition Applied.
 	//   - Errors: everything is applied, but status.errors is not empty. Correct what it lists.
@@ -72,7 +74,8 @@ const (
 
 	// BindingPolicyConditionDelivered, BindingPolicyConditionApplied and
 	// BindingPolicyConditionHealthy are the conditions of the policy's Binding, with its reasons.
-	// If the policy has several Bindings, they are the worst of each type.
+	// If the policy has several Bindings, they are the worst of each type. Their observedGeneration
+	// is the last one of the policy for which the transport-controller has observed the Bindings.
 	BindingPolicyConditionDelivered = BindingConditionDelivered
 	BindingPolicyConditionApplied   = BindingConditionApplied
 	BindingPolicyConditionHealthy   = BindingConditionHealthy
@@ -179,6 +182,7 @@ const (
 	ReasonNotObserved          = "NotObserved"
 	ReasonNotSynced            = "NotSynced"
 	ReasonNoDestinations       = "NoDestinations"
+	ReasonNoObjects            = "NoObjects"
 	ReasonNotDelivered         = "NotDelivered"
 	ReasonNotApplied           = "NotApplied"
 	ReasonErrors               = "Errors"

@@ -77,6 +77,12 @@ const (
 	// changes; without that it retries only after its back-off.
 	LabelNudge = "starling.io/nudge"
 
+	// LabelDrained on a ManagedCluster, with the value "true", makes the cluster a destination of
+	// no policy and of no package, as if no selector matched it: what was delivered to it leaves,
+	// and nothing new comes, until the label is removed. Owner: the user, with
+	// `kubectl starling cluster drain`.
+	LabelDrained = "starling.io/drained"
+
 	// AnnotationHold on a Binding lists objects that stay unchanged in all mailboxes: "*" for all,
 	// or entries <resource>.<group>/<namespace>/<name>, separated by commas. Owner: the user or
 	// program that holds the objects.

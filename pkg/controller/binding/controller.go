@@ -94,7 +94,7 @@ type Controller struct {
 	writes          *ownWrites
 	deletions       *deletions
 	statusErrors    *statusErrors
-	pendingClusters pendingClusters
+	leftOutClusters leftOutClusters
 	failing         failing
 
 	// indexing orders what the index receives of policies.
@@ -150,7 +150,7 @@ func (c *Controller) Run(ctx context.Context, leading <-chan struct{}, workers i
 	default:
 	}
 	c.config.Clusters.OnChange(c.onCluster)
-	c.config.Clusters.OnMembers(c.onPendingCluster)
+	c.config.Clusters.OnMembers(c.onMember)
 	c.config.API.OnNotServed(c.enqueueAll)
 	var running sync.WaitGroup
 	defer running.Wait()

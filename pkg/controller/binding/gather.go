@@ -78,7 +78,7 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 		s.Miscounts = c.config.Index.Miscounts(name, corebinding.MaxMiscounts)
 		if revision, known := c.config.Index.Revision(name); known && first != nil && remembered.upToDate == stateOf(revision, s.Bindings()) {
 			s.UpToDate = true
-			s.Pending = c.pending(policy, spec.compiled)
+			s.Pending, s.Drained = c.leftOut(policy, spec.compiled)
 			return in, true, 0
 		}
 	}
@@ -86,7 +86,7 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	s.Selected, others, ok = c.config.Index.Snapshot(name, listed)
 	s.Labels = others.Labels
 	in.syncing = c.handOver(s, others)
-	s.Pending = c.pending(policy, spec.compiled)
+	s.Pending, s.Drained = c.leftOut(policy, spec.compiled)
 	if s.RemovalBlock.Applies(stored) {
 		s.Departed = c.deletions.of(listed.Objects)
 	}

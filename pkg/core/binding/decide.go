@@ -50,6 +50,9 @@ type Decision struct {
 	Writes []Write
 	// UpToDate: the Bindings are what they should be, and everything is read.
 	UpToDate bool
+	// Waits: objects or clusters come or go, and the write of that has to wait. What was reported
+	// before is not about the policy as it is now.
+	Waits bool
 	// Retained stays in the Bindings until other policies list it, RetainedSince since when.
 	Retained      Retained
 	RetainedSince map[objref.Ref]time.Time
@@ -123,6 +126,7 @@ func Decide(s *State) Decision {
 	}
 	if wait > 0 {
 		d.After.At(wait)
+		d.Waits = difference == Set
 		return d
 	}
 	d.Writes, d.Leaving = writes, s.leaving(stored, &spec)

@@ -56,6 +56,8 @@ func Events(before, after []metav1.Condition) []Event {
 			add(normal, controlv1alpha1.BindingPolicyConditionReady, ready.Message)
 		case ready.Reason == controlv1alpha1.ReasonErrors, ready.Reason == controlv1alpha1.ReasonNoDestinations:
 			add(warning, ready.Reason, ready.Message)
+		case ready.Reason == controlv1alpha1.ReasonNoObjects: // perhaps they are created later
+			add(normal, ready.Reason, ready.Message)
 		}
 	}
 	if health := changed(controlv1alpha1.BindingPolicyConditionHealthy); health != nil {
@@ -64,7 +66,8 @@ func Events(before, after []metav1.Condition) []Event {
 			add(warning, health.Reason, health.Message)
 		case controlv1alpha1.ReasonHealthy:
 			ready := meta.FindStatusCondition(after, controlv1alpha1.BindingPolicyConditionReady)
-			if ready == nil || ready.Reason != controlv1alpha1.ReasonNoDestinations { // nothing is healthy then
+			nothing := ready != nil && (ready.Reason == controlv1alpha1.ReasonNoDestinations || ready.Reason == controlv1alpha1.ReasonNoObjects)
+			if !nothing {
 				add(normal, health.Reason, health.Message)
 			}
 		}

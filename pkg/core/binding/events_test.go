@@ -38,6 +38,11 @@ func TestEvents(t *testing.T) {
 			[]metav1.Condition{is("Ready", no, "NoDestinations"), is("Healthy", yes, "Healthy")},
 			[]string{"Warning NoDestinations: why"},
 		},
+		"NoObjects": {
+			[]metav1.Condition{ready},
+			[]metav1.Condition{is("Ready", no, "NoObjects"), is("Healthy", yes, "Healthy")},
+			[]string{"Normal NoObjects: why"},
+		},
 		"Released": {
 			[]metav1.Condition{is("Synced", no, "RemovalBlocked"), held},
 			[]metav1.Condition{synced},

@@ -52,8 +52,9 @@ type State struct {
 	MissingSince time.Time
 	// Reading says that all that is Missing is being read, without an error so far.
 	Reading bool
-	// Pending has the names of the clusters that match and are not accepted, sorted.
-	Pending []string
+	// Pending has the names of the clusters that match and are not accepted, and Drained those that
+	// match, are accepted and are drained. Sorted.
+	Pending, Drained []string
 	// Collectors is what is known of the StatusCollectors that the policy names.
 	Collectors Collectors
 

@@ -51,6 +51,9 @@ func Status(s *State, d *Decision, r Result) (*controlv1alpha1.BindingPolicyStat
 		after.At(min(left, RecheckUnread)) // a read may fail meanwhile
 		return nil, after
 	}
+	if d.Waits {
+		return nil, after // it is at most the time between two writes
+	}
 	merged := merge(r.Bindings)
 	status := &controlv1alpha1.BindingPolicyStatus{
 		Conditions:         slices.Clone(s.Policy.Status.Conditions),
@@ -81,14 +84,30 @@ func Status(s *State, d *Decision, r Result) (*controlv1alpha1.BindingPolicyStat
 	}
 	set(ready)
 	if merged != nil && OwnedBy(merged, string(s.Policy.UID)) {
-		for _, kind := range transported {
-			if c := condition(merged, kind); c != nil {
-				set(*c)
-			}
-		}
+		setTransported(&status.Conditions, merged, synced, set)
 		status.Problems, status.ProblemsCount, status.Rollup = merged.Status.Problems, merged.Status.ProblemsCount, merged.Status.Rollup
 	}
 	return status, after
+}
+
+// setTransported copies the conditions of the Binding. They are about the policy as it is only if
+// the Binding is, and if the transport-controller has observed that: otherwise each keeps the
+// generation of the policy that it was about, so that who waits for an edit is not told that it has
+// arrived.
+func setTransported(conditions *[]metav1.Condition, merged *controlv1alpha1.Binding, synced metav1.Condition, set func(metav1.Condition)) {
+	isCurrent := synced.Status == metav1.ConditionTrue && !unobserved(merged)
+	for _, kind := range transported {
+		c, stored := condition(merged, kind), meta.FindStatusCondition(*conditions, kind)
+		switch {
+		case c == nil, !isCurrent && stored == nil:
+		case isCurrent:
+			set(*c)
+		default:
+			before := stored.ObservedGeneration
+			set(*c)
+			meta.FindStatusCondition(*conditions, kind).ObservedGeneration = before
+		}
+	}
 }
 
 // silence is for how long the status does not report what has not synced.
@@ -225,34 +244,43 @@ func emptyMessage(s *State, merged *controlv1alpha1.Binding) string {
 	}
 	var empty []string
 	if CountObjects(&merged.Spec) == 0 {
-		empty = append(empty, "no objects: nothing in the WDS matches spec.downsync")
+		empty = append(empty, noObjects)
 	}
-	switch {
-	case len(merged.Spec.Destinations) == 0:
+	if len(merged.Spec.Destinations) == 0 {
 		empty = append(empty, noDestinations(s))
-	case len(s.Pending) > 0:
-		empty = append(empty, pending(s))
+	} else if left := leftOut(s); left != "" {
+		empty = append(empty, left)
 	}
 	return strings.Join(empty, "; ")
 }
+
+const noObjects = "no objects: nothing in the WDS matches spec.downsync"
 
 func noDestinations(s *State) string {
 	why := "no accepted cluster matches spec.clusterSelectors"
 	switch {
 	case len(s.Policy.Spec.ClusterSelectors) == 0:
 		why = "spec.clusterSelectors is empty"
-	case len(s.Pending) > 0:
-		why = pending(s)
+	default:
+		if left := leftOut(s); left != "" {
+			why = left
+		}
 	}
 	return "no destinations: " + why
 }
 
-// pending names the clusters that match and are not accepted, and the command that accepts them.
-func pending(s *State) string {
-	n := len(s.Pending)
-	return fmt.Sprintf("%s but %s not accepted (%s). Accept %s with: clusteradm accept --clusters %s",
-		text.Count(n, "cluster matches|clusters match"), text.Plural(n, "is", "are"), text.List(s.Pending, maxListed), text.Plural(n, "it", "them"),
-		strings.Join(s.Pending[:min(n, maxListed)], ","))
+// leftOut names the clusters that match and are no destinations, and the command that changes that.
+func leftOut(s *State) string {
+	var parts []string
+	add := func(clusters []string, format, verb string) {
+		if n := len(clusters); n > 0 {
+			parts = append(parts, fmt.Sprintf(format, text.Count(n, "cluster matches|clusters match"), text.Plural(n, "is", "are"),
+				text.List(clusters, maxListed), text.Plural(n, "it", "them"), verb+" "+strings.Join(clusters[:min(n, maxListed)], " ")))
+		}
+	}
+	add(s.Pending, "%s but %s not accepted (%s). Accept %s with: kubectl starling cluster %s", "accept")
+	add(s.Drained, "%s but %s drained (%s). Deliver to %s again with: kubectl starling cluster %s", "undrain")
+	return strings.Join(parts, "; ")
 }
 
 func readyCondition(s *State, merged *controlv1alpha1.Binding, synced metav1.Condition, errs []string) metav1.Condition {
@@ -267,6 +295,9 @@ func readyCondition(s *State, merged *controlv1alpha1.Binding, synced metav1.Con
 	case merged != nil && len(merged.Spec.Destinations) == 0:
 		c.Reason = controlv1alpha1.ReasonNoDestinations
 		c.Message = noDestinations(s)
+	case merged != nil && CountObjects(&merged.Spec) == 0:
+		c.Reason = controlv1alpha1.ReasonNoObjects
+		c.Message = noObjects
 	case merged == nil || unobserved(merged):
 		c.Reason = controlv1alpha1.ReasonNotDelivered
 		c.Message = "the transport-controller has not observed the Binding yet"

@@ -65,6 +65,11 @@ func TestTexts(t *testing.T) {
 		{synced, "no cluster matches", noDestinations(1, 0)},
 		{synced, "a cluster is pending", noDestinations(1, 1)},
 		{synced, "clusters are pending", noDestinations(1, 9)},
+		{synced, "a cluster is drained", func(s *State, d *Decision, r *Result) {
+			noDestinations(1, 0)(s, d, r)
+			s.Drained = clusters(1)
+		}},
+		{synced, "clusters are pending and drained", func(s *State, _ *Decision, _ *Result) { s.Pending, s.Drained = clusters(2), clusters(3)[2:] }},
 		{synced, "some clusters are pending", func(s *State, _ *Decision, _ *Result) { s.Pending = clusters(2) }},
 		{synced, "neither objects nor clusters", func(_ *State, _ *Decision, r *Result) { r.Bindings[0].Spec = controlv1alpha1.BindingSpec{} }},
 		{synced, "invalid", func(s *State, _ *Decision, _ *Result) {
@@ -113,6 +118,9 @@ func TestTexts(t *testing.T) {
 		{blocked, "objects leave", func(_ *State, d *Decision, _ *Result) { d.Blocked = loss(12, 12, "api", "web") }},
 		{ready, "not synced", func(_ *State, d *Decision, _ *Result) { d.Blocked = loss(12, 12) }},
 		{ready, "no selector", noDestinations(0, 0)},
+		{ready, "no objects", func(_ *State, _ *Decision, r *Result) {
+			r.Bindings[0].Spec.Workload = controlv1alpha1.DownsyncObjectClauses{}
+		}},
 		{ready, "clusters are pending", noDestinations(1, 9)},
 		{ready, "not observed", func(_ *State, _ *Decision, r *Result) { r.Bindings[0].Generation++ }},
 		{ready, "not reported", func(_ *State, _ *Decision, r *Result) { r.Bindings[0].Status.Conditions = nil }},

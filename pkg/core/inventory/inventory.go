@@ -35,6 +35,11 @@ const (
 	Accepted
 )
 
+// Drained reports whether an administrator has taken a cluster with these labels out of use: it
+// stays accepted, and is a destination of nothing. What is Unknown is not drained: of a cluster
+// that could be in an ITS that has not synced, the labels are not known.
+func Drained(labels map[string]string) bool { return labels[controlv1alpha1.LabelDrained] == "true" }
+
 // Candidate is a cluster that its ITS accepts.
 type Candidate struct {
 	// Since is when it was accepted.

@@ -199,7 +199,10 @@ func (w *world) step(t *testing.T, rnd *rand.Rand, index *Index, version int) (s
 		delete(w.namespaces, name)
 		return "delete namespace " + name, index.DeleteNamespace(name)
 	case 7:
-		name, labels := pick(rnd, "c0", "c1", "c2"), randomLabels(rnd)
+		name, labels := pick(rnd, "c0", "c1", "c2"), maps.Clone(randomLabels(rnd))
+		if rnd.IntN(3) == 0 {
+			labels = map[string]string{"a": labels["a"], controlv1alpha1.LabelDrained: pick(rnd, "true", "false")}
+		}
 		w.clusters[name] = labels
 		return "set cluster " + name, index.SetCluster(name, labels)
 	case 8:

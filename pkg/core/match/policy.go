@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 )
 
 // wildcard is the entry of a list that stands for everything.
@@ -21,7 +22,8 @@ type Policy struct {
 	spec     *controlv1alpha1.BindingPolicySpec
 	clauses  []clause
 	clusters []labels.Selector
-	// clusterKeys are the label keys that the cluster selectors mention.
+	// clusterKeys are the label keys that the cluster selectors mention, and that of clusters that
+	// are drained.
 	clusterKeys map[string]struct{}
 	// requests reports whether a clause asks for a status, collects whether one names
 	// StatusCollectors.
@@ -48,7 +50,10 @@ type clause struct {
 // its field, as in "spec.downsync[2].objectSelectors[0].matchLabels: …", and they are sorted. With
 // an error there is no Policy. The spec is retained and must not change.
 func Compile(spec *controlv1alpha1.BindingPolicySpec) (*Policy, []string) {
-	p := &Policy{spec: spec, clauses: make([]clause, 0, len(spec.Downsync)), clusterKeys: map[string]struct{}{}}
+	p := &Policy{
+		spec: spec, clauses: make([]clause, 0, len(spec.Downsync)),
+		clusterKeys: map[string]struct{}{controlv1alpha1.LabelDrained: {}},
+	}
 	path := field.NewPath("spec")
 	var errs field.ErrorList
 	for i := range spec.ClusterSelectors {
@@ -160,8 +165,14 @@ func (p *Policy) ReachesGroup(group string) bool {
 // WantsStatus reports whether a clause asks for a status.
 func (p *Policy) WantsStatus() bool { return p.requests }
 
-// SelectsCluster reports whether a cluster with these labels is a destination.
+// SelectsCluster reports whether an accepted cluster with these labels is a destination.
 func (p *Policy) SelectsCluster(clusterLabels map[string]string) bool {
+	return !inventory.Drained(clusterLabels) && p.MatchesCluster(clusterLabels)
+}
+
+// MatchesCluster reports whether the selectors match these labels. The cluster may nevertheless not
+// be a destination, because it is drained.
+func (p *Policy) MatchesCluster(clusterLabels map[string]string) bool {
 	return matchesAny(p.clusters, clusterLabels)
 }
 

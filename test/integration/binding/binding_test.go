@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -335,7 +336,7 @@ func TestPendingCluster(t *testing.T) {
 	e.answer(policy, true)
 	names := func(message string, clusters ...string) {
 		t.Helper()
-		if want := "clusteradm accept --clusters " + strings.Join(clusters, ","); !strings.HasSuffix(message, want) {
+		if want := "kubectl starling cluster accept " + strings.Join(clusters, " "); !strings.HasSuffix(message, want) {
 			t.Errorf("the message is %q, want one that ends with %q", message, want)
 		}
 	}
@@ -351,6 +352,106 @@ func TestPendingCluster(t *testing.T) {
 		message := e.eventuallyCondition(policy, synced, "True Synced")
 		return message == "", message
 	})
+}
+
+// TestDrain: a cluster that is drained is a destination of no policy, also not of one that is new,
+// and policies name it. It is one again when the label is removed. A restart changes nothing, and
+// neither does the label while the cluster could be in an ITS that does not respond.
+func TestDrain(t *testing.T) {
+	e := newEnvironment(t)
+	const drain, undrain = `{"metadata":{"labels":{"starling.io/drained":"true"}}}`, `{"metadata":{"labels":{"starling.io/drained":null}}}`
+	one, two := e.name+"-1", e.name+"-2"
+	e.cluster(one, map[string]string{"test": e.name})
+	e.cluster(two, map[string]string{"test": e.name})
+	e.create(configMaps, object(e.name, "one", nil))
+	c := e.start()
+	spec := fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}}],"downsync":[{"namespaces":[%q]}]}`, e.name, e.name)
+	policy := e.policy("p", spec)
+	e.eventuallyBound(policy, "configmaps one", "-> "+one, "-> "+two)
+
+	e.patch(managed, "", one, drain)
+	e.eventuallyBound(policy, "configmaps one", "-> "+two)
+	says := func(policy, kind, condition, want string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			message := e.eventuallyCondition(policy, kind, condition)
+			return message == want, fmt.Sprintf("%s: %q, want %q", kind, message, want)
+		})
+	}
+	is := func(names ...string) string {
+		return text.Count(len(names), "cluster matches but is|clusters match but are") + " drained (" + strings.Join(names, ", ") + "). Deliver to " +
+			text.Plural(len(names), "it", "them") + " again with: kubectl starling cluster undrain " + strings.Join(names, " ")
+	}
+	says(policy, synced, "True Synced", is(one))
+	e.patch(managed, "", two, drain)
+	e.eventuallyBound(policy, "configmaps one")
+	says(policy, ready, "False NoDestinations", "no destinations: "+is(one, two))
+	late := e.policy("late", spec)
+	says(late, ready, "False NoDestinations", "no destinations: "+is(one, two))
+	c.stop()
+
+	// The ITS does not respond: what was known of the label is not known any more.
+	c = e.start(unreachable("its1"))
+	e.eventuallyCondition(policy, synced, "Unknown NotObserved")
+	e.eventuallyBound(policy, "configmaps one")
+	c.stop()
+	e.patch(managed, "", one, undrain)
+	c = e.start()
+	e.eventuallyBound(policy, "configmaps one", "-> "+one)
+	e.eventuallyBound(late, "configmaps one", "-> "+one)
+	says(policy, synced, "True Synced", is(two))
+	c.stop()
+
+	// It is drained while its ITS does not respond.
+	c = e.start(unreachable("its1"))
+	e.patch(managed, "", one, drain)
+	e.eventuallyCondition(policy, synced, "Unknown NotObserved")
+	e.eventuallyBound(policy, "configmaps one", "-> "+one)
+	c.stop()
+	c = e.start()
+	e.eventuallyBound(policy, "configmaps one")
+	e.eventuallyCondition(policy, synced, "True Synced")
+	c.stop()
+	written := e.getBinding(policy).ResourceVersion
+	c = e.start()
+	e.ready(c)
+	e.eventuallyCondition(policy, synced, "True Synced")
+	if got := e.getBinding(policy).ResourceVersion; got != written {
+		t.Error("a restart wrote the Binding of a policy whose clusters are drained")
+	}
+}
+
+// TestDrainIsBlocked: draining more than half of the clusters of a policy is blocked like any other
+// change that removes every object from them.
+func TestDrainIsBlocked(t *testing.T) {
+	e := newEnvironment(t)
+	var clusters []string
+	for i := range 10 {
+		clusters = append(clusters, fmt.Sprintf("%s-%d", e.name, i))
+		e.cluster(clusters[i], map[string]string{"test": e.name})
+	}
+	bound := func(from int) []string {
+		want := []string{"configmaps one"}
+		for _, cluster := range clusters[from:] {
+			want = append(want, "-> "+cluster)
+		}
+		return want
+	}
+	e.create(configMaps, object(e.name, "one", nil))
+	c := e.start()
+	policy := e.policy("p", fmt.Sprintf(`{"clusterSelectors":[{"matchLabels":{"test":%q}}],"downsync":[{"namespaces":[%q]}]}`, e.name, e.name))
+	e.eventuallyBound(policy, bound(0)...)
+	c.stop()
+	for _, cluster := range clusters[:6] {
+		e.patch(managed, "", cluster, `{"metadata":{"labels":{"starling.io/drained":"true"}}}`)
+	}
+	e.start()
+	e.eventuallyCondition(policy, "RemovalBlocked", "True RemovalLimitExceeded")
+	e.eventuallyBound(policy, bound(0)...)
+	e.patch(managed, "", clusters[0], `{"metadata":{"labels":{"starling.io/drained":null}}}`)
+	e.patch(managed, "", clusters[5], `{"metadata":{"labels":{"starling.io/drained":null}}}`)
+	e.eventuallyCondition(policy, synced, "True Synced")
+	e.eventuallyBound(policy, slices.Insert(bound(6), 1, "-> "+clusters[0], "-> "+clusters[5])...)
 }
 
 // TestSystemNamespaces: a policy that names kube-system delivers what users created there, and

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -73,6 +74,16 @@ func TestSameNameInTwoInventories(t *testing.T) {
 	e.eventuallyBound(second)
 	e.eventuallyBound(first, "-> "+e.name)
 	marked(true)
+	// The label is on the one that is refused, and says nothing of the other.
+	if _, err := e.wds.Resource(managed).Patch(t.Context(), e.name, types.MergePatchType, []byte(`{"metadata":{"labels":{"starling.io/drained":"true"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	seen := e.policy("seen", `{"clusterSelectors":[{"matchLabels":{"inventory":"second"}}]}`)
+	e.eventuallyCondition(seen, synced, "Unknown NotObserved")
+	e.eventuallyBound(first, "-> "+e.name)
+	if _, err := e.wds.Resource(managed).Patch(t.Context(), e.name, types.MergePatchType, []byte(`{"metadata":{"labels":{"starling.io/drained":null}}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	c.stop()
 
 	e.start(inventoryOf(t, "its2", e.identity("wds1")), e.inventory())

@@ -22,6 +22,7 @@ import (
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/packages/binding"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/version"
 	"github.com/starlinghq/starling/pkg/core/packages/variant"
@@ -206,7 +207,8 @@ func (c *Controller) gather(p binding.Package) *binding.Input {
 		Repository: c.Watch.Repositories.Get(p.Namespace, p.Repository),
 		Stored:     c.Bindings.Of(p),
 	}
-	_, in.Cluster = c.Inventory.Get(p.Repository)
+	cluster, state := c.Inventory.Get(p.Repository)
+	in.Cluster, in.Drained = state, cluster != nil && inventory.Drained(cluster.Labels)
 	return in
 }
 

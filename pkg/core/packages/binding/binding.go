@@ -63,8 +63,15 @@ type Input struct {
 	Repository *configv1alpha1.Repository
 	// Cluster is the state of the cluster that has the name of the Repository.
 	Cluster inventory.State
+	// Drained is true if the cluster is drained: it is accepted, and is a destination of nothing.
+	Drained bool
 	// Stored is the current Binding of that name; nil if it does not exist.
 	Stored *controlv1alpha1.Binding
+}
+
+// leaves reports whether the cluster was observed to be no destination any more.
+func (in *Input) leaves() bool {
+	return in.Cluster == inventory.Leaving || in.Cluster == inventory.Accepted && in.Drained
 }
 
 // Plan holds the writes for the Binding of a package. Mostly there are none.
@@ -97,8 +104,8 @@ func takesBack(in *Input, latest *storev1alpha1.PackageRevision) bool {
 // PlanBinding returns the writes for the Binding of a package.
 //
 // The Binding is deleted if no revision is published any more, or if spec.deployment of the
-// Repository is not true. It loses its destination only if the cluster is observed leaving. If the
-// cluster does not exist, or is unknown, the Binding keeps its destination.
+// Repository is not true. It loses its destination only if the cluster is observed leaving or
+// drained. If the cluster does not exist, or is unknown, the Binding keeps its destination.
 func PlanBinding(in *Input) Plan {
 	stored := in.Stored
 	switch {
@@ -114,7 +121,7 @@ func PlanBinding(in *Input) Plan {
 		return Plan{Delete: stored != nil, TakesBack: stored != nil && len(stored.Spec.Workload.Packages) > 0}
 	case in.Repository == nil: // tools delete and re-create Repositories
 		return releaseLeaving(in)
-	case stored == nil && in.Cluster != inventory.Accepted:
+	case stored == nil && (in.Cluster != inventory.Accepted || in.Drained):
 		return Plan{} // there is no destination
 	}
 	// The transport would add its finalizer with a write of its own before it delivers anything.
@@ -128,12 +135,11 @@ func PlanBinding(in *Input) Plan {
 		Namespace: in.Package.Namespace, Repository: in.Package.Repository, Package: in.Package.Name,
 		Revision: latest.Spec.Revision, Name: latest.Name, Digest: latest.Content.Digest,
 	}}}
-	switch in.Cluster {
-	case inventory.Accepted:
-		want.Spec.Destinations = []controlv1alpha1.Destination{{ClusterID: in.Package.Repository}}
-	case inventory.Leaving:
+	switch {
+	case in.leaves():
 		want.Spec.Destinations = nil
-	case inventory.Absent, inventory.Unknown:
+	case in.Cluster == inventory.Accepted:
+		want.Spec.Destinations = []controlv1alpha1.Destination{{ClusterID: in.Package.Repository}}
 	}
 	switch {
 	case stored == nil:
@@ -145,10 +151,10 @@ func PlanBinding(in *Input) Plan {
 }
 
 // releaseLeaving returns the plan for a Binding whose Repository does not exist: the Binding stays
-// unchanged, except that it loses its destination if the cluster is leaving. The hub waits for the
-// works of a leaving cluster, and its Repository will not be re-created.
+// unchanged, except that it loses its destination if the cluster is leaving or drained. The hub
+// waits for the works of a leaving cluster, and its Repository will not be re-created.
 func releaseLeaving(in *Input) Plan {
-	if in.Stored == nil || in.Cluster != inventory.Leaving || len(in.Stored.Spec.Destinations) == 0 {
+	if in.Stored == nil || !in.leaves() || len(in.Stored.Spec.Destinations) == 0 {
 		return Plan{}
 	}
 	want := in.Stored.DeepCopy()
@@ -197,7 +203,7 @@ func Conditions(b *controlv1alpha1.Binding, latest *storev1alpha1.PackageRevisio
 		b.DeletionTimestamp == nil && (b.Status.ObservedGeneration != b.Generation || len(b.Status.Conditions) == 0):
 		return notYet(controlv1alpha1.ReasonDelivering, fmt.Sprintf("Binding %s: revision %s is being delivered", b.Name, shown(latest)))
 	case len(b.Spec.Destinations) == 0:
-		return notYet(configv1alpha1.ReasonClusterGone, fmt.Sprintf("Binding %s: cluster %s no longer exists", b.Name, delivered.Repository))
+		return notYet(configv1alpha1.ReasonClusterGone, fmt.Sprintf("Binding %s: cluster %s no longer exists, or is drained", b.Name, delivered.Repository))
 	}
 	var all []metav1.Condition
 	for _, kind := range []string{controlv1alpha1.BindingConditionDelivered, controlv1alpha1.BindingConditionApplied, controlv1alpha1.BindingConditionHealthy} {

@@ -80,6 +80,7 @@ func TestPlanBinding(t *testing.T) {
 		revisions  revisions
 		repository *configv1alpha1.Repository
 		cluster    inventory.State
+		drained    bool
 		stored     *controlv1alpha1.Binding
 		create     string
 		update     string
@@ -113,6 +114,10 @@ func TestPlanBinding(t *testing.T) {
 		"ClusterLeaving":             {revisions: revisions{v1}, repository: repository, cluster: inventory.Leaving, stored: stored(), update: one},
 		"ClusterGoneAfterThat":       {revisions: revisions{v1}, repository: repository, cluster: inventory.Absent, stored: stored(nowhere)},
 		"ClusterBack":                {revisions: revisions{v1}, repository: repository, cluster: inventory.Accepted, stored: stored(nowhere), update: one + " to edge1"},
+		"Drained":                    {revisions: revisions{v1}, repository: repository, cluster: inventory.Accepted, drained: true, stored: stored(), update: one},
+		"DrainedAndNew":              {revisions: revisions{v1}, repository: repository, cluster: inventory.Accepted, drained: true},
+		"DrainedAndNoRepository":     {revisions: revisions{v2}, cluster: inventory.Accepted, drained: true, stored: stored(), update: one},
+		"PerhapsDrained":             {revisions: revisions{v1}, repository: repository, cluster: inventory.Unknown, drained: true, stored: stored()},
 		"RepositoryGone":             {revisions: revisions{v2}, cluster: inventory.Accepted, stored: stored()},
 		"RepositoryGoneAndLeaving":   {revisions: revisions{v2}, cluster: inventory.Leaving, stored: stored(), update: one},
 		"RepositoryGoneAndLeft":      {revisions: revisions{v2}, cluster: inventory.Leaving, stored: stored(nowhere)},
@@ -126,7 +131,7 @@ func TestPlanBinding(t *testing.T) {
 		"BeingDeleted":               {revisions: revisions{v2}, repository: repository, cluster: inventory.Accepted, stored: stored(going)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := binding.Input{Package: web, Revisions: tc.revisions, Repository: tc.repository, Cluster: tc.cluster, Stored: tc.stored}
+			in := binding.Input{Package: web, Revisions: tc.revisions, Repository: tc.repository, Cluster: tc.cluster, Drained: tc.drained, Stored: tc.stored}
 			before := in.Stored.DeepCopy()
 			plan := binding.PlanBinding(&in)
 			if got, want := []any{brief(plan.Create), brief(plan.Update), plan.Delete, plan.Taken, plan.TakesBack}, []any{tc.create, tc.update, tc.delete, tc.taken, tc.back}; !cmp.Equal(want, got) {
@@ -218,6 +223,7 @@ func TestPlanRepository(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		cluster inventory.State
+		drained bool
 		stored  *configv1alpha1.Repository
 		empty   bool
 		want    string
@@ -251,6 +257,10 @@ func TestPlanRepository(t *testing.T) {
 		"UsersCatalogueNotRead":    {cluster: inventory.Unknown, stored: users(noDeployment, toldOf)},
 		"OursIsNoDeployment":       {cluster: inventory.Accepted, stored: ours(noDeployment), want: "Deployed=False"},
 		"OursBackAndNoDeployment":  {cluster: inventory.Accepted, stored: ours(detached, noDeployment), want: "Detached=False Deployed=False"},
+		"OursDrained":              {cluster: inventory.Accepted, drained: true, stored: ours(), want: "update map[site:edge starling.io/drained:true] Deployed=False"},
+		"UsersDrained":             {cluster: inventory.Accepted, drained: true, stored: users(attached), want: "Detached=False Deployed=False"},
+		"UsersDrainedNoDeployment": {cluster: inventory.Accepted, drained: true, stored: users(noDeployment), want: "Deployed=False"},
+		"PerhapsDrained":           {cluster: inventory.Unknown, drained: true, stored: ours()},
 		"CopyUnderAnotherName":     {cluster: inventory.Accepted, stored: users(attached, otherLabels, copied)},
 		"CopyAndNoCluster":         {cluster: inventory.Absent, stored: users(copied), empty: true},
 	} {
@@ -258,6 +268,12 @@ func TestPlanRepository(t *testing.T) {
 			in := &binding.RepositoryInput{Namespace: "default", Name: "edge1", Cluster: tc.cluster, Stored: tc.stored, Empty: tc.empty, Now: now}
 			if tc.cluster == inventory.Accepted {
 				in.Labels = map[string]string{"site": "edge", "feature.open-cluster-management.io/addon-status-agent": "unreachable"}
+			}
+			if tc.drained {
+				if in.Labels == nil {
+					in.Labels = map[string]string{}
+				}
+				in.Labels[controlv1alpha1.LabelDrained] = "true"
 			}
 			before := tc.stored.DeepCopy()
 			plan := binding.PlanRepository(in)
@@ -324,7 +340,7 @@ func TestConditions(t *testing.T) {
 		"ItsStatusIsBehind":  {binding: bindingOf(func(b *controlv1alpha1.Binding) { b.Generation++ }), latest: v1, want: under},
 		"NotLookedAt":        {binding: bindingOf(func(b *controlv1alpha1.Binding) { b.Status = controlv1alpha1.BindingStatus{} }), latest: v1, want: under},
 		"NoDestination": {binding: bindingOf(func(b *controlv1alpha1.Binding) { b.Spec.Destinations = nil }), latest: v1, want: []string{
-			"Delivered=False ClusterGone: Binding b: cluster edge1 no longer exists", under[1], under[2],
+			"Delivered=False ClusterGone: Binding b: cluster edge1 no longer exists, or is drained", under[1], under[2],
 		}},
 		"Unhealthy": {binding: bindingOf(func(b *controlv1alpha1.Binding) {
 			b.Status.Conditions[2] = metav1.Condition{Type: "Healthy", Status: metav1.ConditionFalse, Reason: "Unhealthy", Message: "4 problems, see status.problems"}

@@ -111,9 +111,15 @@ func labelsOf(cluster map[string]string) map[string]string {
 // need no condition Detached before it is True for the first time.
 func attach(in *RepositoryInput, status *configv1alpha1.RepositoryStatus, ours, hasCondition bool) {
 	message := "packages that are published here are delivered to cluster " + in.Name
-	if in.Stored.Spec.Deployment {
+	switch {
+	case in.Stored.Spec.Deployment && inventory.Drained(in.Labels):
+		message = "cluster " + in.Name + " exists; see condition " + configv1alpha1.RepositoryConditionDeployed
+		setCondition(in, status, configv1alpha1.RepositoryConditionDeployed, metav1.ConditionFalse, configv1alpha1.ReasonClusterDrained,
+			fmt.Sprintf("no packages are delivered to ManagedCluster %s, because it is drained. Deliver to it again with: "+
+				"kubectl starling cluster undrain %[1]s", in.Name))
+	case in.Stored.Spec.Deployment:
 		meta.RemoveStatusCondition(&status.Conditions, configv1alpha1.RepositoryConditionDeployed)
-	} else {
+	default:
 		message = "cluster " + in.Name + " exists; see condition " + configv1alpha1.RepositoryConditionDeployed
 		setCondition(in, status, configv1alpha1.RepositoryConditionDeployed, metav1.ConditionFalse, configv1alpha1.ReasonNoDeployment,
 			fmt.Sprintf("no packages are delivered to ManagedCluster %s, because spec.deployment of the Repository of its name is not true: "+

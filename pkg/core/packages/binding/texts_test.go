@@ -42,6 +42,11 @@ func TestTexts(t *testing.T) {
 		plan := binding.PlanRepository(&binding.RepositoryInput{Namespace: "default", Name: "edge1", Cluster: tc.cluster, Stored: tc.stored, Now: time.Unix(0, 0)})
 		add(tc.cause, plan.UpdateStatus.Conditions)
 	}
+	drained := binding.PlanRepository(&binding.RepositoryInput{
+		Namespace: "default", Name: "edge1", Cluster: inventory.Accepted, Labels: map[string]string{controlv1alpha1.LabelDrained: "true"},
+		Stored: repository(true, metav1.Condition{Type: "Detached", Status: "False", Reason: configv1alpha1.ReasonAttached}), Now: time.Unix(0, 0),
+	})
+	add("Repository whose cluster is drained", drained.UpdateStatus.Conditions)
 	created := binding.PlanRepository(&binding.RepositoryInput{Namespace: "default", Name: "edge1", Cluster: inventory.Accepted, Now: time.Unix(0, 0)}).Create
 	texts = append(texts, golden.Text{Heading: "spec.description of a Repository for a cluster", Text: created.Spec.Description})
 
