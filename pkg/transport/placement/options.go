@@ -3,11 +3,7 @@ package placement
 import (
 	"bytes"
 	"fmt"
-	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
@@ -23,7 +19,7 @@ func resolveOptions(objects []plan.Object, entries []entry, findings []finding, 
 		wanted := findings[i].options.WithDefaults(a.options)
 		explicit[i] = wanted.SetsApply() || entries[i].createOnly
 		object.Options = wanted.Options()
-		object.Options.Orphan = object.Options.Orphan || neverDeleted(object.Ref)
+		object.Options.Orphan = object.Options.Orphan || options.NeverDeleted(object.Ref)
 		if entries[i].createOnly {
 			object.Options = options.Merge(object.Options, plan.Options{CreateOnly: true})
 		}
@@ -74,11 +70,4 @@ func resolveOptions(objects []plan.Object, entries []entry, findings []finding, 
 		}
 	}
 	return problems
-}
-
-// neverDeleted reports whether an object stays in a cluster when it is no longer delivered:
-// namespaces that a cluster cannot do without, whichever policy selects them.
-func neverDeleted(ref objref.Ref) bool {
-	return ref.Group == "" && ref.Resource == "namespaces" &&
-		(ref.Name == metav1.NamespaceDefault || strings.HasPrefix(ref.Name, "kube-") || strings.HasPrefix(ref.Name, "open-cluster-management"))
 }

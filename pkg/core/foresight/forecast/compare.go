@@ -1,0 +1,230 @@
+package forecast
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// Comparison compares two Worlds: what is delivered to which cluster before and after a change.
+type Comparison struct {
+	before, after *settled
+	had, gets     *renderer
+	// edited are the objects whose content may differ for all clusters, templated those whose
+	// content may differ where the properties of the cluster do.
+	edited    map[objref.Ref]bool
+	templated map[objref.Ref]bool
+	// pairs are the clusters, grouped by the Bindings that list them before and after.
+	pairs []*pair
+}
+
+// pair is a set of clusters that the same Bindings list, before and after.
+type pair struct {
+	clusters            []string
+	before, after       []*listing
+	created, lost, both []objref.Ref
+	// has are all that the clusters are to have.
+	has map[objref.Ref]bool
+}
+
+// Compare compares a World with the same one after a change. Of what content there is, only that it
+// is another object counts: an object that both Worlds have as one pointer is not edited.
+func Compare(before, after *World) *Comparison {
+	c := &Comparison{
+		before: settle(before), after: settle(after), had: newRenderer(before), gets: newRenderer(after),
+		edited: map[objref.Ref]bool{}, templated: map[objref.Ref]bool{},
+	}
+	c.findEdited()
+	c.findPairs()
+	return c
+}
+
+// findEdited finds the objects that both Worlds have and whose content may differ.
+func (c *Comparison) findEdited() {
+	transformed := map[schema.GroupResource]bool{}
+	for ref, after := range c.after.world.Objects {
+		before := c.before.world.Objects[ref]
+		if before == nil {
+			continue
+		}
+		gr := ref.GroupResource()
+		differs, known := transformed[gr]
+		if !known {
+			differs = c.had.removal(gr).Digest != c.gets.removal(gr).Digest || len(c.had.removal(gr).Unknown) != len(c.gets.removal(gr).Unknown)
+			transformed[gr] = differs
+		}
+		if before != after || differs {
+			c.edited[ref] = true
+		}
+		if templated(before) || templated(after) {
+			c.templated[ref] = true
+		}
+	}
+}
+
+// listing returns what a Binding lists.
+func (s *settled) listing(b *controlv1alpha1.Binding) *listing {
+	if known := s.listings[b.Name]; known != nil {
+		return known
+	}
+	l := &listing{name: b.Name, objects: map[objref.Ref]*controlv1alpha1.DownsyncModulation{}, clusters: map[string]bool{}, annotations: b.Annotations}
+	for m := range match.Entries(&b.Spec) {
+		if l.objects[m.Ref] == nil {
+			l.objects[m.Ref] = m.Modulation
+		}
+	}
+	for _, d := range b.Spec.Destinations {
+		l.clusters[d.ClusterID] = true
+	}
+	s.listings[b.Name] = l
+	return l
+}
+
+// byCluster returns the Bindings that list each cluster, sorted by name.
+func (s *settled) byCluster() map[string][]*listing {
+	found := map[string][]*listing{}
+	for _, name := range slices.Sorted(maps.Keys(s.bindings)) {
+		l := s.listing(s.bindings[name])
+		for cluster := range l.clusters {
+			found[cluster] = append(found[cluster], l)
+		}
+	}
+	return found
+}
+
+func (c *Comparison) findPairs() {
+	before, after := c.before.byCluster(), c.after.byCluster()
+	clusters := map[string]bool{}
+	for cluster := range before {
+		clusters[cluster] = true
+	}
+	for cluster := range after {
+		clusters[cluster] = true
+	}
+	byKey := map[string]*pair{}
+	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
+		key := keyOf(before[cluster]) + "\n" + keyOf(after[cluster])
+		p := byKey[key]
+		if p == nil {
+			p = &pair{before: before[cluster], after: after[cluster]}
+			byKey[key] = p
+			c.pairs = append(c.pairs, p)
+		}
+		p.clusters = append(p.clusters, cluster)
+	}
+	for _, p := range c.pairs {
+		had, has := objectsOf(p.before), objectsOf(p.after)
+		p.has = has
+		p.created, p.lost = missingRefs(has, had), missingRefs(had, has)
+		reoptioned := !sameOptions(p.before, p.after)
+		for ref := range has {
+			if _, both := had[ref]; both && (reoptioned || c.edited[ref] || c.templated[ref]) {
+				p.both = append(p.both, ref)
+			}
+		}
+		slices.SortFunc(p.both, objref.Compare)
+	}
+}
+
+func keyOf(by []*listing) string {
+	names := make([]string, len(by))
+	for i, l := range by {
+		names[i] = l.name
+	}
+	return strings.Join(names, ",")
+}
+
+func objectsOf(by []*listing) map[objref.Ref]bool {
+	all := map[objref.Ref]bool{}
+	for _, l := range by {
+		for ref := range l.objects {
+			all[ref] = true
+		}
+	}
+	return all
+}
+
+// sameOptions reports whether Bindings carry what both have in the same way.
+func sameOptions(before, after []*listing) bool {
+	if len(before) != len(after) {
+		return false
+	}
+	for i, b := range before {
+		a := after[i]
+		if b.name != a.name || !apiequality.Semantic.DeepEqual(b.annotations, a.annotations) {
+			return false
+		}
+		for ref, modulation := range b.objects {
+			if now := a.objects[ref]; now != nil && now != modulation && !match.EqualModulation(modulation, now) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Need is an object whose content a Forecast needs.
+type Need struct {
+	Ref objref.Ref
+	// Before and After are where it is not read.
+	Before, After bool
+}
+
+// maxCreated bounds how many objects are needed only because they come to clusters. Of the others,
+// the forecast has no size, and does not say whether they can be delivered.
+const maxCreated = 1000
+
+// Needs returns the objects whose content Forecast needs, sorted, and the clusters that change.
+func (c *Comparison) Needs() (needs []Need, clusters []string) {
+	found := map[objref.Ref]Need{}
+	need := func(ref objref.Ref, before, after bool) {
+		n := found[ref]
+		n.Ref = ref
+		n.Before = n.Before || before && !c.before.world.Objects[ref].isRead()
+		n.After = n.After || after && !c.after.world.Objects[ref].isRead()
+		if n.Before || n.After {
+			found[ref] = n
+		}
+	}
+	created := map[objref.Ref]bool{}
+	for _, p := range c.pairs {
+		changes := len(p.created)+len(p.lost) > 0
+		for _, ref := range p.created {
+			if len(created) < maxCreated || created[ref] {
+				created[ref] = true
+				need(ref, false, true)
+			}
+		}
+		for _, ref := range p.both {
+			if c.edited[ref] || c.templated[ref] && c.propertiesDiffer(p.clusters) {
+				need(ref, true, true)
+				changes = true
+			}
+		}
+		if changes {
+			clusters = append(clusters, p.clusters...)
+		}
+	}
+	for _, n := range found {
+		needs = append(needs, n)
+	}
+	slices.SortFunc(needs, func(a, b Need) int { return objref.Compare(a.Ref, b.Ref) })
+	slices.Sort(clusters)
+	return needs, clusters
+}
+
+func (o *Object) isRead() bool { return o == nil || o.Read }
+
+// propertiesDiffer reports whether the properties of a cluster change.
+func (c *Comparison) propertiesDiffer(clusters []string) bool {
+	return slices.ContainsFunc(clusters, func(name string) bool {
+		return !c.before.world.properties(name).Equal(c.after.world.properties(name))
+	})
+}

@@ -1,0 +1,301 @@
+package forecast
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+// outcome is what happens to an object in a cluster, before it is described.
+type outcome struct {
+	verb Verb
+	ref  objref.Ref
+	// had and gets are what the cluster has and what it gets; zero for nothing, or if not read.
+	had, gets transform.Object
+	why       string
+	conflict  bool
+}
+
+// groups returns the Groups of the clusters of a pair, none if nothing changes there.
+func (c *Comparison) groups(p *pair) []Group {
+	var alike []outcome // in all clusters
+	var varying []objref.Ref
+	add := func(refs []objref.Ref, of func(objref.Ref, string) (outcome, bool)) {
+		for _, ref := range refs {
+			if templated(c.before.world.Objects[ref]) || templated(c.after.world.Objects[ref]) {
+				varying = append(varying, ref)
+			} else if o, changes := of(ref, ""); changes {
+				alike = append(alike, o)
+			}
+		}
+	}
+	add(p.created, func(ref objref.Ref, cluster string) (outcome, bool) { return c.created(p, ref, cluster), true })
+	add(p.both, func(ref objref.Ref, cluster string) (outcome, bool) { return c.stays(p, ref, cluster) })
+	add(p.lost, func(ref objref.Ref, cluster string) (outcome, bool) { return c.lost(p, ref), true })
+	byKey := map[string]*Group{}
+	var groups []*Group
+	for _, cluster := range p.clusters {
+		own, key := c.own(p, cluster, alike, varying)
+		if len(alike)+len(own) == 0 {
+			continue
+		}
+		g := byKey[key]
+		if g == nil {
+			g = c.describe(p, alike, own)
+			byKey[key] = g
+			groups = append(groups, g)
+		}
+		g.Clusters = append(g.Clusters, cluster)
+		if known := c.after.world.Clusters[cluster]; known != nil && known.Unavailable != "" {
+			g.Unavailable = append(g.Unavailable, cluster+" "+known.Unavailable)
+		}
+	}
+	all := make([]Group, len(groups))
+	for i, g := range groups {
+		all[i] = *g
+	}
+	return all
+}
+
+// own returns the outcomes of one cluster that differ from those of others, and a key that is equal
+// for clusters in which they are the same.
+func (c *Comparison) own(p *pair, cluster string, alike []outcome, varying []objref.Ref) (own []outcome, key string) {
+	for _, ref := range varying {
+		switch o, changes := c.stays(p, ref, cluster); {
+		case slices.Contains(p.created, ref):
+			own = append(own, c.created(p, ref, cluster))
+		case !p.has[ref]:
+			own = append(own, c.lost(p, ref))
+		case changes:
+			own = append(own, o)
+		}
+	}
+	if known := c.after.world.Clusters[cluster]; known != nil && len(known.Others) > 0 {
+		for _, o := range alike {
+			if contested := contest(o, known.Others); contested.why != o.why {
+				own = append(own, contested)
+			}
+		}
+		for i := range own {
+			own[i] = contest(own[i], known.Others)
+		}
+	}
+	var b strings.Builder
+	for _, o := range own {
+		fmt.Fprintf(&b, "%s %s %s %s %s\n", o.verb, o.ref, o.had.Hash, o.gets.Hash, o.why)
+	}
+	return own, b.String()
+}
+
+// contest returns an outcome where another source delivers the object.
+func contest(o outcome, others map[objref.Ref]Other) outcome {
+	other, is := others[o.ref]
+	if !is {
+		return o
+	}
+	switch {
+	case o.verb == Delete || o.verb == Release:
+		o.verb, o.why = Keep, other.By+" delivers it too"
+	case o.gets.Hash == (transform.Hash{}) || o.gets.Content() == other.Content:
+	default:
+		o.conflict, o.why = true, other.By+" delivers it with different content; the first of the two is delivered"
+	}
+	return o
+}
+
+// created returns what happens to an object that a cluster has not.
+func (c *Comparison) created(p *pair, ref objref.Ref, cluster string) outcome {
+	o := outcome{verb: Create, ref: ref}
+	if why := c.withheld(p, ref); why != "" {
+		o.verb, o.why = Keep, why
+		return o
+	}
+	if !c.after.world.Objects[ref].isRead() {
+		return o
+	}
+	gets := c.gets.at(ref, c.after.world.properties(cluster))
+	if gets.err != nil {
+		o.verb, o.why = Keep, "cannot be delivered: "+gets.err.Error()
+	}
+	o.gets = gets.object
+	return o
+}
+
+// stays returns what happens to an object that a cluster has and is to have, and whether that is
+// anything.
+func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bool) {
+	before, after := c.before.world.Objects[ref], c.after.world.Objects[ref]
+	o := outcome{verb: Update, ref: ref}
+	if before == nil || after == nil {
+		return o, false
+	}
+	reoptioned := optionsOf(before, ref, p.before) != optionsOf(after, ref, p.after)
+	if before.Read && after.Read {
+		had, gets := c.had.at(ref, c.before.world.properties(cluster)), c.gets.at(ref, c.after.world.properties(cluster))
+		if gets.err != nil {
+			o.verb, o.why = Keep, "cannot be delivered: "+gets.err.Error()
+			return o, had.err == nil || had.err.Error() != gets.err.Error()
+		}
+		o.had, o.gets = had.object, gets.object
+		if !reoptioned && had.err == nil && had.object.Hash == gets.object.Hash {
+			return o, false
+		}
+	} else if !reoptioned {
+		return o, false // nothing was edited, or Needs would have asked for it
+	}
+	if why := c.withheld(p, ref); why != "" {
+		o.verb, o.why = Keep, why
+	} else if reoptioned && o.had.Hash == o.gets.Hash {
+		o.why = "how it is applied changes"
+	}
+	return o, true
+}
+
+// lost returns what happens to an object that is no longer delivered.
+func (c *Comparison) lost(p *pair, ref objref.Ref) outcome {
+	o := outcome{verb: Delete, ref: ref}
+	if why := held(p.before, ref); why != "" {
+		o.verb, o.why = Keep, why
+		return o
+	}
+	if ref.GroupResource() == definitions {
+		kind := objectsOfKind(p.has, ref)
+		if kind > 0 {
+			o.verb, o.why = Keep, fmt.Sprintf("%d objects of its kind stay in the cluster", kind)
+			return o
+		}
+	}
+	if before := c.before.world.Objects[ref]; options.NeverDeleted(ref) || before != nil && optionsOf(before, ref, p.before).Orphan {
+		o.verb = Release
+	}
+	return o
+}
+
+func objectsOfKind(refs map[objref.Ref]bool, definition objref.Ref) int {
+	n := 0
+	for ref := range refs {
+		if plan.DefinitionOf(ref.GroupResource()) == definition {
+			n++
+		}
+	}
+	return n
+}
+
+// withheld returns why an object is not delivered, "" if it is.
+func (c *Comparison) withheld(p *pair, ref objref.Ref) string {
+	if namespace, is := match.ManagementNamespace(ref); is {
+		return "nothing is delivered to namespace " + namespace + " of Open Cluster Management"
+	}
+	return held(p.after, ref)
+}
+
+// held returns which Binding holds an object, "" if none does.
+func held(by []*listing, ref objref.Ref) string {
+	for _, l := range by {
+		text, is := l.annotations[controlv1alpha1.AnnotationHold]
+		if !is || l.objects[ref] == nil {
+			continue
+		}
+		if hold, _ := plan.ParseHold(text); hold.Holds(ref) {
+			return fmt.Sprintf("held by the annotation %s of Binding %s", controlv1alpha1.AnnotationHold, l.name)
+		}
+	}
+	return ""
+}
+
+// describe returns a Group without clusters. Of what is in both lists, own counts.
+func (c *Comparison) describe(p *pair, alike, own []outcome) *Group {
+	all := map[objref.Ref]outcome{}
+	for _, o := range slices.Concat(alike, own) {
+		all[o.ref] = o
+	}
+	g := &Group{}
+	for _, ref := range slices.SortedFunc(maps.Keys(all), objref.Compare) {
+		o := all[ref]
+		g.Items = append(g.Items, c.item(o))
+		g.Bytes += len(o.gets.JSON)
+	}
+	g.Works = works(g.Items, len(p.has))
+	g.Warnings = c.lacking(p.has, g.Items)
+	return g
+}
+
+// perWork is the default of the transport-controller for how many objects share a work.
+const perWork = 16
+
+// works estimates how many works are written: at most one for each object, and at most all of them.
+// Namespaces and CustomResourceDefinitions are in works of their own, which makes one more.
+func works(items []Item, objects int) int {
+	n := 0
+	for i := range items {
+		if items[i].Verb != Keep {
+			n++
+		}
+	}
+	return min(n, (max(objects, n)+perWork-1)/perWork+1)
+}
+
+// lacking returns what a cluster lacks for the objects that it gets: Namespaces and kinds.
+func (c *Comparison) lacking(has map[objref.Ref]bool, items []Item) []string {
+	found := map[string]int{}
+	for i := range items {
+		item := &items[i]
+		if item.Verb != Create {
+			continue
+		}
+		if in := item.Ref.Namespace; in != "" && !options.NeverDeleted(objref.New(namespaces, "", in)) && !has[objref.New(namespaces, "", in)] {
+			found[fmt.Sprintf("no policy delivers Namespace %q: the clusters need one", in)]++
+		}
+		definition := plan.DefinitionOf(item.Ref.GroupResource())
+		if c.after.world.Objects[definition] == nil {
+			continue
+		}
+		gr := item.Ref.GroupResource()
+		if !has[definition] {
+			found[fmt.Sprintf("no policy delivers the CustomResourceDefinition %s: the clusters need it", gr)]++
+		}
+		if !c.hadKind(gr) {
+			found[fmt.Sprintf("the first objects of %s: OCM's agent needs a grant for them in each cluster", gr)]++
+		}
+	}
+	var warnings []string
+	for _, text := range slices.Sorted(maps.Keys(found)) {
+		warnings = append(warnings, fmt.Sprintf("%s (%d objects)", text, found[text]))
+	}
+	return warnings
+}
+
+// hadKind reports whether any Binding listed an object of a resource before.
+func (c *Comparison) hadKind(gr interface{ String() string }) bool {
+	for _, l := range c.before.listings {
+		for ref := range l.objects {
+			if ref.GroupResource().String() == gr.String() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refused returns the clusters that match a policy and are no destinations.
+func refused(policy *controlv1alpha1.BindingPolicy, w *World) []string {
+	compiled, mistakes := match.Compile(&policy.Spec)
+	if len(mistakes) > 0 {
+		return nil
+	}
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(w.Clusters)) {
+		if c := w.Clusters[name]; c.Refused != "" && compiled.SelectsCluster(c.Labels) {
+			found = append(found, name+" "+c.Refused)
+		}
+	}
+	return found
+}

@@ -1,0 +1,194 @@
+package forecast
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// delivered is what clusters have: texts by cluster and object. It is computed without any of the
+// functions of the forecast: each policy, each object, each cluster, one by one.
+type delivered map[string]map[objref.Ref]string
+
+func (w *World) delivered() delivered {
+	all := delivered{}
+	for _, policy := range w.Policies {
+		selector := policy.Spec.Downsync[0].ObjectSelectors[0].MatchLabels
+		clusters := policy.Spec.ClusterSelectors[0].MatchLabels
+		for name, cluster := range w.Clusters {
+			if cluster.Refused != "" || !includes(cluster.Labels, clusters) {
+				continue
+			}
+			for ref, o := range w.Objects {
+				if !includes(o.Meta.GetLabels(), selector) {
+					continue
+				}
+				if all[name] == nil {
+					all[name] = map[objref.Ref]string{}
+				}
+				data, _, _ := unstructured.NestedStringMap(o.Meta.Object, "data")
+				text := fmt.Sprint(o.Meta.GetLabels(), o.Meta.GetAnnotations(), data)
+				all[name][ref] = strings.ReplaceAll(strings.ReplaceAll(text, "{{.clusterName}}", name), "{{.country}}", cluster.Labels["country"])
+			}
+		}
+	}
+	return all
+}
+
+func includes(labels, selector map[string]string) bool {
+	for key, value := range selector {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// verbs returns what differs between two states, by cluster and object.
+func verbs(before, after delivered) map[string]string {
+	found := map[string]string{}
+	for _, all := range []delivered{before, after} {
+		for cluster, objects := range all {
+			for ref := range objects {
+				had, before := before[cluster][ref]
+				gets, after := after[cluster][ref]
+				verb := Update
+				switch {
+				case !before:
+					verb = Create
+				case !after:
+					verb = Delete
+				case had == gets:
+					continue
+				}
+				found[cluster+" "+ref.String()] = string(verb)
+			}
+		}
+	}
+	return found
+}
+
+func (f *Forecast) verbs() map[string]string {
+	found := map[string]string{}
+	for _, g := range f.Groups {
+		for _, cluster := range g.Clusters {
+			for i := range g.Items {
+				found[cluster+" "+g.Items[i].Ref.String()] = string(g.Items[i].Verb)
+			}
+		}
+	}
+	return found
+}
+
+// random sets one thing of a World at random.
+func (w *World) random(r *rand.Rand) {
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	labels := func() string { return pick("app=a", "app=b", "app=a,tier=x", "tier=x", "") }
+	site := func() string {
+		return pick("site=edge,country=de", "site=core,country=fr", "site=edge,country=fr", "country=de")
+	}
+	switch r.IntN(9) {
+	case 0, 1:
+		w.policy(pick("p1", "p2", "p3", "p4"), pick("app=a", "app=b", "tier=x"), pick("site=edge", "site=core", "country=de", ""))
+	case 2:
+		delete(w.Policies, pick("p1", "p2", "p3", "p4"))
+	case 3, 4:
+		w.object("ConfigMap/default/"+pick("o1", "o2", "o3", "o4", "o5", "o6"), labels(), pick("a=1", "a=2", "a={{.country}}", "a={{.clusterName}}"))
+	case 5:
+		ref, _ := refTo("ConfigMap/default/" + pick("o1", "o2", "o3", "o4", "o5", "o6"))
+		w.Delete(ref)
+	case 6, 7:
+		w.cluster(pick("c1", "c2", "c3", "c4", "c5"), site())
+	case 8:
+		name := pick("c1", "c2", "c3", "c4", "c5")
+		if c := w.Clusters[name]; c != nil {
+			refused := *c
+			refused.Refused = pick("", "is not accepted")
+			w.Clusters[name] = &refused
+		}
+	}
+}
+
+// TestForecastIsWhatHappens changes random fleets at random. The forecast of each change is what
+// differs then, cluster by cluster and object by object.
+func TestForecastIsWhatHappens(t *testing.T) {
+	t.Parallel()
+	histories := 2000
+	if testing.Short() {
+		histories = 100
+	}
+	for seed := range histories {
+		r := rand.New(rand.NewPCG(uint64(seed), 1))
+		w := newWorld()
+		for range 25 {
+			w.random(r)
+		}
+		for step := range 8 {
+			before := w.bound()
+			after := before.Clone()
+			for range 1 + r.IntN(3) {
+				after.random(r)
+			}
+			got := Compare(before, after).Forecast().verbs()
+			if diff := cmp.Diff(verbs(before.delivered(), after.delivered()), got); diff != "" {
+				t.Fatalf("seed %d, step %d: what happens (-), the forecast (+):\n%s", seed, step, diff)
+			}
+			w = after.bound()
+		}
+	}
+}
+
+// TestNeedsIsEnough: with the content of what Needs returns and of nothing else, the forecast is the
+// same as with all content.
+func TestNeedsIsEnough(t *testing.T) {
+	t.Parallel()
+	for seed := range 300 {
+		r := rand.New(rand.NewPCG(uint64(seed), 2))
+		w := newWorld()
+		for range 30 {
+			w.random(r)
+		}
+		before := w.bound()
+		after := before.Clone()
+		for range 1 + r.IntN(3) {
+			after.random(r)
+		}
+		want := Compare(before, after).Forecast().lines()
+
+		// An object that both have stays one that both have.
+		bare := map[*Object]*Object{}
+		unread := func(w *World) *World {
+			c := w.Clone()
+			for ref, o := range w.Objects {
+				if bare[o] == nil {
+					partial := &unstructured.Unstructured{Object: maps.Clone(o.Meta.Object)}
+					delete(partial.Object, "data")
+					bare[o] = &Object{Resource: o.Resource, Meta: partial}
+				}
+				c.Objects[ref] = bare[o]
+			}
+			return c
+		}
+		someBefore, someAfter := unread(before), unread(after)
+		c := Compare(someBefore, someAfter)
+		needs, _ := c.Needs()
+		for _, n := range needs {
+			if n.Before {
+				someBefore.Objects[n.Ref] = before.Objects[n.Ref]
+			}
+			if n.After {
+				someAfter.Objects[n.Ref] = after.Objects[n.Ref]
+			}
+		}
+		if diff := cmp.Diff(want, c.Forecast().lines()); diff != "" {
+			t.Fatalf("seed %d: with all content (-), with what is needed (+):\n%s", seed, diff)
+		}
+	}
+}
