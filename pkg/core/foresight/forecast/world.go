@@ -49,8 +49,10 @@ type Object struct {
 // Cluster is a cluster of an ITS.
 type Cluster struct {
 	Labels map[string]string
-	// Properties are the data of templates; nil if they are not known.
+	// Properties are the data of templates; nil if they are not known. Sources are what they are made
+	// of besides the labels.
 	Properties *customize.Properties
+	Sources    *Sources
 	// Refused says why the cluster is no destination, as "is not accepted"; "" if it is one.
 	Refused string
 	// Unavailable says why the cluster does not get anything now; "" if it does.
@@ -58,6 +60,12 @@ type Cluster struct {
 	// Others are what other sources deliver there: packages, and other WDSes. Only those of objects
 	// that Needs returns are necessary.
 	Others map[objref.Ref]Other
+}
+
+// Sources are what the properties of a cluster are made of, besides its labels.
+type Sources struct {
+	// Annotations are those of the ManagedCluster, Data is that of the ConfigMap.
+	Annotations, Data map[string]string
 }
 
 // Clone returns a World that can be changed: its maps are copies, what is in them is shared.

@@ -1,0 +1,87 @@
+package foresight
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// Set makes an object of the WDS what it would be after an apply. It returns a note if that has no
+// effect on clusters.
+func Set(w *forecast.World, resource schema.GroupVersionResource, o *unstructured.Unstructured) (note string, err error) {
+	gr := resource.GroupResource()
+	switch gr {
+	case controlv1alpha1.BindingPolicies.GroupResource():
+		policy := &controlv1alpha1.BindingPolicy{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, policy); err != nil {
+			return "", fmt.Errorf("read BindingPolicy %q: %w", o.GetName(), err)
+		}
+		w.Policies[policy.Name] = policy
+	case controlv1alpha1.Bindings.GroupResource():
+		binding := &controlv1alpha1.Binding{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, binding); err != nil {
+			return "", fmt.Errorf("read Binding %q: %w", o.GetName(), err)
+		}
+		w.Bindings[binding.Name] = binding
+	case controlv1alpha1.CustomTransforms.GroupResource():
+		transform := &controlv1alpha1.CustomTransform{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, transform); err != nil {
+			return "", fmt.Errorf("read CustomTransform %q: %w", o.GetName(), err)
+		}
+		w.Transforms[transform.Name] = transform
+	default:
+		ref := objref.New(gr, o.GetNamespace(), o.GetName())
+		if match.NeverObject(gr, o) {
+			return ref.String() + " is no workload: nothing of it is delivered to clusters", nil
+		}
+		w.Objects[ref] = &forecast.Object{Resource: match.Resource{GroupVersionResource: resource, Kind: o.GetKind()}, Meta: o, Read: true}
+	}
+	return "", nil
+}
+
+// Remove removes an object from the WDS.
+func Remove(w *forecast.World, ref objref.Ref) {
+	switch ref.GroupResource() {
+	case controlv1alpha1.BindingPolicies.GroupResource():
+		delete(w.Policies, ref.Name)
+	case controlv1alpha1.Bindings.GroupResource():
+		delete(w.Bindings, ref.Name)
+	case controlv1alpha1.CustomTransforms.GroupResource():
+		delete(w.Transforms, ref.Name)
+	default:
+		w.Delete(ref)
+	}
+}
+
+// Label changes labels of a cluster; an empty value removes the label.
+func Label(w *forecast.World, cluster string, labels map[string]*string) error {
+	c := w.Clusters[cluster]
+	if c == nil {
+		return fmt.Errorf("no ITS has a cluster %q", cluster)
+	}
+	changed := *c
+	changed.Labels = map[string]string{}
+	for key, value := range c.Labels {
+		changed.Labels[key] = value
+	}
+	for key, value := range labels {
+		if value == nil {
+			delete(changed.Labels, key)
+		} else {
+			changed.Labels[key] = *value
+		}
+	}
+	if c.Sources != nil {
+		changed.Properties = clusters.Properties(cluster, changed.Labels, c.Sources.Annotations, c.Sources.Data)
+	}
+	w.Clusters[cluster] = &changed
+	return nil
+}

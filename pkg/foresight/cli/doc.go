@@ -1,0 +1,2 @@
+// Package cli has the commands of kubectl starling that look ahead: what a change would do.
+package cli

@@ -1,0 +1,361 @@
+package foresight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned/typed/cluster/v1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
+	"github.com/starlinghq/starling/pkg/core/inventory"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// Space is a connection to a WDS or to an ITS.
+type Space struct {
+	// Name is how texts name it: that of its context.
+	Name   string
+	Config *rest.Config
+}
+
+// parallel is how many requests to one space are under way at the same time.
+const parallel = 16
+
+// WorldReader reads a forecast.World with the rights of the caller.
+type WorldReader struct {
+	// WDS is the WDS, and ITSes are its ITSes, none if they are not known.
+	WDS   Space
+	ITSes []Space
+	// Progress is called with what is being read.
+	Progress func(what string)
+
+	mu      sync.Mutex
+	unknown []string
+}
+
+// Read returns the state of the WDS and its clusters: of objects, their metadata. unknown says what
+// could not be read, and what that means; sorted. The error says that the WDS cannot be read.
+func (r *WorldReader) Read(ctx context.Context) (w *forecast.World, unknown []string, err error) {
+	w = &forecast.World{
+		Policies: map[string]*controlv1alpha1.BindingPolicy{}, Bindings: map[string]*controlv1alpha1.Binding{}, Objects: map[objref.Ref]*forecast.Object{},
+		Transforms: map[string]*controlv1alpha1.CustomTransform{}, Clusters: map[string]*forecast.Cluster{}, Unread: map[schema.GroupResource]bool{},
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return r.readPolicies(ctx, w) })
+	group.Go(func() error { return r.readObjects(ctx, w) })
+	group.Go(func() error { return r.readClusters(ctx, w) })
+	if err := group.Wait(); err != nil {
+		return nil, nil, err
+	}
+	slices.Sort(r.unknown)
+	return w, slices.Compact(r.unknown), nil
+}
+
+func (r *WorldReader) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unknown = append(r.unknown, fmt.Sprintf(format, args...))
+}
+
+// readPolicies reads what says which objects go where: all of it is necessary.
+func (r *WorldReader) readPolicies(ctx context.Context, w *forecast.World) error {
+	c, err := client.New(r.WDS.Config)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		list, err := c.BindingPolicies().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return notAWDS(r.WDS.Name, err)
+		}
+		for i := range list.Items {
+			w.Policies[list.Items[i].Name] = &list.Items[i]
+		}
+		return nil
+	})
+	group.Go(func() error {
+		list, err := c.Bindings().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return notAWDS(r.WDS.Name, err)
+		}
+		for i := range list.Items {
+			w.Bindings[list.Items[i].Name] = &list.Items[i]
+		}
+		return nil
+	})
+	group.Go(func() error {
+		list, err := c.CustomTransforms().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return notAWDS(r.WDS.Name, err)
+		}
+		for i := range list.Items {
+			w.Transforms[list.Items[i].Name] = &list.Items[i]
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// notAWDS explains an error that a space without our API returns.
+func notAWDS(name string, err error) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("context %q is no WDS, since it does not serve control.kubestellar.io: choose one with --context: %w", name, err)
+	}
+	return fmt.Errorf("read WDS %q: %w", name, err)
+}
+
+// readObjects reads the metadata of all objects that could be workload.
+func (r *WorldReader) readObjects(ctx context.Context, w *forecast.World) error {
+	found, err := discovery.NewDiscoveryClientForConfig(r.WDS.Config)
+	if err != nil {
+		return err
+	}
+	partial, err := metadata.NewForConfig(quick(r.WDS.Config))
+	if err != nil {
+		return err
+	}
+	lists, err := found.ServerPreferredResources()
+	if failed, is := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); is {
+		for gv, why := range failed.Groups {
+			r.note("the API group %s cannot be read, so its objects are not considered: %v", gv, why)
+		}
+	} else if err != nil {
+		return fmt.Errorf("read the API of WDS %q: %w", r.WDS.Name, err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, resource := range Workload(lists) {
+		group.Go(func() error {
+			r.Progress(resource.GroupResource().String())
+			list, err := partial.Resource(resource.GroupVersionResource).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+			switch {
+			case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
+				return nil
+			case err != nil:
+				r.note("%s cannot be listed, so what is bound of them counts as unchanged: %v", resource.GroupResource(), err)
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				w.Unread[resource.GroupResource()] = true
+				return nil
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for i := range list.Items {
+				o := &list.Items[i]
+				w.Objects[objref.New(resource.GroupResource(), o.Namespace, o.Name)] = &forecast.Object{Resource: resource, Meta: metaOf(resource, o)}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// quick returns a configuration without a limit of its own: it reads a lot once, and the API server
+// protects itself.
+func quick(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	return config
+}
+
+// metaOf returns an object that has nothing but the metadata that a forecast needs.
+func metaOf(resource match.Resource, partial *metav1.PartialObjectMetadata) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o.SetAPIVersion(resource.GroupVersion().String())
+	o.SetKind(resource.Kind)
+	o.SetName(partial.Name)
+	o.SetNamespace(partial.Namespace)
+	o.SetUID(partial.UID)
+	o.SetResourceVersion(partial.ResourceVersion)
+	o.SetGeneration(partial.Generation)
+	o.SetLabels(partial.Labels)
+	annotations := partial.Annotations
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	o.SetAnnotations(annotations)
+	return o
+}
+
+// Workload returns the resources of which objects can be workload, in their preferred versions.
+func Workload(lists []*metav1.APIResourceList) []match.Resource {
+	var all []match.Resource
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue // no server serves that
+		}
+		for i := range list.APIResources {
+			resource := &list.APIResources[i]
+			gvr := gv.WithResource(resource.Name)
+			if strings.Contains(resource.Name, "/") || !slices.Contains(resource.Verbs, "list") || match.NeverResource(gvr.GroupResource()) {
+				continue
+			}
+			all = append(all, match.Resource{GroupVersionResource: gvr, Kind: resource.Kind})
+		}
+	}
+	return all
+}
+
+// readClusters reads the clusters of all ITSes. Without that, the ones that Bindings list stay.
+func (r *WorldReader) readClusters(ctx context.Context, w *forecast.World) error {
+	if len(r.ITSes) == 0 {
+		w.ClustersUnread = true
+		r.note("which clusters there are: no ITS is known. Name one with --its-context")
+		return nil
+	}
+	members := map[string]map[string]*clusterv1.ManagedCluster{} // by name and ITS
+	properties := map[string]map[string]*corev1.ConfigMap{}      // by ITS and name
+	group, ctx := errgroup.WithContext(ctx)
+	for _, its := range r.ITSes {
+		group.Go(func() error {
+			r.Progress("ManagedClusters of " + its.Name)
+			list, maps, err := readITS(ctx, its)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if err != nil {
+				w.ClustersUnread = true
+				r.unknown = append(r.unknown, fmt.Sprintf("the clusters of ITS %s: %v", its.Name, err))
+				return nil
+			}
+			for i := range list {
+				if members[list[i].Name] == nil {
+					members[list[i].Name] = map[string]*clusterv1.ManagedCluster{}
+				}
+				members[list[i].Name][its.Name] = &list[i]
+			}
+			properties[its.Name] = maps
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for name, of := range members {
+		w.Clusters[name] = clusterOf(name, of, properties, !w.ClustersUnread)
+	}
+	return nil
+}
+
+// readITS reads the clusters of an ITS and, by cluster, the ConfigMaps with properties.
+func readITS(ctx context.Context, its Space) ([]clusterv1.ManagedCluster, map[string]*corev1.ConfigMap, error) {
+	c, err := clusterclient.NewForConfig(quick(its.Config))
+	if err != nil {
+		return nil, nil, err
+	}
+	core, err := kubernetes.NewForConfig(its.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := c.ManagedClusters().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return nil, nil, err
+	}
+	maps, err := core.CoreV1().ConfigMaps(controlv1alpha1.PropertiesNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return list.Items, nil, nil //nolint:nilerr // their properties are not known: templates are not expanded
+	}
+	found := map[string]*corev1.ConfigMap{}
+	for i := range maps.Items {
+		found[maps.Items[i].Name] = &maps.Items[i]
+	}
+	return list.Items, found, nil
+}
+
+// clusterOf returns the cluster that a name stands for.
+func clusterOf(name string, of map[string]*clusterv1.ManagedCluster, properties map[string]map[string]*corev1.ConfigMap, all bool) *forecast.Cluster {
+	choice := map[string]inventory.Member{}
+	var some *clusterv1.ManagedCluster
+	for its, c := range of {
+		choice[its] = clusters.MemberOf(c)
+		some = c
+	}
+	chosen, state := inventory.Choose(choice, all)
+	c := of[chosen]
+	if state != inventory.Accepted || c == nil {
+		return &forecast.Cluster{Labels: some.Labels, Refused: refusal(some)}
+	}
+	cluster := &forecast.Cluster{Labels: c.Labels}
+	if maps := properties[chosen]; maps != nil {
+		var data map[string]string
+		if m := maps[name]; m != nil {
+			data = clusters.PropertiesIn(m)
+		}
+		cluster.Sources = &forecast.Sources{Annotations: c.Annotations, Data: data}
+		cluster.Properties = clusters.Properties(name, c.Labels, c.Annotations, data)
+	}
+	if available := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ManagedClusterConditionAvailable); available == nil || available.Status != metav1.ConditionTrue {
+		cluster.Unavailable = "is not available: it gets what is delivered when its agent runs again"
+	}
+	return cluster
+}
+
+func refusal(c *clusterv1.ManagedCluster) string {
+	switch {
+	case c.DeletionTimestamp != nil:
+		return "is being deleted"
+	case !c.Spec.HubAcceptsClient:
+		return "is not accepted: kubectl starling cluster accept " + c.Name
+	}
+	return "is no destination, because another ITS has a cluster of its name"
+}
+
+// ReadContent reads the objects of two Worlds that a forecast needs. An object that does not exist
+// any more stays as it is.
+func (r *WorldReader) ReadContent(ctx context.Context, before, after *forecast.World, needs []forecast.Need) error {
+	objects, err := dynamic.NewForConfig(quick(r.WDS.Config))
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, need := range needs {
+		known := before.Objects[need.Ref]
+		if known == nil {
+			known = after.Objects[need.Ref]
+		}
+		r.Progress(need.Ref.String())
+		group.Go(func() error {
+			live, err := objects.Resource(known.Resource.GroupVersionResource).Namespace(need.Ref.Namespace).Get(ctx, need.Ref.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("read %s: %w", need.Ref, err)
+			}
+			read := &forecast.Object{Resource: known.Resource, Meta: live, Read: true}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			for _, w := range []struct {
+				world  *forecast.World
+				wanted bool
+			}{{before, need.Before}, {after, need.After}} {
+				if w.wanted {
+					w.world.Objects[need.Ref] = read
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
