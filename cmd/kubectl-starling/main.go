@@ -16,6 +16,7 @@ import (
 
 	bundle "github.com/starlinghq/starling/pkg/bundle/cli"
 	clusters "github.com/starlinghq/starling/pkg/clusters/cli"
+	foresight "github.com/starlinghq/starling/pkg/foresight/cli"
 	"github.com/starlinghq/starling/pkg/packages/cli"
 	"github.com/starlinghq/starling/pkg/plugin"
 	transactions "github.com/starlinghq/starling/pkg/transactions/cli"
@@ -30,6 +31,6 @@ func main() {
 		},
 		func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 			return bundle.NewCommand(flags, streams, cmp.Or(os.Getenv("STARLING_DIR"), ".starling"), clock.RealClock{})
-		}, transactions.NewCommand)
+		}, transactions.NewCommand, foresight.NewPlanCommand)
 	os.Exit(plugin.Report(os.Stderr, cmd.ExecuteContext(ctx)))
 }

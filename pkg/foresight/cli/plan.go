@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/discovery"
 	"k8s.io/kubectl/pkg/cmd/diff"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/openapi"
@@ -205,11 +201,6 @@ func (p *planner) apply(before, after *forecast.World) (notes []string, err erro
 	if err != nil {
 		return nil, err
 	}
-	discovered, err := factory.ToDiscoveryClient()
-	if err != nil {
-		return nil, err
-	}
-	schemas := sync.OnceValues(func() (openapi.Resources, error) { return openapi.NewOpenAPIGetter(discovered).Get() })
 	result := factory.NewBuilder().Unstructured().NamespaceParam(namespace).DefaultNamespace().
 		FilenameParam(enforce, &p.files).Flatten().ContinueOnError().Do()
 	if err := result.Err(); err != nil {
@@ -219,7 +210,7 @@ func (p *planner) apply(before, after *forecast.World) (notes []string, err erro
 		if err != nil {
 			return err
 		}
-		note, err := p.applyOne(info, before, after, discovered, getter(schemas))
+		note, err := p.applyOne(info, before, after, factory)
 		if note != "" {
 			notes = append(notes, note)
 		}
@@ -227,14 +218,7 @@ func (p *planner) apply(before, after *forecast.World) (notes []string, err erro
 	})
 }
 
-type getter func() (openapi.Resources, error)
-
-// OpenAPISchema implements openapi.OpenAPIResourcesGetter.
-func (g getter) OpenAPISchema() (openapi.Resources, error) { return g() }
-
-func (p *planner) applyOne(
-	info *resource.Info, before, after *forecast.World, discovered discovery.CachedDiscoveryInterface, schemas openapi.OpenAPIResourcesGetter,
-) (note string, err error) {
+func (p *planner) applyOne(info *resource.Info, before, after *forecast.World, schemas openapi.OpenAPIResourcesGetter) (note string, err error) {
 	local := info.Object.DeepCopyObject()
 	err = info.Get()
 	if err != nil && !isNotFound(err) {
@@ -306,5 +290,3 @@ func (o *options) reader() (*foresight.WorldReader, error) {
 	}
 	return r, err
 }
-
-
