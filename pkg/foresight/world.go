@@ -208,7 +208,8 @@ func Workload(lists []*metav1.APIResourceList) []match.Resource {
 		for i := range list.APIResources {
 			resource := &list.APIResources[i]
 			gvr := gv.WithResource(resource.Name)
-			if strings.Contains(resource.Name, "/") || !slices.Contains(resource.Verbs, "list") || match.NeverResource(gvr.GroupResource()) {
+			watched := slices.Contains(resource.Verbs, "list") && slices.Contains(resource.Verbs, "watch")
+			if strings.Contains(resource.Name, "/") || !watched || match.NeverResource(gvr.GroupResource()) {
 				continue
 			}
 			all = append(all, match.Resource{GroupVersionResource: gvr, Kind: resource.Kind})

@@ -147,7 +147,7 @@ func (p *planner) run(ctx context.Context) error {
 		return err
 	}
 	progress.Stop()
-	plan := &Plan{Forecast: comparison.Forecast(), Notes: notes, Unknown: reader.Unknown()}
+	plan := &Plan{Forecast: *comparison.Forecast(), Notes: notes, Unknown: reader.Unknown()}
 	plan.total()
 	if err := plan.print(p.Out, p.output.Value); err != nil {
 		return err

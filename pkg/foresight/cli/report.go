@@ -16,7 +16,7 @@ import (
 
 // Plan is what the command plan prints.
 type Plan struct {
-	*forecast.Forecast `json:",inline"`
+	forecast.Forecast `json:",inline"`
 	// Total counts over all clusters.
 	Total Total `json:"total"`
 	// Notes are about objects of the change that have no effect on clusters.

@@ -1,0 +1,296 @@
+// Package foresight tests against real API servers what the commands that plan say: the same changes
+// are then made. The controllers of policies and of the transport run in the test process.
+package foresight
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/controller/binding"
+	corebinding "github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/foresight/cli"
+	"github.com/starlinghq/starling/pkg/packages/content"
+	"github.com/starlinghq/starling/pkg/plugin"
+	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
+	"github.com/starlinghq/starling/pkg/transport"
+	"github.com/starlinghq/starling/pkg/transport/ocm"
+	"github.com/starlinghq/starling/pkg/transport/placement"
+	transportplugin "github.com/starlinghq/starling/pkg/transport/plugin"
+	"github.com/starlinghq/starling/pkg/writer"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
+
+var managedClusters = schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1", Resource: "managedclusters"}
+
+// hub is a WDS and an ITS with their controllers.
+type hub struct {
+	fleet    *testenv.Fleet
+	wds, its *testenv.Space
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+func newHub(t *testing.T) *hub {
+	t.Helper()
+	fleet := testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}})
+	h := &hub{fleet: fleet, wds: fleet.Space(t, "wds1"), its: fleet.Space(t, "its1")}
+	h.wds.Install(t, testenv.APIs(t, "control.kubestellar.io_", "store.starling.io_")...)
+	h.its.Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses"), testenv.ManagedClusterCRD(t),
+		testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"))...)
+	h.its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: customization-properties}}")
+	uid := h.wds.Get(t, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", "kube-system").GetUID()
+
+	reader := clusters.New(clusters.ITS{Name: "its1", Connect: func(context.Context) (clusters.Source, error) { return clusters.NewSource(h.its.Config) }})
+	testenv.Run(t, reader.Run)
+	running, err := binding.Setup(binding.SetupConfig{WDS: h.wds.Config, WDSName: "wds1", Clusters: reader, MaxBindingSize: corebinding.DefaultMaxSize})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testenv.Run(t, func(ctx context.Context) error { return running.Run(ctx, testenv.Leading(), 4, binding.Observers{}) })
+
+	config := h.wds.Config
+	control := must[*client.Client](t)(client.New(config))
+	objects := must[*dynamic.DynamicClient](t)(dynamic.NewForConfig(config))
+	partial := must[metadata.Interface](t)(metadata.NewForConfig(config))
+	found := must[*discovery.DiscoveryClient](t)(discovery.NewDiscoveryClientForConfig(config))
+	controller := must[*transport.Controller](t)(transport.New(transport.Config{
+		WDS: placement.WDS{
+			Bindings:         must[cache.SharedIndexInformer](t)(client.NewInformer(control.Bindings(), &controlv1alpha1.Binding{}, cache.Indexers{})),
+			CustomTransforms: must[cache.SharedIndexInformer](t)(client.NewInformer(control.CustomTransforms(), &controlv1alpha1.CustomTransform{}, cache.Indexers{})),
+			Metadata:         dynamicinformer.MetadataInformer(partial), Objects: objects, Versions: partial,
+			Packages: placement.PackagesOf(objects, must[*content.Store](t)(content.New(config, clock.RealClock{})), placement.NewKinds(found, clock.RealClock{})),
+			Writer:   must[*writer.Writer](t)(writer.New(config, "wds1", ocm.FieldManager)),
+		},
+		ITSes: []transportplugin.ITS{{Name: "its1", Connect: func(context.Context) (transportplugin.Plugin, error) {
+			return ocm.New(ocm.Config{Space: "its1", Hub: h.its.Config, WDSName: "wds1", WDSUID: uid, ReportLimits: mailboxes.DefaultLimits()})
+		}}},
+		Limits: packing.Limits{Count: 512000, Bytes: 512000}, Concurrency: 8,
+	}))
+	testenv.Run(t, func(ctx context.Context) error { return controller.Run(ctx, testenv.Leading()) })
+	testenv.Ready(t, running.Ready, controller.Ready)
+	return h
+}
+
+// plan runs the command, and returns its JSON and its exit code.
+func (h *hub) plan(t *testing.T, args ...string) (*cli.Plan, int) {
+	t.Helper()
+	out, code := h.run(t, append(args, "-o", "json")...)
+	plan := &cli.Plan{}
+	if err := json.Unmarshal([]byte(out), plan); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return plan, code
+}
+
+func (h *hub) run(t *testing.T, args ...string) (string, int) {
+	t.Helper()
+	flags := genericclioptions.NewConfigFlags(false)
+	kubeconfig, wds, namespace := h.fleet.Kubeconfig(), "wds1", "shop"
+	flags.KubeConfig, flags.Context, flags.Namespace = &kubeconfig, &wds, &namespace
+	var out, errOut bytes.Buffer
+	cmd := cli.NewPlanCommand(flags, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
+	cmd.SetArgs(args)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetContext(t.Context())
+	code := plugin.Report(&errOut, cmd.Execute())
+	if code == plugin.ExitFailed {
+		t.Logf("plan %v: %s", args, errOut.String())
+	}
+	return out.String(), code
+}
+
+// delivered returns what the mailboxes have: the hash of each manifest, by cluster and object.
+func (h *hub) delivered(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	list, err := h.its.Client.Resource(ocm.ManifestWorks).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]map[string]any{}
+	for i := range list.Items {
+		work := testenv.Into[workv1.ManifestWork](t, &list.Items[i])
+		for n := range work.Spec.Workload.Manifests {
+			o := &unstructured.Unstructured{}
+			if err := json.Unmarshal(work.Spec.Workload.Manifests[n].Raw, &o.Object); err != nil {
+				t.Fatal(err)
+			}
+			if o.GetAnnotations()[controlv1alpha1.AnnotationWithdrawn] == "" {
+				all[work.Namespace+" "+o.GetKind()+" "+strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")] = o.Object
+			}
+		}
+	}
+	return all
+}
+
+// happened returns what differs between two states of the mailboxes.
+func happened(before, after map[string]map[string]any) map[string]string {
+	verbs := map[string]string{}
+	for key, had := range before {
+		if gets, is := after[key]; !is {
+			verbs[key] = "delete"
+		} else if !cmp.Equal(had, gets) {
+			verbs[key] = "update"
+		}
+	}
+	for key := range after {
+		if _, had := before[key]; !had {
+			verbs[key] = "create"
+		}
+	}
+	return verbs
+}
+
+// forecast returns what a plan says, in the same form.
+func forecast(plan *cli.Plan) map[string]string {
+	verbs := map[string]string{}
+	for _, g := range plan.Groups {
+		for _, cluster := range g.Clusters {
+			for i := range g.Items {
+				item := &g.Items[i]
+				if item.Verb != "keep" {
+					verbs[cluster+" "+item.Kind+" "+strings.TrimPrefix(item.Ref.Namespace+"/"+item.Ref.Name, "/")] = string(item.Verb)
+				}
+			}
+		}
+	}
+	return verbs
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "change.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+const (
+	edge = `{apiVersion: control.kubestellar.io/v1alpha1, kind: BindingPolicy, metadata: {name: edge}, spec: {
+		clusterSelectors: [{matchLabels: {site: edge}}], downsync: [{objectSelectors: [{matchLabels: {app: shop}}]}]}}`
+	settings = `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop, labels: {app: shop}}, data: {color: %s}}`
+)
+
+// TestPlanIsWhatHappens plans a row of changes and makes each of them then: the mailboxes change
+// just as the plan said.
+func TestPlanIsWhatHappens(t *testing.T) {
+	h := newHub(t)
+	for name, site := range map[string]string{"c1": "edge", "c2": "edge", "c3": "core"} {
+		h.its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+"}}")
+		h.its.Apply(t, "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: "+name+
+			", labels: {site: "+site+"}}, spec: {hubAcceptsClient: true}}")
+	}
+	apply := func(text string) func() ([]string, func()) {
+		return func() ([]string, func()) { return []string{"-f", file(t, text)}, func() { h.applyAll(t, text) } }
+	}
+	steps := []struct {
+		name   string
+		change func() (args []string, do func())
+		want   int // how many copies change
+	}{
+		{"ANamespaceWithObjects", apply(`{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}
+---
+` + fmt.Sprintf(settings, "red") + `
+---
+{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: shop, labels: {app: shop}}, stringData: {key: geheim}}`), 0},
+		{"APolicy", apply(edge), 6},
+		{"AnEdit", apply(fmt.Sprintf(settings, "blue")), 2},
+		{"TheSameAgain", apply(fmt.Sprintf(settings, "blue")), 0},
+		{"ATemplate", apply(`{apiVersion: v1, kind: ConfigMap, metadata: {name: banner, namespace: shop, labels: {app: shop}, annotations: {
+			control.kubestellar.io/expand-templates: "true"}}, data: {text: "I am {{.clusterName}} at {{.site}}"}}`), 2},
+		{"ACustomTransform", apply(`{apiVersion: control.kubestellar.io/v1alpha1, kind: CustomTransform, metadata: {name: colors}, spec: {
+			apiGroup: "", resource: configmaps, remove: [$.data.color]}}`), 2},
+		{"ALabelOfACluster", func() ([]string, func()) {
+			return []string{"--label", "cluster/c3=site=edge"}, func() { h.its.Patch(t, managedClusters, "", "c3", `{"metadata":{"labels":{"site":"edge"}}}`) }
+		}, 4},
+		{"ADeletion", func() ([]string, func()) {
+			return []string{"--delete", "configmap/settings"}, func() {
+				h.wds.Delete(t, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "shop", "settings")
+			}
+		}, 3},
+		{"APolicyIsDeleted", func() ([]string, func()) {
+			return []string{"--delete", "bindingpolicy/edge"}, func() { h.wds.Delete(t, controlv1alpha1.BindingPolicies, "", "edge") }
+		}, 9},
+	}
+	for _, step := range steps {
+		args, do := step.change()
+		before := h.delivered(t)
+		plan, code := h.plan(t, args...)
+		want := forecast(plan)
+		if len(want) != step.want {
+			t.Fatalf("%s: the plan has %d changes, want %d: %v", step.name, len(want), step.want, slices.Sorted(maps.Keys(want)))
+		}
+		if changes := len(plan.Policies)+len(plan.Groups) > 0; changes != (code == 2) || !changes && code != 0 {
+			t.Errorf("%s: exit code %d", step.name, code)
+		}
+		if len(plan.Unknown) > 0 {
+			t.Errorf("%s: unknown %q", step.name, plan.Unknown)
+		}
+		do()
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			diff := cmp.Diff(want, happened(before, h.delivered(t)))
+			return diff == "", fmt.Sprintf("%s: the plan (-), what happened (+):\n%s", step.name, diff)
+		})
+		if step.want == 0 {
+			testenv.Still(t, 500*time.Millisecond, func() int { return len(happened(before, h.delivered(t))) })
+		}
+	}
+}
+
+// applyAll applies the objects of a file as kubectl does.
+func (h *hub) applyAll(t *testing.T, text string) {
+	t.Helper()
+	h.fleet.Kubectl(t, "wds1", "apply", "-f", file(t, text))
+}
+
+// TestPlanWithoutITS: what may not be read is said, and is no error.
+func TestPlanWithoutITS(t *testing.T) {
+	h := newHub(t)
+	h.applyAll(t, edge)
+	out, code := h.run(t, "-f", file(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}"), "--its-context", "wds1")
+	if code != 2 || !strings.Contains(out, "Unknown: the clusters of ITS wds1") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	for _, args := range [][]string{{}, {"--label", "c1=site=edge"}, {"--delete", "configmap/none"}, {"-f", "none.yaml"}, {"-f", file(t, edge), "--fail-on=everything"}} {
+		if out, code := h.run(t, args...); code != 1 || out != "" {
+			t.Errorf("plan %v: exit code %d, output %q", args, code, out)
+		}
+	}
+}
