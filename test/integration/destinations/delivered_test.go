@@ -69,7 +69,7 @@ func TestValidatedAsDelivered(t *testing.T) {
 	h.push(t, "org/s3", "v2.0.0", testxpkg.Provider("s3", restricted(t, "^(eu|[{]{2})"))) // the space has "{{"
 	h.runBindings(t)
 	h.runTransport(t)
-	h.runAgents(t, "east", "lab", "west")
+	testenv.RunAgents(t, h.its, "east", "lab", "west")
 	h.run(t)
 	h.apply(t, "s3", "v1.0.0")
 	h.becomes(t, "s3", "True", "TransactionComplete")

@@ -30,7 +30,7 @@ func TestStory(t *testing.T) {
 	h.push(t, "org/ec2", "v1.0.0", testxpkg.Provider("ec2", testxpkg.CRD("ec2.example.org", "Instance", "size")))
 	h.runBindings(t)
 	h.runTransport(t)
-	h.runAgents(t, "east", "west")
+	testenv.RunAgents(t, h.its, "east", "west")
 	h.run(t)
 
 	h.apply(t, "s3", "v1.0.0")

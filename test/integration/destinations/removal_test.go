@@ -47,7 +47,7 @@ func TestDefinitionStaysWhileItIsNeeded(t *testing.T) {
 	h.cluster(t, "west", "prod")
 	h.runBindings(t)
 	stop := h.runTransport(t)
-	h.runAgents(t, "east", "west")
+	testenv.RunAgents(t, h.its, "east", "west")
 
 	definition := testxpkg.CRD("s3.example.org", "Bucket", "region")
 	definition.SetLabels(map[string]string{"crd": "1"})

@@ -105,6 +105,7 @@ func newHub(t *testing.T) *hub {
 	}))
 	testenv.Run(t, func(ctx context.Context) error { return controller.Run(ctx, testenv.Leading()) })
 	testenv.Ready(t, running.Ready, controller.Ready)
+	testenv.RunAgents(t, h.its, "c1", "c2", "c3")
 	return h
 }
 
