@@ -2,6 +2,7 @@ package foresight
 
 import (
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -69,9 +70,7 @@ func Label(w *forecast.World, cluster string, labels map[string]*string) error {
 	}
 	changed := *c
 	changed.Labels = map[string]string{}
-	for key, value := range c.Labels {
-		changed.Labels[key] = value
-	}
+	maps.Copy(changed.Labels, c.Labels)
 	for key, value := range labels {
 		if value == nil {
 			delete(changed.Labels, key)

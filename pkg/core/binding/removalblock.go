@@ -40,13 +40,13 @@ func ParseRemovalBlock(annotations map[string]string) (RemovalBlock, []string) {
 // Loss is what a change would remove.
 type Loss struct {
 	// Clusters are those that would lose every object, sorted; Of is how many have some now.
-	Clusters []string
-	Of       int
+	Clusters []string `json:"clusters"`
+	Of       int      `json:"of"`
 	// Objects are those that would leave all clusters, sorted, without those that were deleted one
 	// by one.
-	Objects []objref.Ref
+	Objects []objref.Ref `json:"objects,omitempty"`
 	// Token identifies the loss: the same loss has the same token.
-	Token string
+	Token string `json:"token"`
 }
 
 // Within reports whether the other loss includes all of this one.

@@ -14,13 +14,13 @@ import (
 // Ref identifies one object. It is comparable and may be a key of a map or of a queue.
 type Ref struct {
 	// Group is the API group; "" is the core group.
-	Group string
+	Group string `json:"group,omitempty"`
 	// Resource is the lowercase plural.
-	Resource string
+	Resource string `json:"resource"`
 	// Namespace is "" for a cluster-scoped object.
-	Namespace string
+	Namespace string `json:"namespace,omitempty"`
 	// Name is the object's name.
-	Name string
+	Name string `json:"name"`
 }
 
 // New returns the Ref of the object of that resource, namespace and name.

@@ -193,8 +193,8 @@ func (p *planner) change(before, after *forecast.World) (notes []string, err err
 }
 
 // apply applies manifests by a dry run. A Namespace or a CustomResourceDefinition that comes with
-// them does not exist then, so what is in it or of its kind cannot be tried at the API server: it is
-// planned as it is in the file.
+// them does not exist then, so what is in it or of its kind cannot be tried at the API server: it
+// is planned as it is in the file.
 func (p *planner) apply(before, after *forecast.World) (notes []string, err error) {
 	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(p.flags))
 	namespace, enforce, err := factory.ToRawKubeConfigLoader().Namespace()

@@ -1,5 +1,5 @@
-// Package foresight tests against real API servers what the commands that plan say: the same changes
-// are then made. The controllers of policies and of the transport run in the test process.
+// Package foresight tests against real API servers what the commands that plan say: the same
+// changes are then made. The controllers of policies and of the transport run in the test process.
 package foresight
 
 import (

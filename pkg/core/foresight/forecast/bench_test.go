@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkLarge forecasts the edit of one object, and a label of one cluster, in a space of 100,000
-// objects in 100 policies and 1,000 clusters.
+// BenchmarkLarge forecasts the edit of one object, and a label of one cluster, in a space of
+// 100,000 objects in 100 policies and 1,000 clusters.
 func BenchmarkLarge(b *testing.B) {
 	w := newWorld()
 	for n := range 100 {

@@ -178,7 +178,7 @@ type Need struct {
 }
 
 // maxCreated bounds how many objects are needed only because they come to clusters. Of the others,
-// the forecast has no size, and does not say whether they can be delivered.
+// the forecast has no size, and it is not known whether they can be delivered.
 const maxCreated = 1000
 
 // Needs returns the objects whose content Forecast needs, sorted, and the clusters that change.

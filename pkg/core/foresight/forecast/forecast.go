@@ -14,7 +14,8 @@ import (
 
 // Forecast is what a change does.
 type Forecast struct {
-	// Policies are those whose Bindings change, or that have something to say. Sorted by name.
+	// Policies are those whose Bindings change, or that are invalid, blocked or refused. Sorted by
+	// name.
 	Policies []Policy `json:"policies,omitempty"`
 	// Groups are the clusters that change, those that change alike in one Group; the largest first.
 	Groups []Group `json:"groups,omitempty"`
@@ -77,13 +78,13 @@ type Item struct {
 	Verb Verb       `json:"verb"`
 	Ref  objref.Ref `json:"object"`
 	Kind string     `json:"kind"`
-	// Before and After are what is delivered, nil if nothing is, or if it was not read. The values of
-	// Secrets are hidden.
+	// Before and After are what is delivered, nil if nothing is, or if it was not read. The values
+	// of Secrets are hidden.
 	Before map[string]any `json:"-"`
 	After  map[string]any `json:"-"`
 	// Fields are the differences between them.
 	Fields []Field `json:"fields,omitempty"`
-	// Why says why the cluster keeps what it has, or who else delivers the object; "" otherwise.
+	// Why is why the cluster keeps what it has, or who else delivers the object; "" otherwise.
 	Why string `json:"why,omitempty"`
 	// Conflict: another source delivers the object with other content.
 	Conflict bool `json:"conflict,omitempty"`
@@ -97,8 +98,8 @@ type Other struct {
 	Content transform.Hash
 }
 
-// Forecast returns what the change does. What Needs returned must have been read: the caller has put
-// it into the Objects of the Worlds.
+// Forecast returns what the change does. What Needs returned must have been read: the caller has
+// put it into the Objects of the Worlds.
 func (c *Comparison) Forecast() *Forecast {
 	f := &Forecast{Policies: c.policies()}
 	for _, p := range c.pairs {

@@ -39,7 +39,7 @@ func (c *Comparison) groups(p *pair) []Group {
 	}
 	add(p.created, func(ref objref.Ref, cluster string) (outcome, bool) { return c.created(p, ref, cluster), true })
 	add(p.both, func(ref objref.Ref, cluster string) (outcome, bool) { return c.stays(p, ref, cluster) })
-	add(p.lost, func(ref objref.Ref, cluster string) (outcome, bool) { return c.lost(p, ref), true })
+	add(p.lost, func(ref objref.Ref, _ string) (outcome, bool) { return c.lost(p, ref), true })
 	byKey := map[string]*Group{}
 	var groups []*Group
 	for _, cluster := range p.clusters {

@@ -145,8 +145,8 @@ func TestForecastIsWhatHappens(t *testing.T) {
 	}
 }
 
-// TestNeedsIsEnough: with the content of what Needs returns and of nothing else, the forecast is the
-// same as with all content.
+// TestNeedsIsEnough: with the content of what Needs returns and of nothing else, the forecast is
+// the same as with all content.
 func TestNeedsIsEnough(t *testing.T) {
 	t.Parallel()
 	for seed := range 300 {

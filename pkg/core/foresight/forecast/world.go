@@ -49,8 +49,8 @@ type Object struct {
 // Cluster is a cluster of an ITS.
 type Cluster struct {
 	Labels map[string]string
-	// Properties are the data of templates; nil if they are not known. Sources are what they are made
-	// of besides the labels.
+	// Properties are the data of templates; nil if they are not known. Sources are what they are
+	// made of besides the labels.
 	Properties *customize.Properties
 	Sources    *Sources
 	// Refused says why the cluster is no destination, as "is not accepted"; "" if it is one.
