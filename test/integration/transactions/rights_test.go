@@ -65,32 +65,66 @@ func TestRights(t *testing.T) {
 		_, err := as(user).Resource(pkgv1.Providers).Patch(t.Context(), "a", types.MergePatchType, []byte(text), metav1.PatchOptions{}, subresources...)
 		return err
 	}
+	activate := func(user string) error {
+		_, err := as(user).Resource(pkgv1.ProviderRevisions).Patch(t.Context(), "a-1", types.MergePatchType, []byte(`{"spec":{"desiredState":"Active"}}`), metav1.PatchOptions{})
+		return err
+	}
+	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
+	remove := func(user string, resource schema.GroupVersionResource, name string) error {
+		return as(user).Resource(resource).Delete(t.Context(), name, dry)
+	}
+	removeAll := func(user string) error {
+		return as(user).Resource(pkgv1.Providers).DeleteCollection(t.Context(), dry, metav1.ListOptions{})
+	}
+	const owner = `"ownerReferences":[{"apiVersion":"v1","kind":"Namespace","name":"gone","uid":"gone"}]`
+	install := strings.Replace(tx, `change: Delete, delete: {source: "`+source+`"}`,
+		`change: Install, install: {package: {apiVersion: pkg.crossplane.io/v1, kind: Provider, metadata: {name: a}, spec: {package: "`+source+`:v1.0.0"}}}`, 1)
+	replace := strings.Replace(strings.Replace(install, "Install, install: {", `Replace, replace: {source: "`+source+`", `, 1), "name: t", "name: r", 1)
 	// An API server acts by a policy a moment after it was written.
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		return apierrors.IsForbidden(create("reader", provider(""))), "the policy is not active"
 	})
 	h.Apply(t, provider(""))
+	h.Create(t, pkgv1.ProviderRevisions, "", "a-1", map[string]any{"spec": map[string]any{"desiredState": "Inactive", "image": source + ":v1.0.0", "revision": 1}})
+	const mayNotInstall, mayNotDelete = "may not create and update CustomResourceDefinitions", "may not delete CustomResourceDefinitions"
 	for name, tc := range map[string]struct {
 		err  error
 		want string
 	}{
-		"package of a reader":      {create("reader", provider("")), "may not create and update CustomResourceDefinitions"},
+		"package of a reader":      {create("reader", provider("")), mayNotInstall},
 		"package of an author":     {create("author", strings.Replace(provider(""), "name: a", "name: b", 1)), ""},
-		"transaction of a reader":  {create("reader", tx), "may not create and update CustomResourceDefinitions"},
-		"transaction of an author": {create("author", tx), ""},
-		"deletion by an author":    {create("author", strings.Replace(provider(texts+`: "true"`), "name: a", "name: b", 1)), "may not delete CustomResourceDefinitions"},
-		"deletion by an owner":     {create("owner", strings.Replace(provider(texts+`: "true"`), "name: a", "name: b", 1)), ""},
-		"label of a reader":        {patch("reader", `{"metadata":{"labels":{"a":"b"}}}`), ""},
-		"status of a reader":       {patch("reader", `{"status":{"currentRevision":"a"}}`, "status"), ""},
-		"spec of a reader":         {patch("reader", `{"spec":{"package":"`+source+`:v2.0.0"}}`), "may not create and update CustomResourceDefinitions"},
-		"obeyed annotation":        {patch("reader", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-breaking-crds":"a"}}}`), "may not create and update CustomResourceDefinitions"},
-		"other annotation":         {patch("reader", `{"metadata":{"annotations":{"a":"b"}}}`), ""},
-		"annotation of an author":  {patch("author", `{"metadata":{"annotations":{"`+texts+`":"true"}}}`), "may not delete CustomResourceDefinitions"},
+		"transaction of a reader":  {create("reader", tx), mayNotInstall},
+		"transaction of an author": {create("author", install), ""},
+		"removal by an author":     {create("author", tx), mayNotDelete},
+		"removal by an owner":      {create("owner", tx), ""},
+		"replacement by an author": {create("author", replace), mayNotDelete},
+		"replacement by an owner":  {create("owner", replace), ""},
+		"package of an author, deleted by the garbage collector": {
+			create("author", strings.Replace(provider(""), "name: a", "name: b, "+owner, 1)), mayNotDelete,
+		},
+		"package that an author gives an owner": {patch("author", `{"metadata":{`+owner+`}}`), mayNotDelete},
+		"package deleted by an author":          {remove("author", pkgv1.Providers, "a"), mayNotDelete},
+		"package deleted by an owner":           {remove("owner", pkgv1.Providers, "a"), ""},
+		"packages deleted by an author":         {removeAll("author"), mayNotDelete},
+		"revision deleted by an author":         {remove("author", pkgv1.ProviderRevisions, "a-1"), mayNotDelete},
+		"revision deleted by an owner":          {remove("owner", pkgv1.ProviderRevisions, "a-1"), ""},
+		"revision activated by a reader":        {activate("reader"), mayNotInstall},
+		"revision activated by an author":       {activate("author"), ""},
+		"deletion by an author":                 {create("author", strings.Replace(provider(texts+`: "true"`), "name: a", "name: b", 1)), mayNotDelete},
+		"deletion by an owner":                  {create("owner", strings.Replace(provider(texts+`: "true"`), "name: a", "name: b", 1)), ""},
+		"label of a reader":                     {patch("reader", `{"metadata":{"labels":{"a":"b"}}}`), ""},
+		"status of a reader":                    {patch("reader", `{"status":{"currentRevision":"a"}}`, "status"), ""},
+		"spec of a reader":                      {patch("reader", `{"spec":{"package":"`+source+`:v2.0.0"}}`), mayNotInstall},
+		"obeyed annotation":                     {patch("reader", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-breaking-crds":"a"}}}`), mayNotInstall},
+		"other annotation":                      {patch("reader", `{"metadata":{"annotations":{"a":"b"}}}`), ""},
+		"annotation of an author":               {patch("author", `{"metadata":{"annotations":{"`+texts+`":"true"}}}`), mayNotDelete},
 	} {
 		if tc.want == "" && tc.err != nil || tc.want != "" && (tc.err == nil || !strings.Contains(tc.err.Error(), tc.want)) {
 			t.Errorf("%s: error %v, want one that says %q", name, tc.err, tc.want)
 		}
 	}
+
+	h.Remove(t, pkgv1.ProviderRevisions, "", "a-1")
 
 	controller := h.AsServiceAccount("starling-system", "binding-controller")
 	h.reserved(t, controller)
@@ -168,6 +202,10 @@ func (h *hub) life(t *testing.T, controller *rest.Config) {
 	h.gone(t, pkgv1alpha1.Transactions, "replace")
 	h.Delete(t, pkgv1.Functions, "", "org-function") // a dependency stays until a user deletes it
 	h.gone(t, pkgv1.Functions, "org-function")
+	// The garbage collector may delete packages, and the controller what they have.
+	h.Apply(t, `{apiVersion: pkg.crossplane.io/v1, kind: Provider, spec: {package: "`+h.registry.Source("org/b")+`:v1.0.0"},
+		metadata: {name: owned, ownerReferences: [{apiVersion: v1, kind: Namespace, name: gone, uid: gone}]}}`)
+	h.gone(t, pkgv1.Providers, "owned")
 	if lock := h.free(t); len(lock.Packages) != 0 {
 		t.Errorf("the Lock has %v", lock.Packages)
 	}
