@@ -279,7 +279,7 @@ func (c *changes) leave(j int) {
 	item := &c.work.Items[j]
 	leaving := c.leaving[item]
 	switch {
-	case leaving.how == removal && c.requires(item.Ref):
+	case leaving.how == removal && c.requires(item):
 		c.stay(item, item.Options)
 		return
 	case item.Withdrawn:

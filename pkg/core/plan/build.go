@@ -64,7 +64,8 @@ type Current struct {
 	// have. Owners of our source matter only for objects that leave, and for those that owners of
 	// another source have.
 	Owners Owners
-	// Dependents are objects of others that need CustomResourceDefinitions which leave.
+	// Dependents are objects of others that need CustomResourceDefinitions and Namespaces which
+	// leave.
 	Dependents Dependents
 }
 
@@ -122,10 +123,12 @@ type builder struct {
 	// Namespaces and kinds that they need.
 	leaving map[*Item]leaving
 	under   map[objref.Ref]bool
-	// required are the CustomResourceDefinitions that are not wanted and stay.
+	// required are the CustomResourceDefinitions and Namespaces that are not wanted and stay.
 	required map[objref.Ref]*Requirement
-	fresh    []string
-	plan     Plan
+	// dependents are the objects of the Binding by what they need; nil until that is asked.
+	dependents map[objref.Ref][]objref.Ref
+	fresh      []string
+	plan       Plan
 }
 
 // hold reports whether the content of the object stays as it is.

@@ -103,13 +103,26 @@ func TestDefinitionStaysWhileItIsNeeded(t *testing.T) {
 // others have, what they deliver, what is held and what the cluster reports.
 func TestNoObjectLosesItsDefinition(t *testing.T) {
 	t.Parallel()
-	const kinds = 3
-	definition := func(kind int) objref.Ref {
+	noObjectLoses(t, func(kind int) objref.Ref {
 		return objref.Ref{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: fmt.Sprintf("k%d.example.com", kind)}
-	}
-	instance := func(kind, n int) objref.Ref {
+	}, func(kind, n int) objref.Ref {
 		return objref.Ref{Group: "example.com", Resource: fmt.Sprint("k", kind), Name: fmt.Sprint(n)}
-	}
+	})
+}
+
+// TestNoObjectLosesItsNamespace does the same with Namespaces.
+func TestNoObjectLosesItsNamespace(t *testing.T) {
+	t.Parallel()
+	noObjectLoses(t, func(kind int) objref.Ref {
+		return objref.Ref{Resource: "namespaces", Name: fmt.Sprint("n", kind)}
+	}, func(kind, n int) objref.Ref {
+		return objref.Ref{Resource: "configmaps", Namespace: fmt.Sprint("n", kind), Name: fmt.Sprint(n)}
+	})
+}
+
+func noObjectLoses(t *testing.T, definition func(kind int) objref.Ref, instance func(kind, n int) objref.Ref) {
+	t.Helper()
+	const kinds = 3
 	stayed, left := 0, 0
 	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 7))

@@ -225,5 +225,5 @@ type leaving struct {
 // stays reports whether an item that the Binding does not want stays as it is, or is being
 // released.
 func (b *builder) stays(item *Item) bool {
-	return b.requires(item.Ref) || !item.Withdrawn && (b.leaving[item].how != removal || b.under[item.Ref])
+	return b.requires(item) || !item.Withdrawn && (b.leaving[item].how != removal || b.under[item.Ref])
 }

@@ -12,16 +12,15 @@ import (
 	"github.com/starlinghq/starling/pkg/transport/placement"
 )
 
-// dependents returns what others have, or are to have, in a mailbox of the kinds whose
-// CustomResourceDefinitions leave the works of a Binding. Mostly there are none, and nothing is
-// read.
+// dependents returns what others have, or are to have, in a mailbox of the kinds and in the
+// Namespaces that leave the works of a Binding. Mostly none leave, and nothing is read.
 //
-// Also those count that are about to leave: the definition follows them.
+// Also objects count that are about to leave: what they need follows them.
 func (d *deliverer) dependents(p *placement.Placement, mailbox string, works []*plan.Work) plan.Dependents {
 	leaving := refs{}
 	listed := p.Lists(mailbox) && !p.Deleting
 	for _, item := range plan.Items(works) {
-		if !plan.IsDefinition(item.Ref) {
+		if !plan.IsPrerequisite(item.Ref) {
 			continue // most are of other kinds
 		}
 		if _, wanted := p.Objects[item.Ref]; !wanted || !listed {
@@ -33,11 +32,10 @@ func (d *deliverer) dependents(p *placement.Placement, mailbox string, works []*
 	}
 	found := plan.Dependents{}
 	add := func(ref objref.Ref, owner plan.Owner) {
-		if ref.Group == "" {
-			return
-		}
-		if definition := plan.DefinitionOf(ref.GroupResource()); leaving[definition] {
-			found[definition] = append(found[definition], plan.Dependent{Ref: ref, Owner: owner})
+		for _, need := range plan.Prerequisites(ref) {
+			if leaving[need] {
+				found[need] = append(found[need], plan.Dependent{Ref: ref, Owner: owner})
+			}
 		}
 	}
 	for _, work := range d.its.store.othersAt(mailbox, p.UID) {
@@ -68,13 +66,13 @@ func (d *deliverer) dependents(p *placement.Placement, mailbox string, works []*
 			add(ref, owner)
 		}
 		if len(binding.Spec.Workload.Packages) > 0 { // what they hold is not known before they are gathered
-			for definition := range leaving {
-				found[definition] = append(found[definition], plan.Dependent{Owner: owner, Unknown: true})
+			for need := range leaving {
+				found[need] = append(found[need], plan.Dependent{Owner: owner, Unknown: true})
 			}
 		}
 	}
-	for definition, all := range found {
-		found[definition] = once(all)
+	for need, all := range found {
+		found[need] = once(all)
 	}
 	return found
 }
@@ -101,7 +99,8 @@ func once(all []plan.Dependent) []plan.Dependent {
 // namedDependents is how many objects a text names.
 const namedDependents = 3
 
-// requiredTexts returns why CustomResourceDefinitions stay that a Binding does not want any more.
+// requiredTexts returns why CustomResourceDefinitions and Namespaces stay that a Binding does not
+// want any more.
 func requiredTexts(required []plan.Requirement) []string {
 	var texts []string
 	for i := range required {
@@ -118,14 +117,18 @@ func requiredTexts(required []plan.Requirement) []string {
 			}
 			names = append(names, other.Ref.String()+" of "+ownerText(&other.Owner))
 		}
-		texts = append(texts, placement.Clip(fmt.Sprintf("%s: stays, because %s of its kind would be deleted with it: %s; remove %s first, or select this object again",
-			r.Ref, text.Count(len(names), "object"), text.List(names, namedDependents), text.Plural(len(names), "it", "them"))))
+		which := "of its kind"
+		if r.Ref.Group == "" {
+			which = "in it"
+		}
+		texts = append(texts, placement.Clip(fmt.Sprintf("%s: stays, because %s %s would be deleted with it: %s; remove %s first, or select this object again",
+			r.Ref, text.Count(len(names), "object"), which, text.List(names, namedDependents), text.Plural(len(names), "it", "them"))))
 	}
 	return Bound(texts)
 }
 
-// required has the Bindings that keep a CustomResourceDefinition in a mailbox because others need
-// it there, by mailbox. It is safe for concurrent use.
+// required has the Bindings that keep a CustomResourceDefinition or a Namespace in a mailbox
+// because others need it there, by mailbox. It is safe for concurrent use.
 type required struct {
 	mu       sync.Mutex
 	bindings map[string]map[string]bool

@@ -54,6 +54,9 @@ func TestTexts(t *testing.T) {
 				{Ref: objref.Ref{Group: "example.com", Resource: "gadgets", Name: "c"}, Owner: theirs},
 			}},
 		}), "\n"),
+		"# a Namespace stays\n" + strings.Join(requiredTexts([]plan.Requirement{
+			{Ref: objref.Ref{Resource: "namespaces", Name: "web"}, Others: []plan.Dependent{{Ref: settings, Owner: theirs}}},
+		}), "\n"),
 		"# the ITS changes what is written\n" + strings.Join(futile, "\n"),
 		"# a write is forbidden\n" + writeError(action, wrap(apierrors.NewForbidden(works, "uid-2-0", errors.New("no")))),
 		"# a write with a Secret is refused\n" + writeError(secret, wrap(apierrors.NewBadRequest("hunter2"))),

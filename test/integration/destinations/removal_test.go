@@ -17,8 +17,9 @@ import (
 )
 
 var (
-	policies = controlv1alpha1.BindingPolicies
-	buckets  = schema.GroupVersionResource{Group: "s3.example.org", Version: "v1", Resource: "buckets"}
+	policies   = controlv1alpha1.BindingPolicies
+	buckets    = schema.GroupVersionResource{Group: "s3.example.org", Version: "v1", Resource: "buckets"}
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
 // carry has a policy carry objects with a label to clusters labelled env=prod.
@@ -152,4 +153,65 @@ func (h *hub) gone(t *testing.T, names ...string) {
 			return apierrors.IsNotFound(err), fmt.Sprint(err)
 		})
 	}
+}
+
+// TestNamespaceStaysWhileItIsNeeded: a Namespace that left a cluster would take with it what
+// another WDS or another policy has in it.
+func TestNamespaceStaysWhileItIsNeeded(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.cluster(t, "east", "prod")
+	h.cluster(t, "west", "prod")
+	h.runBindings(t)
+	h.runTransport(t)
+	h.runAgents(t, "east", "west")
+	h.wds.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {space: \"1\"}}}")
+	h.carry(t, "spaces", "space")
+	const namespace = "Namespace shop"
+	for _, cluster := range []string{"east", "west"} {
+		eventually(t, namespace, func() string { return h.manifests(t, cluster) })
+	}
+
+	// An edit: another WDS has an object in it on east, nobody has one on west.
+	h.foreign(t, "east", "theirs", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}}")
+	h.carry(t, "spaces", "other")
+	eventually(t, "", func() string { return h.manifests(t, "west") })
+	eventually(t, `east: namespaces shop: stays, because 1 object in it would be deleted with it: configmaps shop/settings of WDS "other" (work theirs); remove it first, or select this object again`,
+		func() string { return h.errors(t, "spaces") })
+	h.wds.Delete(t, policies, "", "spaces")
+	testenv.Never(t, testenv.Held, func() string {
+		if got := h.manifests(t, "east"); got != namespace {
+			return "the mailbox has " + got
+		}
+		return ""
+	})
+	h.its.Remove(t, ocm.ManifestWorks, "east", "theirs")
+	eventually(t, "", func() string { return h.manifests(t, "east") })
+	h.gone(t, "spaces")
+
+	// The deletion of the policy of the Namespace; another policy has an object in it.
+	h.wds.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: mine, namespace: shop, labels: {object: \"1\"}}}")
+	h.carry(t, "spaces", "space")
+	h.carry(t, "objects", "object")
+	for _, cluster := range []string{"east", "west"} {
+		eventually(t, "ConfigMap mine; "+namespace, func() string { return h.manifests(t, cluster) })
+	}
+	h.wds.Delete(t, policies, "", "spaces")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		got := h.errors(t, "spaces")
+		return strings.Contains(got, `configmaps shop/mine of Binding "objects"`), got
+	})
+	h.wds.Delete(t, policies, "", "objects") // the Namespace follows the object
+	for _, cluster := range []string{"east", "west"} {
+		eventually(t, "", func() string { return h.manifests(t, cluster) })
+	}
+	h.gone(t, "spaces", "objects")
+
+	// One policy with both: they leave together.
+	h.wds.Patch(t, configMaps, "shop", "mine", `{"metadata":{"labels":{"space":"1"}}}`)
+	h.carry(t, "spaces", "space")
+	eventually(t, "ConfigMap mine; "+namespace, func() string { return h.manifests(t, "east") })
+	h.wds.Delete(t, policies, "", "spaces")
+	eventually(t, "", func() string { return h.manifests(t, "east") })
+	h.gone(t, "spaces")
 }
