@@ -50,8 +50,22 @@ func newValidator(
 		return nil, fmt.Errorf("prune defaults of %q version %q: %w", crd.Name, version.Name, err)
 	}
 	v.structural, v.prunes = structural, !crd.Spec.PreserveUnknownFields
-	v.rules = cel.NewValidator(structural, true, celconfig.PerCallLimit)
+	v.rules = cel.NewValidator(withoutExpressions(structural), true, celconfig.PerCallLimit)
 	return v, nil
+}
+
+// withoutExpressions returns a schema whose rules have no messageExpression. The author of a CRD
+// need not be one who may read the objects, and an expression puts their values into messages.
+func withoutExpressions(structural *structuralschema.Structural) *structuralschema.Structural {
+	out := structural.DeepCopy()
+	visitor := structuralschema.Visitor{Structural: func(s *structuralschema.Structural) bool {
+		for i := range s.XValidations {
+			s.XValidations[i].MessageExpression = ""
+		}
+		return len(s.XValidations) > 0
+	}}
+	visitor.Visit(out)
+	return out
 }
 
 // structuralOf returns nil if the schema of an old CRD is not structural. Its objects are neither
