@@ -53,6 +53,13 @@ const (
 	// AnnotationKubernetesVersion in package.yaml is the range of versions of Kubernetes that the
 	// package suits. It is compared with the versions of the clusters that the package is bound to.
 	AnnotationKubernetesVersion = "pkg.crossplane.io/kubernetes-version"
+	// AnnotationDependsOn on the Kptfile of a package of the package-server lists the packages of
+	// pkg.crossplane.io that must be installed, in the form of spec.dependsOn of a package.yaml.
+	AnnotationDependsOn = "pkg.crossplane.io/depends-on"
+	// AnnotationAnswersGate, with the value "true", is on the Transaction whose result is the
+	// condition PackageTransactionValidated of a PackageRevision that can still be approved. The
+	// history does not collect it. Owner: the controller of package gates.
+	AnnotationAnswersGate = "pkg.crossplane.io/answers-gate"
 	// HoldsBinding is the Binding, of no policy and with nothing in it, that has
 	// AnnotationHeldObjects. It is a Binding because the transport sees it in one order with all
 	// others: a Binding that is created or changed later is held.

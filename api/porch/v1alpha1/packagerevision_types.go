@@ -267,6 +267,21 @@ type Condition struct {
 // Owner: package-server.
 const ConditionPipelinePassed = "PackagePipelinePassed"
 
+// ConditionTransactionValidated reports whether a Transaction of pkg.crossplane.io has validated what
+// the publication of the revision changes on clusters, for its present content. It is a readiness
+// gate of each revision that has CustomResourceDefinitions, or whose Kptfile declares dependencies.
+// Owner: the controller of package gates. The message names the Transaction.
+//
+// Reasons when True:
+//   - AllValidationsPassed
+//
+// Reasons when False are those of the condition Validated of a Transaction.
+//
+// Reasons when Unknown:
+//   - ValidationPending: the Transaction has not ended.
+//   - ContentChanged
+const ConditionTransactionValidated = "PackageTransactionValidated"
+
 // ReasonContentChanged is the reason of conditions that were True for earlier content of the
 // revision. They are Unknown until their owners set them again. package-server sets it.
 const ReasonContentChanged = "ContentChanged"

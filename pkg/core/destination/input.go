@@ -1,6 +1,8 @@
 package destination
 
 import (
+	"strconv"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
@@ -68,9 +70,12 @@ type Owned struct {
 	Labels  map[string]string
 }
 
-// Policy is a BindingPolicy.
+// Policy is a BindingPolicy, or a package that is delivered to clusters as a whole.
 type Policy struct {
 	Name string
+	// Package is set for a package: it has all Changes and Resources of the Input, and is delivered
+	// to Clusters. Compiled and Objects are not used then.
+	Package bool
 	// Compiled is nil if the policy cannot be understood: its Bindings stay as they are.
 	Compiled *match.Policy
 	// Objects and Clusters are what its Bindings list.
@@ -97,9 +102,20 @@ type Cluster struct {
 	Foreign []Foreign
 }
 
-// Foreign is an object that another space delivers to a cluster.
+// Foreign is an object that another space delivers to a cluster, or another Binding of the space
+// beside a package.
 type Foreign struct {
-	// Space is the name of the space.
+	// Space is the name of the other space; "" for a Binding of the same one.
 	Space string
+	// Binding is the name of the Binding.
+	Binding string
 	*Object
+}
+
+// by returns who delivers the object.
+func (f *Foreign) by() string {
+	if f.Space == "" {
+		return "Binding " + strconv.Quote(f.Binding)
+	}
+	return "workload definition space " + strconv.Quote(f.Space)
 }

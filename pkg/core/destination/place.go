@@ -92,6 +92,10 @@ func (in *Input) selections() []*selection {
 	}
 	for i := range in.Policies {
 		p, s := &in.Policies[i], found[i]
+		if p.Package {
+			s.before, s.after = in.all()
+			continue
+		}
 		s.after = selected(p)
 		for ref := range p.Objects {
 			if alive, matters := exists[ref]; matters {
@@ -102,6 +106,24 @@ func (in *Input) selections() []*selection {
 		maps.DeleteFunc(s.after, func(_ objref.Ref, after bool) bool { return !after })
 	}
 	return found
+}
+
+// all returns everything that a package has, now and afterwards.
+func (in *Input) all() (before, after map[objref.Ref]bool) {
+	before, after = map[objref.Ref]bool{}, map[objref.Ref]bool{}
+	for i := range in.Changes {
+		c := &in.Changes[i]
+		if c.Before != nil {
+			before[refOf(c.Before.Name)] = true
+		}
+		if c.After != nil {
+			after[refOf(c.After.Name)] = true
+		}
+	}
+	for _, o := range in.Resources {
+		after[o.Ref] = true
+	}
+	return before, after
 }
 
 // reaches reports whether a policy has the cluster as a destination.

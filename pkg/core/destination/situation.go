@@ -127,7 +127,7 @@ func (s *seen) deliver(change *Change, c *Cluster, templates renderer) {
 
 func sortForeign(all []Foreign) {
 	slices.SortFunc(all, func(x, y Foreign) int {
-		return strings.Compare(x.Space+"\n"+x.Ref.String()+"\n"+x.hash, y.Space+"\n"+y.Ref.String()+"\n"+y.hash)
+		return strings.Compare(x.by()+"\n"+x.Ref.String()+"\n"+x.hash, y.by()+"\n"+y.Ref.String()+"\n"+y.hash)
 	})
 }
 
@@ -157,7 +157,8 @@ func (s *situation) hash() string {
 
 func writeForeign(h hash.Hash, all []Foreign) {
 	fmt.Fprintf(h, "foreign %d\n", len(all))
-	for _, f := range all {
-		fmt.Fprintf(h, "%q %s %s\n", f.Space, f.Ref, f.hash)
+	for i := range all {
+		f := &all[i]
+		fmt.Fprintf(h, "%s %s %s\n", f.by(), f.Ref, f.hash)
 	}
 }

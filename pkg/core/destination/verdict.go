@@ -115,10 +115,10 @@ func (j *judge) effect(ctx context.Context, e *seen) ([]Finding, error) {
 	}
 	var findings []Finding
 	after := crdcheck.Hash(e.gets)
-	for _, f := range e.crds {
-		if f.hash != after {
+	for i := range e.crds {
+		if f := &e.crds[i]; f.hash != after {
 			findings = append(findings, Finding{pkgv1alpha1.ReasonCRDConflict, fmt.Sprintf(
-				"workload definition space %q delivers CRD %s with different content", f.Space, name)})
+				"%s delivers CRD %s with different content", f.by(), name)})
 		}
 	}
 	schema, err := j.schema(ctx, e)
@@ -128,7 +128,7 @@ func (j *judge) effect(ctx context.Context, e *seen) ([]Finding, error) {
 // leaves checks that nothing needs a CRD that leaves.
 func leaves(change *Change, e *seen) []Finding {
 	if len(e.crds) > 0 {
-		return nil // another space keeps it there
+		return nil // another space, or Binding, keeps it there
 	}
 	own := e.resources
 	if change.Takes {
@@ -137,7 +137,7 @@ func leaves(change *Change, e *seen) []Finding {
 	if len(own)+len(e.objects) == 0 {
 		return nil
 	}
-	return []Finding{{pkgv1alpha1.ReasonMissingDependency, fmt.Sprintf("CRD %s would be removed, but %s needs it", change.crd().Name, objects(own, e.objects))}}
+	return []Finding{{pkgv1alpha1.ReasonMissingDependency, fmt.Sprintf("CRD %s would be removed, but %s %s it", change.crd().Name, objects(own, e.objects), text.Plural(len(own)+len(e.objects), "needs", "need"))}}
 }
 
 // named is how many objects a text names.
@@ -149,8 +149,9 @@ func objects(own []*Object, foreign []Foreign) string {
 	for _, o := range own {
 		names = append(names, strings.TrimPrefix(o.Ref.Namespace+"/"+o.Ref.Name, "/"))
 	}
-	for _, f := range foreign {
-		names = append(names, fmt.Sprintf("%s of workload definition space %q", strings.TrimPrefix(f.Ref.Namespace+"/"+f.Ref.Name, "/"), f.Space))
+	for i := range foreign {
+		f := &foreign[i]
+		names = append(names, strings.TrimPrefix(f.Ref.Namespace+"/"+f.Ref.Name, "/")+" of "+f.by())
 	}
 	slices.Sort(names)
 	ref := append(slices.Clone(own), objectsOf(foreign)...)[0].Ref

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 )
@@ -26,14 +27,15 @@ func HistoryLimit(lock *pkgv1beta1.Lock) (limit int, wrong string) {
 }
 
 // Collect returns the ended transactions that exceed the limit, oldest first. The transaction that
-// holds the Lock, and those that have not ended or are being deleted, are never among them.
+// holds the Lock, and those that have not ended or are being deleted, are never among them. Nor are
+// those whose result a gate is waiting for, which do not count.
 func Collect(transactions []*pkgv1alpha1.Transaction, lock *pkgv1beta1.Lock, limit int) []*pkgv1alpha1.Transaction {
 	if limit == 0 {
 		return nil
 	}
 	var ended []*pkgv1alpha1.Transaction
 	for _, tx := range transactions {
-		if Ended(tx) && tx.DeletionTimestamp == nil && !Holds(lock, tx) {
+		if Ended(tx) && tx.DeletionTimestamp == nil && !Holds(lock, tx) && tx.Annotations[pkgv1.AnnotationAnswersGate] == "" {
 			ended = append(ended, tx)
 		}
 	}

@@ -43,11 +43,14 @@ func name(v Version, suffix string) string {
 		input += "/" + v.Activation
 	}
 	sum := sha256.Sum256([]byte(input))
-	suffix = "-" + hex.EncodeToString(sum[:4]) + suffix
-	const prefix = "tx-"
-	begin := v.Name
-	if room := maxName - len(prefix) - len(suffix); len(begin) > room {
-		begin = strings.TrimRight(begin[:room], "-.") // "-" may not follow "."
+	return Shorten("tx-", v.Name, "-"+hex.EncodeToString(sum[:4])+suffix)
+}
+
+// Shorten returns a name of three parts that a label can have too: of a long middle part it has only
+// the beginning.
+func Shorten(prefix, name, suffix string) string {
+	if room := maxName - len(prefix) - len(suffix); len(name) > room {
+		name = strings.TrimRight(name[:room], "-.") // "-" may not follow "."
 	}
-	return prefix + begin + suffix
+	return prefix + name + suffix
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -151,16 +152,45 @@ func parseMeta(o *unstructured.Unstructured) (*Meta, error) {
 	if object.Spec.Crossplane != nil {
 		meta.Crossplane = object.Spec.Crossplane.Version
 	}
-	for i := range object.Spec.DependsOn {
-		dependency, err := object.Spec.DependsOn[i].normalize()
+	dependencies, err := dependenciesOf(object.Spec.DependsOn)
+	if err != nil {
+		return nil, Invalidf("%s %q: spec.dependsOn%v", gvk.Kind, o.GetName(), err)
+	}
+	meta.Dependencies = dependencies
+	return meta, nil
+}
+
+// ParseDependencies parses a list of dependencies in YAML or JSON, in the form of spec.dependsOn of a
+// package.yaml. The error is an InvalidPackageError.
+func ParseDependencies(text string) ([]Dependency, error) {
+	var raw []map[string]any
+	if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
+		return nil, Invalidf("must be a list of objects with apiVersion, kind, package and version")
+	}
+	var list []metaDependency
+	if err := yaml.UnmarshalStrict([]byte(text), &list); err != nil {
+		return nil, Invalidf("%s", strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: json: "))
+	}
+	dependencies, err := dependenciesOf(list)
+	if err != nil {
+		return nil, Invalidf("%v", err)
+	}
+	return dependencies, nil
+}
+
+// dependenciesOf returns dependencies without duplicates. The error begins with the index.
+func dependenciesOf(list []metaDependency) ([]Dependency, error) {
+	var found []Dependency
+	for i := range list {
+		dependency, err := list[i].normalize()
 		if err != nil {
-			return nil, Invalidf("%s %q: spec.dependsOn[%d]: %v", gvk.Kind, o.GetName(), i, err)
+			return nil, fmt.Errorf("[%d]: %w", i, err)
 		}
-		if !slices.Contains(meta.Dependencies, dependency) {
-			meta.Dependencies = append(meta.Dependencies, dependency)
+		if !slices.Contains(found, dependency) {
+			found = append(found, dependency)
 		}
 	}
-	return meta, nil
+	return found, nil
 }
 
 func (d *metaDependency) normalize() (Dependency, error) {

@@ -20,6 +20,12 @@ func followsContent(condition string) bool {
 // contentChanged is the message of conditions that are about earlier content.
 const contentChanged = "the content has changed since this condition was True: check the new content, and set the condition again"
 
+// aboutStored reports whether a condition is about content that is stored, so that no write that
+// changes the content can set it: what it is about does not exist yet.
+func aboutStored(condition string) bool {
+	return condition == porchv1alpha1.ConditionTransactionValidated
+}
+
 // CurrentConditions returns the conditions of a revision after a write that changed its content:
 // before and after are the conditions before the write and in it. What was True for the earlier
 // content, and is only carried over, is Unknown: its gate must be met again. The arguments are not
@@ -27,7 +33,7 @@ const contentChanged = "the content has changed since this condition was True: c
 func CurrentConditions(before, after []porchv1alpha1.Condition) []porchv1alpha1.Condition {
 	out := slices.Clone(after)
 	for i, c := range out {
-		if c.Status == porchv1alpha1.ConditionTrue && !followsContent(c.Type) && slices.Contains(before, c) {
+		if c.Status == porchv1alpha1.ConditionTrue && !followsContent(c.Type) && (aboutStored(c.Type) || slices.Contains(before, c)) {
 			out[i] = porchv1alpha1.Condition{
 				Type: c.Type, Status: porchv1alpha1.ConditionUnknown, Reason: porchv1alpha1.ReasonContentChanged, Message: contentChanged,
 			}
