@@ -23,9 +23,11 @@ type options struct {
 	bind    string
 	port    int
 
-	gates     bool
-	workers   functionrunner.Config
-	memoryMiB int64
+	gates bool
+	// transactionGates: see store.Config.
+	transactionGates bool
+	workers          functionrunner.Config
+	memoryMiB        int64
 
 	requestTimeout     time.Duration
 	maxRequest         int64
@@ -38,15 +40,16 @@ type options struct {
 func newOptions() *options {
 	const mib = 1 << 20
 	o := &options{
-		runner:    runner.NewOptions(),
-		wds:       spaces.Options{QPS: 1000, Burst: 2000},
-		wdsName:   "wds",
-		serving:   genericoptions.NewSecureServingOptions(),
-		bind:      "0.0.0.0",
-		port:      8443,
-		gates:     true,
-		workers:   functionrunner.Config{Workers: 2, Timeout: 10 * time.Second},
-		memoryMiB: 512,
+		runner:           runner.NewOptions(),
+		wds:              spaces.Options{QPS: 1000, Burst: 2000},
+		wdsName:          "wds",
+		serving:          genericoptions.NewSecureServingOptions(),
+		bind:             "0.0.0.0",
+		port:             8443,
+		gates:            true,
+		transactionGates: true,
+		workers:          functionrunner.Config{Workers: 2, Timeout: 10 * time.Second},
+		memoryMiB:        512,
 
 		requestTimeout: time.Minute,
 		maxRequest:     16 * mib,
@@ -75,6 +78,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 
 	flags.BoolVar(&o.gates, "enforce-gates", o.gates,
 		"Refuse to propose or approve a revision whose readiness gates are not met. If false, only clients check gates, as with Porch.")
+	flags.BoolVar(&o.transactionGates, "transaction-gates", o.transactionGates,
+		"Add the readiness gate PackageTransactionValidated to revisions that have CustomResourceDefinitions or declare dependencies. "+
+			"binding-controller --controllers=transactions answers it; set false if it does not run.")
 	flags.IntVar(&o.workers.Workers, "workers", o.workers.Workers, "Maximum number of package functions that run at the same time.")
 	flags.DurationVar(&o.workers.Timeout, "function-timeout", o.workers.Timeout, "Maximum duration of a function. Longer ones are killed.")
 	flags.Int64Var(&o.memoryMiB, "function-memory", o.memoryMiB, "Maximum memory of a function in MiB. Functions that use more are killed.")

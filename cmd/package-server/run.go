@@ -70,7 +70,7 @@ func serve(ctx context.Context, o *options, wds *spaces.Space, ready func()) err
 	defer workers.Close()
 	store, err := store.New(store.Config{
 		Space: wds.Config, Content: content.NewCache(chunks, contentCache), Render: workers.Render,
-		EnforceGates: o.gates, Clock: clock.RealClock{},
+		EnforceGates: o.gates, TransactionGates: o.transactionGates, Clock: clock.RealClock{},
 		MaxRenderBytes: o.maxWork, RenderQueueTimeout: o.requestTimeout / 4,
 	})
 	if err != nil {

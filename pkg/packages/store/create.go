@@ -179,7 +179,11 @@ func (s *Store) repository(ctx context.Context, pr *porchv1alpha1.PackageRevisio
 // addSpec adds gates, conditions and metadata from the spec to what the task produced.
 func (src *source) addSpec(pr *porchv1alpha1.PackageRevision) error {
 	src.gates = append(src.gates, pr.Spec.ReadinessGates...)
-	src.conditions = append(src.conditions, pr.Status.Conditions...)
+	for _, c := range pr.Status.Conditions {
+		if c.Type != porchv1alpha1.ConditionTransactionValidated { // no Transaction can be about it yet
+			src.conditions = append(src.conditions, c)
+		}
+	}
 	if pr.Spec.PackageMetadata == nil {
 		return nil
 	}

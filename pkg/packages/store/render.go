@@ -11,6 +11,7 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/gate"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/render"
@@ -34,6 +35,8 @@ type draft struct {
 	gates      []porchv1alpha1.ReadinessGate
 	conditions []porchv1alpha1.Condition
 	metadata   *porchv1alpha1.PackageMetadata
+	// transactionGates: the gate of Transactions is among the gates of packages that need it.
+	transactionGates bool
 }
 
 // draftOf returns a draft with the gates and conditions of its Kptfile.
@@ -78,6 +81,7 @@ func (s *Store) renderDraft(ctx context.Context, name string, d draft) (*rendere
 	if _, ok := d.files[kpt.KptfileName]; !ok {
 		return nil, invalidText(name, "the package must contain a Kptfile")
 	}
+	d.transactionGates = s.TransactionGates
 	files, err := d.writeKptfile(d.files, nil)
 	if err != nil {
 		return nil, invalidText(name, err.Error())
@@ -122,7 +126,11 @@ func (d *draft) writeKptfile(files kpt.Files, passed *porchv1alpha1.Condition) (
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kpt.KptfileName, err)
 	}
-	if err := kptfile.SetReadinessGates(gatesOf(d.gates)); err != nil {
+	required := []string{porchv1alpha1.ConditionPipelinePassed}
+	if d.transactionGates && gate.Needed(files) {
+		required = append(required, porchv1alpha1.ConditionTransactionValidated)
+	}
+	if err := kptfile.SetReadinessGates(gatesOf(d.gates, required)); err != nil {
 		return nil, fmt.Errorf("%s: info.readinessGates: %w", kpt.KptfileName, err)
 	}
 	if passed != nil {
@@ -149,17 +157,20 @@ func withFile(files kpt.Files, name, content string) kpt.Files {
 	return out
 }
 
-// gatesOf returns all gates without duplicates. The gate of the pipeline is always among them.
-func gatesOf(gates []porchv1alpha1.ReadinessGate) []kpt.ReadinessGate {
+// gatesOf returns all gates without duplicates, including those that are required.
+func gatesOf(gates []porchv1alpha1.ReadinessGate, required []string) []kpt.ReadinessGate {
 	var out []kpt.ReadinessGate
-	for _, gate := range gates {
-		g := kpt.ReadinessGate{ConditionType: gate.ConditionType}
-		if gate.ConditionType != "" && !slices.Contains(out, g) {
+	add := func(conditionType string) {
+		g := kpt.ReadinessGate{ConditionType: conditionType}
+		if conditionType != "" && !slices.Contains(out, g) {
 			out = append(out, g)
 		}
 	}
-	if pipeline := (kpt.ReadinessGate{ConditionType: porchv1alpha1.ConditionPipelinePassed}); !slices.Contains(out, pipeline) {
-		out = append(out, pipeline)
+	for _, gate := range gates {
+		add(gate.ConditionType)
+	}
+	for _, conditionType := range required {
+		add(conditionType)
 	}
 	return out
 }

@@ -40,6 +40,9 @@ type Config struct {
 	Render func(ctx context.Context, files kpt.Files) (render.Result, error)
 	// EnforceGates refuses to propose or approve revisions whose gates are not met.
 	EnforceGates bool
+	// TransactionGates adds the gate of Transactions to revisions that need it, with the write that
+	// makes it needed: nobody can propose the revision before it has the gate.
+	TransactionGates bool
 	// MaxRenderBytes bounds the size of packages that are merged and rendered at the same time.
 	// RenderQueueTimeout bounds how long a request waits for that. The defaults are 16 MiB and 15s.
 	MaxRenderBytes     int64

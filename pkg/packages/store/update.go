@@ -40,11 +40,11 @@ func (s *Store) Update(ctx context.Context, before *storev1alpha1.PackageRevisio
 		wanted = wanted.DeepCopy()
 		wanted.Status.Conditions = before.Status.Conditions
 	}
-	rewrite := conditions ||
-		!apiequality.Semantic.DeepEqual(gatesOf(before.Spec.ReadinessGates), gatesOf(wanted.Spec.ReadinessGates)) ||
+	own := []string{porchv1alpha1.ConditionPipelinePassed}
+	content := !apiequality.Semantic.DeepEqual(gatesOf(before.Spec.ReadinessGates, own), gatesOf(wanted.Spec.ReadinessGates, own)) ||
 		!apiequality.Semantic.DeepEqual(before.Spec.PackageMetadata, wanted.Spec.PackageMetadata)
-	if rewrite {
-		if err := s.rewriteKptfile(ctx, after, wanted, dryRun); err != nil {
+	if content || conditions {
+		if err := s.rewriteKptfile(ctx, after, wanted, content, dryRun); err != nil {
 			return nil, err
 		}
 		recordAuthor(before, after, user)
@@ -72,9 +72,9 @@ func isPipelinePassed(c porchv1alpha1.Condition) bool {
 	return c.Type == porchv1alpha1.ConditionPipelinePassed
 }
 
-// rewriteKptfile writes changed gates, metadata and conditions into the Kptfile, and renders the
-// package if that may change it.
-func (s *Store) rewriteKptfile(ctx context.Context, after *storev1alpha1.PackageRevision, wanted *porchv1alpha1.PackageRevision, dryRun bool) error {
+// rewriteKptfile writes changed gates, metadata and conditions into the Kptfile. It renders the
+// package if anything but conditions changed: a condition is about the content as it is.
+func (s *Store) rewriteKptfile(ctx context.Context, after *storev1alpha1.PackageRevision, wanted *porchv1alpha1.PackageRevision, renders, dryRun bool) error {
 	files, err := s.Files(ctx, after.Name, after.Content.Digest)
 	if err != nil {
 		return err
@@ -90,19 +90,20 @@ func (s *Store) rewriteKptfile(ctx context.Context, after *storev1alpha1.Package
 	if d.metadata == nil {
 		d.metadata = &porchv1alpha1.PackageMetadata{}
 	}
-	content, err := s.renderUnlessProposed(ctx, after, d)
+	content, err := s.rewritten(ctx, after, d, renders)
 	if err != nil {
 		return err
 	}
 	return s.replaceContent(ctx, after, content, dryRun)
 }
 
-// renderUnlessProposed renders a draft. Proposed content is not rendered again, because it was
-// reviewed as it is.
-func (s *Store) renderUnlessProposed(ctx context.Context, cr *storev1alpha1.PackageRevision, d draft) (*renderedDraft, error) {
-	if cr.Spec.Lifecycle == porchv1alpha1.LifecycleDraft {
+// rewritten returns a draft with its Kptfile, rendered if it should be. Proposed content is not
+// rendered again, because it was reviewed as it is.
+func (s *Store) rewritten(ctx context.Context, cr *storev1alpha1.PackageRevision, d draft, renders bool) (*renderedDraft, error) {
+	if renders && cr.Spec.Lifecycle == porchv1alpha1.LifecycleDraft {
 		return s.renderDraft(ctx, cr.Name, d)
 	}
+	d.transactionGates = s.TransactionGates
 	passed := porchv1alpha1.Condition{Type: porchv1alpha1.ConditionPipelinePassed, Status: porchv1alpha1.ConditionUnknown}
 	if i := slices.IndexFunc(cr.Status.Conditions, isPipelinePassed); i >= 0 {
 		passed = cr.Status.Conditions[i]
