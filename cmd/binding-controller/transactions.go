@@ -13,6 +13,7 @@ import (
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/controller/packages/gates"
 	transactionscontroller "github.com/starlinghq/starling/pkg/controller/transactions"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 	"github.com/starlinghq/starling/pkg/runner"
@@ -26,6 +27,7 @@ import (
 // returns its readiness check.
 func startTransactions(ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space, found *clusters.Reader) (ready func() error) {
 	var running atomic.Pointer[transactionscontroller.Controller]
+	answering := startGates(ctx, group, o, wds)
 	group.Go(func() error {
 		if err := spaces.WaitForResources(ctx, wds, transactions.Required...); err != nil {
 			return err
@@ -45,7 +47,7 @@ func startTransactions(ctx context.Context, group *errgroup.Group, o *options, w
 		}
 		controller, watch, err := transactionscontroller.Setup(transactionscontroller.SetupConfig{
 			WDS: wds.Config, WDSName: wds.Name, Fetcher: fetcher, Namespace: runner.Namespace, HubVersion: o.crossplaneVersion,
-			WDSUID: wds.UID, Clusters: found, ITSes: itses, Events: recorder, Clock: clock.RealClock{},
+			WDSUID: wds.UID, Clusters: found, ITSes: itses, PackageNamespaces: o.repositoryNamespaces, Events: recorder, Clock: clock.RealClock{},
 		})
 		if err != nil {
 			return err
@@ -62,7 +64,30 @@ func startTransactions(ctx context.Context, group *errgroup.Group, o *options, w
 		if controller == nil {
 			return errors.New("waiting for the WDS to serve transactions")
 		}
-		return controller.Ready()
+		return errors.Join(controller.Ready(), answering())
+	}
+}
+
+// startGates starts the controller of the gates that transactions answer, as soon as the WDS serves
+// packages. It returns its readiness check: without packages there is nothing to wait for.
+func startGates(ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space) (ready func() error) {
+	var running atomic.Pointer[gates.Controller]
+	group.Go(func() error {
+		if err := spaces.WaitForResources(ctx, wds, gates.Required...); err != nil {
+			return err
+		}
+		controller, err := gates.New(gates.Config{WDS: wds.Config, WDSName: wds.Name, Clock: clock.RealClock{}})
+		if err != nil {
+			return err
+		}
+		running.Store(controller)
+		return controller.Run(ctx, o.concurrency)
+	})
+	return func() error {
+		if controller := running.Load(); controller != nil {
+			return controller.Ready()
+		}
+		return nil
 	}
 }
 

@@ -267,10 +267,10 @@ type Condition struct {
 // Owner: package-server.
 const ConditionPipelinePassed = "PackagePipelinePassed"
 
-// ConditionTransactionValidated reports whether a Transaction of pkg.crossplane.io has validated what
-// the publication of the revision changes on clusters, for its present content. It is a readiness
-// gate of each revision that has CustomResourceDefinitions, or whose Kptfile declares dependencies.
-// Owner: the controller of package gates. The message names the Transaction.
+// ConditionTransactionValidated reports whether a Transaction of pkg.crossplane.io has validated
+// what the publication of the revision changes on clusters, for its present content. It is a
+// readiness gate of each revision that has CustomResourceDefinitions, or whose Kptfile declares
+// dependencies. Owner: the controller of package gates. The message names the Transaction.
 //
 // Reasons when True:
 //   - AllValidationsPassed

@@ -18,7 +18,11 @@ import (
 
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/packages/content"
+	"github.com/starlinghq/starling/pkg/packages/informers"
 	"github.com/starlinghq/starling/pkg/transactions"
 	"github.com/starlinghq/starling/pkg/transactions/destinations"
 	"github.com/starlinghq/starling/pkg/transactions/fetch"
@@ -47,8 +51,10 @@ type SetupConfig struct {
 	WDSUID   types.UID
 	Clusters destinations.Clusters
 	ITSes    map[string]*destinations.ITS
-	Events   events.EventRecorder
-	Clock    clock.Clock
+	// PackageNamespaces are those whose Repositories deliver packages to clusters.
+	PackageNamespaces []string
+	Events            events.EventRecorder
+	Clock             clock.Clock
 }
 
 const (
@@ -87,7 +93,11 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 		return nil, nil, fmt.Errorf("build discovery client: %w", err)
 	}
 	packages := &fetch.Reader{Fetcher: config.Fetcher, ImageConfigs: watch.ImageConfigs.All, Secrets: core.CoreV1().Secrets(config.Namespace)}
-	to, err := newDestinations(&config, writer)
+	revisions, err := newRevisions(&config)
+	if err != nil {
+		return nil, nil, err
+	}
+	to, err := newDestinations(&config, writer, revisions)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +105,7 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 		Watch: watch, Client: client, Writer: writer,
 		Lock:       &lock.Manager{Reader: &reader{client}, Writer: writer},
 		Packages:   packages,
-		Proposer:   &propose.Proposer{Client: client, Packages: packages, HubVersion: config.HubVersion},
+		Proposer:   &propose.Proposer{Client: client, Packages: packages, HubVersion: config.HubVersion, Revisions: revisions},
 		Validators: []Validator{&validate.CRDs{Objects: objects, Discovery: found, Parallel: parallelWrites}},
 		Installer: &install.Installer{
 			Client: client, Objects: objects, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found)), Writer: writer,
@@ -111,14 +121,37 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 }
 
 // newDestinations returns the clusters, nil if there is no ITS.
-func newDestinations(config *SetupConfig, w *writer.Writer) (*destinations.Destinations, error) {
+func newDestinations(config *SetupConfig, w *writer.Writer, repositories destinations.Repositories) (*destinations.Destinations, error) {
 	if len(config.ITSes) == 0 {
 		return nil, nil //nolint:nilnil // packages may be installed without clusters
 	}
 	return destinations.New(destinations.Config{
 		WDS: config.WDS, WDSName: config.WDSName, WDSUID: config.WDSUID, Writer: w, Clusters: config.Clusters, ITSes: config.ITSes,
-		Patience: holdPatience, Clock: config.Clock,
+		PackageNamespaces: config.PackageNamespaces, Repositories: repositories, Patience: holdPatience, Clock: config.Clock,
 	})
+}
+
+// revisions reads what a PackageRevision is validated by.
+type revisions struct {
+	*informers.Reader
+	content *content.Store
+}
+
+func newRevisions(config *SetupConfig) (*revisions, error) {
+	reader, err := informers.NewReader(config.WDS)
+	if err != nil {
+		return nil, err
+	}
+	files, err := content.New(config.WDS, config.Clock)
+	if err != nil {
+		return nil, err
+	}
+	return &revisions{reader, files}, nil
+}
+
+// Files implements propose.Revisions.
+func (r *revisions) Files(ctx context.Context, revision *storev1alpha1.PackageRevision) (kpt.Files, error) {
+	return r.content.Get(ctx, revision.Content.Digest)
 }
 
 // reader reads what the Lock is about.

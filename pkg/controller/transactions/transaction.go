@@ -74,12 +74,7 @@ func (c *Controller) superseded(tx *pkgv1alpha1.Transaction) string {
 // the oldest first, so that none waits forever.
 func (c *Controller) before(tx *pkgv1alpha1.Transaction) *pkgv1alpha1.Transaction {
 	for _, other := range c.Watch.Transactions.All() {
-		if other.UID == tx.UID || transaction.Ended(other) || other.DeletionTimestamp != nil || transaction.Paused(other) || c.wait(other.Name) > 0 ||
-			c.superseded(other) != "" {
-			continue
-		}
-		order := other.CreationTimestamp.Compare(tx.CreationTimestamp.Time)
-		if order < 0 || order == 0 && other.Name < tx.Name {
+		if other.UID != tx.UID && precedes(other, tx) && c.runs(other) {
 			return other
 		}
 	}
@@ -93,6 +88,17 @@ func (c *Controller) releaseLock(ctx context.Context, tx *pkgv1alpha1.Transactio
 		c.released(tx)
 	}
 	return err
+}
+
+// runs reports whether a Transaction has something to do now.
+func (c *Controller) runs(tx *pkgv1alpha1.Transaction) bool {
+	return !transaction.Ended(tx) && tx.DeletionTimestamp == nil && !transaction.Paused(tx) && c.wait(tx.Name) <= 0 && c.superseded(tx) == ""
+}
+
+// precedes reports whether a Transaction was created before another one.
+func precedes(a, b *pkgv1alpha1.Transaction) bool {
+	order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	return order < 0 || order == 0 && a.Name < b.Name
 }
 
 // after does what is left when a Transaction has ended: the Lock is released, and old Transactions

@@ -46,8 +46,8 @@ func name(v Version, suffix string) string {
 	return Shorten("tx-", v.Name, "-"+hex.EncodeToString(sum[:4])+suffix)
 }
 
-// Shorten returns a name of three parts that a label can have too: of a long middle part it has only
-// the beginning.
+// Shorten returns a name of three parts that a label can have too: of a long middle part it has
+// only the beginning.
 func Shorten(prefix, name, suffix string) string {
 	if room := maxName - len(prefix) - len(suffix); len(name) > room {
 		name = strings.TrimRight(name[:room], "-.") // "-" may not follow "."

@@ -160,8 +160,8 @@ func parseMeta(o *unstructured.Unstructured) (*Meta, error) {
 	return meta, nil
 }
 
-// ParseDependencies parses a list of dependencies in YAML or JSON, in the form of spec.dependsOn of a
-// package.yaml. The error is an InvalidPackageError.
+// ParseDependencies parses a list of dependencies in YAML or JSON, in the form of spec.dependsOn of
+// a package.yaml. The error is an InvalidPackageError.
 func ParseDependencies(text string) ([]Dependency, error) {
 	var raw []map[string]any
 	if err := yaml.Unmarshal([]byte(text), &raw); err != nil {

@@ -79,6 +79,10 @@ type Config struct {
 	Clusters Clusters
 	// ITSes are the inventory and transport spaces, by the names that Clusters has for them.
 	ITSes map[string]*ITS
+	// PackageNamespaces are those whose Repositories deliver to clusters, and Repositories reads
+	// them.
+	PackageNamespaces []string
+	Repositories      Repositories
 	// Patience is how long to wait until the transport has observed a hold.
 	Patience time.Duration
 	Clock    clock.Clock
@@ -137,7 +141,13 @@ func New(config Config) (*Destinations, error) {
 // the others continue.
 func (d *Destinations) Validate(ctx context.Context, tx *pkgv1alpha1.Transaction, proposal *propose.Proposal) ([]string, error) {
 	d.remember(nil)
-	in, err := d.gather(ctx, tx, proposal)
+	gather := d.gather
+	if proposal.Revision != nil {
+		gather = func(ctx context.Context, tx *pkgv1alpha1.Transaction, proposal *propose.Proposal) (*gathered, error) {
+			return d.gatherRevision(ctx, tx, proposal.Revision)
+		}
+	}
+	in, err := gather(ctx, tx, proposal)
 	if err != nil {
 		return nil, err
 	}

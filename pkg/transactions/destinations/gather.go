@@ -2,7 +2,6 @@ package destinations
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/version"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -474,15 +472,9 @@ const syncPatience = 10 * time.Second
 
 // clusters reads what is known of the clusters.
 func (d *Destinations) clusters(ctx context.Context, g *gathered, held map[string]map[string]bool) error {
-	list, complete := d.Clusters.List()
-	if !complete {
-		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, syncPatience, true, func(context.Context) (bool, error) {
-			list, complete = d.Clusters.List()
-			return complete, nil
-		})
-		if err != nil {
-			return errors.New("the clusters are not known yet: an inventory and transport space has not answered since the start")
-		}
+	list, err := d.listClusters(ctx)
+	if err != nil {
+		return err
 	}
 	if err := d.readITSes(ctx, g); err != nil {
 		return err

@@ -34,6 +34,9 @@ type inITS struct {
 	properties map[string]map[string]string
 	// withoutLocks: the ITS does not serve Locks.
 	withoutLocks bool
+	// beside is the name of the Binding of a package that is validated. Then what other Bindings of
+	// the same space deliver is foreign too.
+	beside string
 }
 
 func newInITS(name string, its *ITS) *inITS {
@@ -169,13 +172,16 @@ func (i *inITS) readWorks(ctx context.Context, space types.UID, in *destination.
 	options := metav1.ListOptions{
 		Limit: workPage, LabelSelector: controlv1alpha1.LabelWDSUID + "," + controlv1alpha1.LabelWDSUID + "!=" + string(space),
 	}
+	if i.beside != "" {
+		options.LabelSelector = controlv1alpha1.LabelWDSUID
+	}
 	for {
 		page, err := i.objects.Resource(works).Namespace(cluster).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("list ManifestWorks: %w", err)
 		}
 		for n := range page.Items {
-			if err := i.addWork(&page.Items[n], in); err != nil {
+			if err := i.addWork(space, &page.Items[n], in); err != nil {
 				return err
 			}
 		}
@@ -185,12 +191,17 @@ func (i *inITS) readWorks(ctx context.Context, space types.UID, in *destination.
 	}
 }
 
-func (i *inITS) addWork(o *unstructured.Unstructured, in *destination.Input) error {
+func (i *inITS) addWork(space types.UID, o *unstructured.Unstructured, in *destination.Input) error {
 	work := &workv1.ManifestWork{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, work); err != nil {
 		return fmt.Errorf("decode ManifestWork %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 	}
-	if work.DeletionTimestamp != nil {
+	own := work.Labels[controlv1alpha1.LabelWDSUID] == string(space)
+	from := destination.Foreign{Space: work.Labels[controlv1alpha1.LabelWDSName], Binding: work.Labels[controlv1alpha1.LabelBindingName]}
+	if own {
+		from.Space = ""
+	}
+	if work.DeletionTimestamp != nil || own && from.Binding == i.beside {
 		return nil
 	}
 	for n := range work.Spec.Workload.Manifests {
@@ -206,7 +217,8 @@ func (i *inITS) addWork(o *unstructured.Unstructured, in *destination.Input) err
 		if err != nil {
 			continue // no cluster applies it
 		}
-		i.foreign[work.Namespace] = append(i.foreign[work.Namespace], destination.Foreign{Space: work.Labels[controlv1alpha1.LabelWDSName], Object: object})
+		from.Object = object
+		i.foreign[work.Namespace] = append(i.foreign[work.Namespace], from)
 	}
 	return nil
 }

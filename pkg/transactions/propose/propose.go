@@ -12,6 +12,7 @@ import (
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/packages/gate"
 	"github.com/starlinghq/starling/pkg/core/resolve"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transaction"
@@ -30,6 +31,8 @@ type Proposer struct {
 	// HubVersion is compared with the versions of Crossplane that packages support. If it is empty,
 	// nothing is compared.
 	HubVersion string
+	// Revisions reads PackageRevisions.
+	Revisions Revisions
 }
 
 // Proposal is what a Transaction would change.
@@ -44,6 +47,8 @@ type Proposal struct {
 	Remove []install.Removal
 	// Revisions are all revisions, by name.
 	Revisions map[string]*pkgv1.ProviderRevision
+	// Revision is set if a PackageRevision is validated. Then nothing is installed.
+	Revision *Revision
 	// Warnings and Notes are for the user. Notes are no reason to worry.
 	Warnings, Notes []string
 }
@@ -59,6 +64,10 @@ func (p *Proposer) Propose(ctx context.Context, tx *pkgv1alpha1.Transaction, loc
 	var proposal *Proposal
 	switch spec := &tx.Spec; spec.Change {
 	case pkgv1alpha1.ChangeTypeInstall:
+		if spec.Install.Package.Kind == gate.Kind {
+			proposal, err = p.revision(ctx, tx, w, &spec.Install.Package)
+			break
+		}
 		proposal, err = p.install(ctx, tx, w, &spec.Install.Package)
 	case pkgv1alpha1.ChangeTypeDelete:
 		proposal, err = p.remove(tx, w, spec.Delete.Source)

@@ -47,25 +47,12 @@ func (v *CRDs) Validate(ctx context.Context, tx *pkgv1alpha1.Transaction, propos
 	in := &crdcheck.Input{
 		Objects: v.instances, MayTake: mayTake(proposal), Accepted: crdcheck.Accepted(tx.Annotations[pkgv1.AnnotationAllowBreakingCRDs]),
 	}
-	for n := range proposal.Install {
-		p := &proposal.Install[n]
-		for _, o := range p.Objects {
-			if o.GetKind() != "CustomResourceDefinition" || p.Inactive {
-				continue
-			}
-			crd, err := typed(o)
-			if err != nil {
-				return nil, &transaction.FailedError{
-					Reason: pkgv1alpha1.ReasonInvalidPackage, Message: fmt.Sprintf("package %s: CustomResourceDefinition %s: %v", p.Name, o.GetName(), err),
-				}
-			}
-			if owner := reserved(crd.Spec.Group); owner != "" {
-				return nil, &transaction.FailedError{
-					Reason: pkgv1alpha1.ReasonCRDConflict, Message: fmt.Sprintf("package %s has CRD %s, but only %s may define kinds of group %s", p.Name, crd.Name, owner, crd.Spec.Group),
-				}
-			}
-			in.Deliveries = append(in.Deliveries, crdcheck.Delivery{Package: crdcheck.Package{Source: p.Locked.Source, Name: p.Name}, CRD: crd})
-		}
+	var err error
+	if in.Deliveries, err = deliveries(proposal); err != nil {
+		return nil, err
+	}
+	if proposal.Revision != nil {
+		return revision(ctx, in)
 	}
 	replaced := replacedCRDs(proposal)
 	live, err := v.read(ctx, slices.Concat(names(in.Deliveries), replaced))
@@ -89,6 +76,23 @@ func (v *CRDs) Validate(ctx context.Context, tx *pkgv1alpha1.Transaction, propos
 	if len(replaced) > 0 {
 		report.Findings = append(report.Findings, crdcheck.Equivalent(pick(live, replaced), delivered(in.Deliveries))...)
 	}
+	return result(&report)
+}
+
+// revision validates the CustomResourceDefinitions of a PackageRevision as such. They are not
+// installed in the WDS: what they break, they break on clusters.
+func revision(ctx context.Context, in *crdcheck.Input) ([]string, error) {
+	for n := range in.Deliveries {
+		in.Updates = append(in.Updates, crdcheck.Update{New: in.Deliveries[n].CRD})
+	}
+	report, err := crdcheck.Check(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return result(&report)
+}
+
+func result(report *crdcheck.Report) ([]string, error) {
 	var warnings []string
 	for _, warning := range report.Warnings() {
 		warnings = append(warnings, warning.String())
@@ -97,6 +101,46 @@ func (v *CRDs) Validate(ctx context.Context, tx *pkgv1alpha1.Transaction, propos
 		return warnings, &transaction.FailedError{Reason: string(report.Reason()), Message: crdcheck.Message(failures)}
 	}
 	return warnings, nil
+}
+
+// deliveries returns the CustomResourceDefinitions of a proposal. API groups are reserved in the
+// WDS only: clusters may get, say, those of the Gateway API. The error is a
+// *transaction.FailedError.
+func deliveries(proposal *propose.Proposal) ([]crdcheck.Delivery, error) {
+	var all []crdcheck.Delivery
+	add := func(p crdcheck.Package, objects []*unstructured.Unstructured, installs bool) error {
+		for _, o := range objects {
+			if o.GetKind() != "CustomResourceDefinition" {
+				continue
+			}
+			crd, err := typed(o)
+			if err != nil {
+				return &transaction.FailedError{
+					Reason: pkgv1alpha1.ReasonInvalidPackage, Message: fmt.Sprintf("package %s: CustomResourceDefinition %s: %v", p.Name, o.GetName(), err),
+				}
+			}
+			if owner := reserved(crd.Spec.Group); installs && owner != "" {
+				return &transaction.FailedError{
+					Reason: pkgv1alpha1.ReasonCRDConflict, Message: fmt.Sprintf("package %s has CRD %s, but only %s may define kinds of group %s", p.Name, crd.Name, owner, crd.Spec.Group),
+				}
+			}
+			all = append(all, crdcheck.Delivery{Package: p, CRD: crd})
+		}
+		return nil
+	}
+	for n := range proposal.Install {
+		p := &proposal.Install[n]
+		if p.Inactive {
+			continue
+		}
+		if err := add(crdcheck.Package{Source: p.Locked.Source, Name: p.Name}, p.Objects, true); err != nil {
+			return nil, err
+		}
+	}
+	if r := proposal.Revision; r != nil {
+		return all, add(crdcheck.Package{Source: r.Package(), Name: r.Name}, r.After.CRDs, false)
+	}
+	return all, nil
 }
 
 // reserved returns whose API group it is, "" if packages may have it.

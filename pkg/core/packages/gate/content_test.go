@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,16 +65,14 @@ func TestRead(t *testing.T) {
 			},
 		},
 		"NoList":       {kptfile: requires("nothing"), wantErr: "Kptfile: metadata.annotations[pkg.crossplane.io/depends-on]: must be a list of objects with apiVersion, kind, package and version"},
-		"UnknownField": {kptfile: requires("[{provider: example.org/a/b, versoin: v1}]"), wantErr: `Kptfile: metadata.annotations[pkg.crossplane.io/depends-on]: unknown field "versoin"`},
+		"UnknownField": {kptfile: requires("[{provider: example.org/a/b, release: v1}]"), wantErr: `Kptfile: metadata.annotations[pkg.crossplane.io/depends-on]: unknown field "release"`},
 		"NoPackage":    {kptfile: requires("[{provider: example.org/a/b}, {version: v1}]"), wantErr: "Kptfile: metadata.annotations[pkg.crossplane.io/depends-on]: [1]: names no package: apiVersion, kind and package are required"},
 		"Constraint":   {kptfile: requires("[{provider: example.org/a/b, version: newest}]"), wantErr: `Kptfile: metadata.annotations[pkg.crossplane.io/depends-on]: example.org/a/b: parse constraint "newest": neither a range of versions nor a digest`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := kpt.Files{"Kptfile": tc.kptfile}
-			for name, content := range files {
-				all[name] = content
-			}
+			maps.Copy(all, files)
 			content, err := gate.Read(all)
 			if tc.wantErr != "" {
 				if err == nil || err.Error() != tc.wantErr || !xpkg.IsInvalid(err) {

@@ -1,5 +1,5 @@
-// Package gate decides about the readiness gate PackageTransactionValidated of PackageRevisions: which
-// packages need it, which Transaction answers it, and what its condition is. It is pure.
+// Package gate decides about the readiness gate PackageTransactionValidated of PackageRevisions:
+// which packages need it, which Transaction answers it, and what its condition is. It is pure.
 //
 // A package of the package-server is delivered to the cluster of its Repository. A
 // CustomResourceDefinition in it can break custom resources there, and its objects may need

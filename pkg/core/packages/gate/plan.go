@@ -36,7 +36,7 @@ type State struct {
 
 // Plan is what to do about the gate of a revision.
 type Plan struct {
-	// Delete are Transactions whose result nobody needs, or that are to be repeated.
+	// Delete are Transactions whose result is not needed, or that are to be repeated.
 	Delete []*pkgv1alpha1.Transaction
 	// Release are Transactions that only the history keeps from now on.
 	Release []*pkgv1alpha1.Transaction
