@@ -98,14 +98,14 @@ func TestUnresponsiveSupervisor(t *testing.T) {
 	}
 	running := waitStatus(t, s, "other", ready)
 
-	_, err = testFleet(t, dir).Status(t.Context())
+	_, err = impatient(t, dir).Status(t.Context())
 	want("a lost socket, and an unknown process", err, "starling supervise --dir")
 
 	info := supervisorInfo{PID: running.PID, StartTime: running.StartTime}
 	if err := info.save(f.layout); err != nil {
 		t.Fatal(err)
 	}
-	_, err = testFleet(t, dir).Status(t.Context())
+	_, err = impatient(t, dir).Status(t.Context())
 	want("a lost socket", err, "kill -KILL "+strconv.Itoa(running.PID))
 
 	listener, err := net.Listen("unix", f.layout.Socket())
@@ -113,18 +113,26 @@ func TestUnresponsiveSupervisor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close() // it never responds
-	_, err = testFleet(t, dir).Status(t.Context())
+	_, err = impatient(t, dir).Status(t.Context())
 	want("a hung supervisor", err, "kill -KILL "+strconv.Itoa(running.PID), "no response within")
-	_, err = testFleet(t, dir).Up(t.Context(), &UpOptions{})
+	_, err = impatient(t, dir).Up(t.Context(), &UpOptions{})
 	want("up", err)
 
 	// Its process can still be ended.
-	if err := testFleet(t, dir).Down(t.Context(), false); err != nil {
+	if err := impatient(t, dir).Down(t.Context(), false); err != nil {
 		t.Errorf("down: %v", err)
 	}
 	if info.alive() {
 		t.Error("down did not end the process")
 	}
+}
+
+// impatient returns a fleet that soon takes its supervisor for unresponsive.
+func impatient(t *testing.T, dir string) *Fleet {
+	t.Helper()
+	f := testFleet(t, dir)
+	f.requestTimeout, f.stopTimeout = 200*time.Millisecond, 5*time.Second
+	return f
 }
 
 // TestPrivateFiles runs a supervisor with a umask that takes no rights.
