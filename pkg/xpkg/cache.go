@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -27,13 +28,17 @@ type cache struct {
 	directory string
 	limit     int64
 	clock     clock.PassiveClock
+
+	mutex sync.Mutex
+	// size is that of the entries when they were last counted, and what this process has added.
+	size int64
 }
 
 func openCache(directory string, limit int64, c clock.PassiveClock) (*cache, error) {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, fmt.Errorf("create the package cache: %w", err)
 	}
-	opened := &cache{directory, limit, c}
+	opened := &cache{directory: directory, limit: limit, clock: c}
 	err := opened.evict()
 	return opened, err
 }
@@ -58,7 +63,8 @@ func (c *cache) get(digest string) []byte {
 
 func (c *cache) remove(digest string) { _ = os.Remove(c.path(digest)) } // if it stays, it is replaced
 
-// put adds an entry, and removes those that were not used for the longest time.
+// put adds an entry, and removes those that were not used for the longest time. It does not wait
+// until the entry is on the disk: a damaged one is noticed, and fetched again.
 func (c *cache) put(digest string, content []byte) error {
 	if c == nil || int64(len(content)) > c.limit {
 		return nil
@@ -68,7 +74,7 @@ func (c *cache) put(digest string, content []byte) error {
 		return err
 	}
 	_, err = file.Write(content)
-	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(file.Name(), c.path(digest))
 	}
 	if err != nil {
@@ -77,6 +83,17 @@ func (c *cache) put(digest string, content []byte) error {
 	now := c.clock.Now()
 	if err := os.Chtimes(c.path(digest), now, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	return c.grow(int64(len(content)))
+}
+
+// grow counts a new entry, and evicts others if there may be too much. Entries that other processes
+// have added count from the next time on.
+func (c *cache) grow(size int64) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.size += size; c.size <= c.limit {
+		return nil
 	}
 	return c.evict()
 }
@@ -116,5 +133,6 @@ func (c *cache) evict() error {
 		}
 		size -= file.Size()
 	}
+	c.size = size
 	return nil
 }

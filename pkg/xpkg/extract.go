@@ -206,14 +206,15 @@ func (s *search) hides(file string) bool {
 	})
 }
 
-// pack returns content, compressed.
+// pack returns the content of a package.yaml, compressed, and with its documents as JSON: it is
+// parsed several times.
 func pack(content io.Reader) ([]byte, error) {
 	var packed bytes.Buffer
 	zip, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(zip, content); err != nil {
+	if err := xpkg.Compact(zip, content); err != nil {
 		return nil, err
 	}
 	if err := zip.Close(); err != nil {

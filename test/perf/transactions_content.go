@@ -73,8 +73,11 @@ func (t *transactionStage) provider(name string, definitions, changed, edition i
 	return testxpkg.Provider(name, objects...)
 }
 
-// levels is how deep the tree is.
-const levels = 20
+const (
+	// levels is how deep the tree is, and treeFields the number of fields of its CRDs.
+	levels     = 20
+	treeFields = 5
+)
 
 // pushTree pushes packages of which each requires two of the next level, and returns the name of
 // the first one, which requires all of the first level. Every second level has providers with a
@@ -97,7 +100,7 @@ func (t *transactionStage) pushTree(ctx context.Context) (root string, err error
 		for n := range width {
 			pkg := testxpkg.Configuration(name(level, n))
 			if kind(level) == pkgv1.KindProvider {
-				pkg = t.provider(name(level, n), 1, 0, 0)
+				pkg = testxpkg.Provider(name(level, n), definition(groupOf(name(level, n)), "Kind", treeFields, 0))
 			}
 			if level+1 < levels {
 				requires(pkg, level+1, n)

@@ -89,6 +89,10 @@ type Controller struct {
 // Back-off of what failed for other reasons than the content of packages.
 const minBackOff = 200 * time.Millisecond
 
+// settleAfter is how long the status of a package waits for further changes of its revisions: an
+// installation writes each of them several times within milliseconds.
+const settleAfter = 200 * time.Millisecond
+
 // New returns a Controller that sends no requests until Run.
 func New(config Config) (*Controller, error) {
 	c := &Controller{Config: config, times: newLockTimes(), next: map[string]time.Time{}}
@@ -115,7 +119,7 @@ func New(config Config) (*Controller, error) {
 			}),
 			c.Watch.Packages[kind.Name].Handle(c.transactions.WaitFor, c.onPackage),
 			c.Watch.Revisions[kind.Name].Handle(c.packages.WaitFor, func(before, after *pkgv1.ProviderRevision) {
-				c.packages.Add(transactions.Ref{Kind: kind.Name, Name: cmp.Or(after, before).Labels[pkgv1.LabelPackage]})
+				c.packages.AddAfter(transactions.Ref{Kind: kind.Name, Name: cmp.Or(after, before).Labels[pkgv1.LabelPackage]}, settleAfter)
 			}))
 	}
 	failures = append(failures, c.Watch.ImageConfigs.Handle(c.transactions.WaitFor, func(_, _ *pkgv1beta1.ImageConfig) {}))

@@ -27,6 +27,7 @@ import (
 	"github.com/starlinghq/starling/pkg/transactions/destinations"
 	"github.com/starlinghq/starling/pkg/transactions/fetch"
 	"github.com/starlinghq/starling/pkg/transactions/install"
+	"github.com/starlinghq/starling/pkg/transactions/live"
 	"github.com/starlinghq/starling/pkg/transactions/lock"
 	"github.com/starlinghq/starling/pkg/transactions/propose"
 	"github.com/starlinghq/starling/pkg/transactions/validate"
@@ -88,6 +89,10 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("build dynamic client: %w", err)
 	}
+	definitions, err := live.NewReader(config.WDS)
+	if err != nil {
+		return nil, nil, err
+	}
 	found, err := discovery.NewDiscoveryClientForConfig(config.WDS)
 	if err != nil {
 		return nil, nil, fmt.Errorf("build discovery client: %w", err)
@@ -105,11 +110,11 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 		Watch: watch, Client: client, Writer: writer,
 		Lock:       &lock.Manager{Reader: &reader{client}, Writer: writer},
 		Packages:   packages,
-		Proposer:   &propose.Proposer{Client: client, Packages: packages, HubVersion: config.HubVersion, Revisions: revisions},
+		Proposer:   &propose.Proposer{Client: client, Definitions: definitions, Packages: packages, HubVersion: config.HubVersion, Revisions: revisions},
 		Validators: []Validator{&validate.CRDs{Objects: objects, Discovery: found, Parallel: parallelWrites}},
 		Installer: &install.Installer{
-			Client: client, Objects: objects, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found)), Writer: writer,
-			Parallel: parallelWrites, Patience: patience,
+			Client: client, Objects: objects, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found)), Discovery: found,
+			Writer: writer, Parallel: parallelWrites, Patience: patience,
 		},
 		Events: config.Events, Clock: config.Clock,
 	}

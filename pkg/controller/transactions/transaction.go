@@ -20,6 +20,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/install"
 	"github.com/starlinghq/starling/pkg/transactions/propose"
 	"github.com/starlinghq/starling/pkg/writer"
 )
@@ -278,7 +279,7 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 		}
 		warnings = append(warnings, found...)
 	}
-	effects, err := t.Installer.Check(ctx, proposal.Install)
+	effects, err := t.Installer.Check(ctx, proposal.Install, install.Validated{Definitions: proposal.Definitions, Unchanged: proposal.Unchanged})
 	if err != nil {
 		return nil, err
 	}
@@ -360,10 +361,8 @@ func (t *try) carryOut(ctx context.Context, proposal *propose.Proposal) error {
 			return err
 		}
 	}
-	for n := range proposal.Install {
-		if err := t.Installer.Install(ctx, t.tx, &proposal.Install[n]); err != nil {
-			return err
-		}
+	if err := t.Installer.InstallAll(ctx, t.tx, proposal.Install, proposal.Definitions); err != nil {
+		return err
 	}
 	for _, removal := range proposal.Remove {
 		if err := t.Installer.Remove(ctx, removal); err != nil {

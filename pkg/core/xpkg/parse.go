@@ -81,9 +81,11 @@ type identity struct {
 
 // decode returns the object in a document; nil if the document is empty.
 func decode(document []byte) (*unstructured.Unstructured, error) {
-	var content any
-	if err := yaml.Unmarshal(document, &content); err != nil {
-		return nil, err
+	content, isJSON := decodeJSON(document)
+	if !isJSON {
+		if err := yaml.Unmarshal(document, &content); err != nil {
+			return nil, err
+		}
 	}
 	if content == nil {
 		return nil, nil

@@ -80,7 +80,28 @@ func TestParse(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
+			var compact strings.Builder
+			if err := Compact(&compact, iotest.HalfReader(strings.NewReader(stream))); err != nil {
+				t.Fatal(err)
+			}
+			got, err = Parse(strings.NewReader(compact.String()))
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("compact: %v (-want +got):\n%s", err, diff)
+			}
 		})
+	}
+}
+
+// TestCompact: documents keep their numbers, which errors have. What is JSON or no YAML stays.
+func TestCompact(t *testing.T) {
+	const stream = "---\na: 1\n...\n# nothing\n---\n- [\n--- {\"b\": 123456789012345678}\n--- {c: 1}\n---\nd: 123456789012345678\n---\ne: \"---\""
+	const want = "null\n---\n{\"a\":1}\n---\nnull\n---\n\n- [\n---\n {\"b\": 123456789012345678}\n---\n {c: 1}\n---\n{\"d\":123456789012345678}\n---\n{\"e\":\"---\"}\n"
+	var got strings.Builder
+	if err := Compact(&got, strings.NewReader(stream)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("compact (-want +got):\n%s", diff)
 	}
 }
 

@@ -27,6 +27,7 @@ func (d *Destinations) Commit(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 	if err != nil {
 		return err
 	}
+	defer d.remember(nil) // what was validated needs memory, and each try validates
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for i := range v.result.Destinations {

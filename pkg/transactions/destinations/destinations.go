@@ -33,6 +33,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/metrics"
 	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/live"
 	"github.com/starlinghq/starling/pkg/transactions/propose"
 	"github.com/starlinghq/starling/pkg/writer"
 )
@@ -96,6 +97,7 @@ type Destinations struct {
 	objects  dynamic.Interface
 	metadata metadata.Interface
 	packages *transactions.Client
+	live     *live.Reader
 
 	mutex sync.Mutex
 	// last is what was validated last.
@@ -129,11 +131,12 @@ func New(config Config) (*Destinations, error) {
 	objects, objectsErr := dynamic.NewForConfig(config.WDS)
 	partial, metadataErr := metadata.NewForConfig(config.WDS)
 	packages, packagesErr := transactions.NewClient(config.WDS)
-	if err := errors.Join(controlErr, objectsErr, metadataErr, packagesErr); err != nil {
+	definitions, definitionsErr := live.NewReader(config.WDS)
+	if err := errors.Join(controlErr, objectsErr, metadataErr, packagesErr, definitionsErr); err != nil {
 		return nil, fmt.Errorf("build clients: %w", err)
 	}
 	metrics.Register(validations)
-	return &Destinations{Config: config, control: control, objects: objects, metadata: partial, packages: packages}, nil
+	return &Destinations{Config: config, control: control, objects: objects, metadata: partial, packages: packages, live: definitions}, nil
 }
 
 // Validate returns warnings about destinations of a proposal. The error is a

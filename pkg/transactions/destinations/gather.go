@@ -33,6 +33,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	corexpkg "github.com/starlinghq/starling/pkg/core/xpkg"
 	"github.com/starlinghq/starling/pkg/transactions/install"
+	"github.com/starlinghq/starling/pkg/transactions/live"
 	"github.com/starlinghq/starling/pkg/transactions/propose"
 )
 
@@ -155,7 +156,7 @@ func (d *Destinations) changes(ctx context.Context, g *gathered, tx *pkgv1alpha1
 			continue
 		}
 		g.input.Packages[p.Locked.Source] = destination.Package{Version: p.Locked.Version, Kubernetes: p.Annotations[pkgv1.AnnotationKubernetesVersion]}
-		found, err := d.installed(ctx, g, p, tx)
+		found, err := installed(ctx, g, proposal.Definitions, p, tx)
 		if err != nil {
 			return err
 		}
@@ -185,7 +186,9 @@ func (d *Destinations) changes(ctx context.Context, g *gathered, tx *pkgv1alpha1
 }
 
 // installed returns the CRDs of a package, as they are and as they will be.
-func (d *Destinations) installed(ctx context.Context, g *gathered, p *install.Package, tx *pkgv1alpha1.Transaction) ([]destination.Change, error) {
+func installed(
+	ctx context.Context, g *gathered, definitions *live.Definitions, p *install.Package, tx *pkgv1alpha1.Transaction,
+) ([]destination.Change, error) {
 	var changes []destination.Change
 	var mutex sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -196,19 +199,19 @@ func (d *Destinations) installed(ctx context.Context, g *gathered, p *install.Pa
 			continue
 		}
 		group.Go(func() error {
-			live, before, err := d.definition(ctx, o.GetName())
+			now, before, err := definition(ctx, definitions, o.GetName())
 			if err != nil {
 				return err
 			}
-			proposed := transaction.Object(o, live, to)
+			proposed := transaction.Object(o, now, to)
 			after, err := typed(proposed)
 			if err != nil {
 				return fmt.Errorf("decode CustomResourceDefinition %q of package %s: %w", o.GetName(), p.Name, err)
 			}
 			after.OwnerReferences = nil // some do not exist yet; they are not delivered
 			change := destination.Change{Package: p.Locked.Source, Before: before, After: after, Gets: g.deliver(refOf(after.Name), proposed)}
-			if live != nil {
-				change.Had = g.deliver(refOf(before.Name), live)
+			if now != nil {
+				change.Had = g.deliver(refOf(before.Name), now)
 			}
 			mutex.Lock()
 			defer mutex.Unlock()
@@ -222,18 +225,13 @@ func (d *Destinations) installed(ctx context.Context, g *gathered, p *install.Pa
 }
 
 // definition returns a CRD as it is, nil if there is none.
-func (d *Destinations) definition(ctx context.Context, name string) (*unstructured.Unstructured, *destination.CRD, error) {
-	live, err := d.objects.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil, nil
-	} else if err != nil {
-		return nil, nil, fmt.Errorf("get CustomResourceDefinition %q: %w", name, err)
+func definition(ctx context.Context, definitions *live.Definitions, name string) (*unstructured.Unstructured, *destination.CRD, error) {
+	o, err := definitions.Object(ctx, name)
+	if o == nil {
+		return nil, nil, err
 	}
-	crd, err := typed(live)
-	if err != nil {
-		return nil, nil, fmt.Errorf("decode CustomResourceDefinition %q: %w", name, err)
-	}
-	return live, crd, nil
+	crd, err := definitions.Typed(ctx, name)
+	return o, crd, err
 }
 
 func typed(o *unstructured.Unstructured) (*destination.CRD, error) {
@@ -282,7 +280,7 @@ func (d *Destinations) removed(ctx context.Context, g *gathered, proposal *propo
 			if delivered[name] || changed[name] {
 				continue
 			}
-			live, crd, err := d.definition(ctx, name)
+			now, crd, err := definition(ctx, proposal.Definitions, name)
 			if err != nil {
 				return err
 			}
@@ -290,7 +288,7 @@ func (d *Destinations) removed(ctx context.Context, g *gathered, proposal *propo
 				continue
 			}
 			changed[name] = true
-			g.add(&destination.Change{Package: source, Before: crd, Had: g.deliver(refOf(name), live), Takes: removal.AllowDeletion})
+			g.add(&destination.Change{Package: source, Before: crd, Had: g.deliver(refOf(name), now), Takes: removal.AllowDeletion})
 			g.objects = append(g.objects, refOf(name))
 		}
 	}
@@ -399,21 +397,23 @@ func (d *Destinations) resources(ctx context.Context, g *gathered, bindings []*c
 			versions[m.Ref.GroupResource()] = m.Version
 		}
 	}
+	found := make([][]*destination.Object, len(g.input.Changes))
+	group, groupContext := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
 	for i := range g.input.Changes {
-		c := &g.input.Changes[i]
-		if c.Before == nil || c.After == nil && c.Takes || c.After != nil && maps.Equal(selecting(c.Before), selecting(c.After)) &&
-			!isHeld(held, c.Before.Name) && !breaks(ctx, c) {
-			continue
-		}
-		resource := resourceOf(c).WithVersion(versions[resourceOf(c)])
-		if resource.Version == "" || !serves(c.Before, resource.Version) {
-			if resource.Version = preferred(c.Before); resource.Version == "" {
-				continue
+		group.Go(func() (err error) {
+			if resource := toRead(groupContext, &g.input.Changes[i], versions, held); resource.Version != "" {
+				found[i], err = d.read(groupContext, g, resource)
 			}
-		}
-		if err := d.read(ctx, g, resource); err != nil {
 			return err
-		}
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, object := range slices.Concat(found...) {
+		g.input.Resources = append(g.input.Resources, object)
+		g.varies = g.varies || object.Varies()
 	}
 	return client.ReadEach(ctx, d.metadata.Resource(namespaces).List, metav1.ListOptions{}, func(o *metav1.PartialObjectMetadata) {
 		if g.input.Namespaces == nil {
@@ -421,6 +421,21 @@ func (d *Destinations) resources(ctx context.Context, g *gathered, bindings []*c
 		}
 		g.input.Namespaces[o.Name] = o.Labels
 	})
+}
+
+// toRead returns the resource of the custom resources that a change could break; none if it cannot.
+func toRead(
+	ctx context.Context, c *destination.Change, versions map[schema.GroupResource]string, held map[string]map[string]bool,
+) schema.GroupVersionResource {
+	if c.Before == nil || c.After == nil && c.Takes || c.After != nil && maps.Equal(selecting(c.Before), selecting(c.After)) &&
+		!isHeld(held, c.Before.Name) && !breaks(ctx, c) {
+		return schema.GroupVersionResource{}
+	}
+	resource := resourceOf(c).WithVersion(versions[resourceOf(c)])
+	if !serves(c.Before, resource.Version) {
+		resource.Version = preferred(c.Before)
+	}
+	return resource
 }
 
 // breaks reports whether custom resources may violate the CRD that is delivered.
@@ -431,23 +446,22 @@ func breaks(ctx context.Context, c *destination.Change) bool {
 	return crdcheck.NewTransition(ctx, c.Had.CRD, c.Gets.CRD).NeedsApplied()
 }
 
-func (d *Destinations) read(ctx context.Context, g *gathered, resource schema.GroupVersionResource) error {
+func (d *Destinations) read(ctx context.Context, g *gathered, resource schema.GroupVersionResource) ([]*destination.Object, error) {
+	var found []*destination.Object
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := d.objects.Resource(resource).List(ctx, options)
 		if apierrors.IsNotFound(err) {
-			return nil // it is not established
+			return nil, nil // it is not established
 		} else if err != nil {
-			return fmt.Errorf("list %s: %w", resource.GroupResource(), err)
+			return nil, fmt.Errorf("list %s: %w", resource.GroupResource(), err)
 		}
 		for i := range page.Items {
 			o := &page.Items[i]
-			object := g.deliver(objref.New(resource.GroupResource(), o.GetNamespace(), o.GetName()), o)
-			g.input.Resources = append(g.input.Resources, object)
-			g.varies = g.varies || object.Varies()
+			found = append(found, g.deliver(objref.New(resource.GroupResource(), o.GetNamespace(), o.GetName()), o))
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
+			return found, nil
 		}
 	}
 }

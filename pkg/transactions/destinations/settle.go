@@ -109,8 +109,9 @@ func (d *Destinations) revise(ctx context.Context, held map[string]map[string]bo
 			owners[ref] = installed.Packages[i].Source
 		}
 	}
+	known := d.live.Definitions()
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		live, crd, err := d.definition(ctx, name)
+		now, crd, err := definition(ctx, known, name)
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +119,7 @@ func (d *Destinations) revise(ctx context.Context, held map[string]map[string]bo
 			delete(names, name)
 			continue
 		}
-		delivered := r.deliver(refOf(name), live)
+		delivered := r.deliver(refOf(name), now)
 		r.add(&destination.Change{Package: owners[name], Before: crd, After: crd, Had: delivered, Gets: delivered})
 		r.objects = append(r.objects, refOf(name))
 	}

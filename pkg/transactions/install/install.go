@@ -9,8 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,21 +20,54 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/core/xpkg"
 	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/live"
 	"github.com/starlinghq/starling/pkg/writer"
 )
+
+// parallelPackages is how many packages are installed at the same time.
+const parallelPackages = 8
+
+// InstallAll installs packages, dependencies first, and those that do not require each other at the
+// same time. After an error nothing more begins. The error is that of the first package, in their
+// order, that has one.
+func (i *Installer) InstallAll(ctx context.Context, tx *pkgv1alpha1.Transaction, packages []Package, known *live.Definitions) error {
+	for _, step := range Steps(packages) {
+		failures := make([]error, len(step))
+		var failed atomic.Bool
+		group := errgroup.Group{}
+		group.SetLimit(parallelPackages)
+		for n, p := range step {
+			group.Go(func() error {
+				if !failed.Load() {
+					failures[n] = i.Install(ctx, tx, p, known)
+				}
+				if failures[n] != nil {
+					failed.Store(true)
+				}
+				return nil
+			})
+		}
+		_ = group.Wait() // each failure is in failures
+		for _, err := range failures {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // Install installs one package: its package object if it is a dependency, its revision, its
 // objects, which pass from earlier revisions to this one, and makes the revision active. The error
 // is a *transaction.FailedError with a reason of the condition Installed if the API server refuses
 // something.
-func (i *Installer) Install(ctx context.Context, tx *pkgv1alpha1.Transaction, p *Package) error {
+func (i *Installer) Install(ctx context.Context, tx *pkgv1alpha1.Transaction, p *Package, known *live.Definitions) error {
 	by := transaction.OwnerOf(tx)
 	pkg, err := i.ensurePackage(ctx, tx, p)
 	if err != nil {
@@ -45,7 +79,7 @@ func (i *Installer) Install(ctx context.Context, tx *pkgv1alpha1.Transaction, p 
 		return failure(pkgv1alpha1.ReasonPackageInstallationFailed, "Failed to install revision "+p.Locked.Name, err)
 	}
 	to := p.target(revisionOwner(p.Kind, revision), owner, by)
-	refs, err := i.installObjects(ctx, p, to)
+	refs, err := i.installObjects(ctx, p, to, known)
 	if err != nil {
 		return err
 	}
@@ -204,7 +238,7 @@ func (i *Installer) announce(ctx context.Context, p *Package, name string) error
 
 // installObjects writes the objects: first the CustomResourceDefinitions, then, when they are
 // established, the others. It returns references to all of them.
-func (i *Installer) installObjects(ctx context.Context, p *Package, to transaction.Target) ([]pkgv1.TypedReference, error) {
+func (i *Installer) installObjects(ctx context.Context, p *Package, to transaction.Target, known *live.Definitions) ([]pkgv1.TypedReference, error) {
 	objects := p.installable()
 	refs, index := make([]pkgv1.TypedReference, len(objects)), map[*unstructured.Unstructured]int{}
 	var crds, others []*unstructured.Unstructured
@@ -217,7 +251,7 @@ func (i *Installer) installObjects(ctx context.Context, p *Package, to transacti
 		}
 	}
 	write := func(ctx context.Context, o *unstructured.Unstructured) error {
-		written, _, err := i.write(ctx, o, to)
+		written, _, err := i.write(ctx, o, to, known)
 		if err == nil {
 			refs[index[o]] = referenceTo(written)
 		}
@@ -229,7 +263,7 @@ func (i *Installer) installObjects(ctx context.Context, p *Package, to transacti
 	if err != nil {
 		return nil, err
 	}
-	if err := i.each(ctx, crds, func(ctx context.Context, o *unstructured.Unstructured) error { return i.established(ctx, o.GetName()) }); err != nil {
+	if err := i.established(ctx, crds); err != nil {
 		return nil, err
 	}
 	return refs, i.each(ctx, others, func(ctx context.Context, o *unstructured.Unstructured) error {
@@ -270,37 +304,6 @@ func referenceTo(o *unstructured.Unstructured) pkgv1.TypedReference {
 		ref.UID = &uid
 	}
 	return ref
-}
-
-const pollInterval = 50 * time.Millisecond
-
-// established blocks until the API server serves a CustomResourceDefinition.
-func (i *Installer) established(ctx context.Context, name string) error {
-	why := "it has no status"
-	err := wait.PollUntilContextTimeout(ctx, pollInterval, i.Patience, true, func(ctx context.Context) (bool, error) {
-		live, err := i.live(ctx, definitions, name)
-		if err != nil {
-			return false, err
-		} else if live == nil {
-			why = "it was deleted"
-			return false, nil
-		}
-		found, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
-		for _, item := range found {
-			condition, _ := item.(map[string]any)
-			switch {
-			case condition["type"] == "NamesAccepted" && condition["status"] == "False":
-				why = fmt.Sprint(condition["message"])
-			case condition["type"] == "Established" && condition["status"] == "True":
-				return true, nil
-			}
-		}
-		return false, nil
-	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
-		return &transaction.FailedError{Reason: pkgv1alpha1.ReasonCRDInstallationFailed, Message: "Failed to install CRD " + name + ": it is not established: " + why}
-	}
-	return err
 }
 
 // writeStatus writes that the revision is healthy, and its objects with their UIDs.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
@@ -24,6 +26,7 @@ import (
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/live"
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
@@ -65,7 +68,9 @@ type Installer struct {
 	Client  *transactions.Client
 	Objects dynamic.Interface
 	Mapper  meta.ResettableRESTMapper
-	Writer  *writer.Writer
+	// Discovery finds out which CustomResourceDefinitions are served.
+	Discovery discovery.ServerResourcesInterface
+	Writer    *writer.Writer
 	// Parallel is how many objects are written at the same time.
 	Parallel int
 	// Patience is how long to wait until a CustomResourceDefinition is established, or deleted.
@@ -125,9 +130,18 @@ func (i *Installer) live(ctx context.Context, resource schema.GroupVersionResour
 }
 
 // write makes one object as it must be. Nothing is written if it is. It returns the object as the
-// API server has it, and whether it was written.
-func (i *Installer) write(ctx context.Context, o *unstructured.Unstructured, to transaction.Target) (*unstructured.Unstructured, bool, error) {
-	desired, live, target, err := i.desired(ctx, o, to)
+// API server has it, and whether it was written. A CustomResourceDefinition that has changed since
+// the validation is read again: what else wrote it, such as its status, need not end the try.
+func (i *Installer) write(ctx context.Context, o *unstructured.Unstructured, to transaction.Target, known *live.Definitions) (*unstructured.Unstructured, bool, error) {
+	stored, written, err := i.writeOnce(ctx, o, to, known)
+	if isDefinition(o) && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)) {
+		return i.writeOnce(ctx, o, to, nil)
+	}
+	return stored, written, err
+}
+
+func (i *Installer) writeOnce(ctx context.Context, o *unstructured.Unstructured, to transaction.Target, known *live.Definitions) (*unstructured.Unstructured, bool, error) {
+	desired, live, target, err := i.desired(ctx, o, to, known)
 	if err != nil {
 		return nil, false, err
 	}
@@ -156,13 +170,20 @@ func sameOwner(a, b metav1.OwnerReference) bool {
 
 func controls(ref metav1.OwnerReference) bool { return ref.Controller != nil && *ref.Controller }
 
-// desired returns an object as it must be, and as it is.
-func (i *Installer) desired(ctx context.Context, o *unstructured.Unstructured, to transaction.Target) (desired, live *unstructured.Unstructured, target writer.Target, err error) {
+// desired returns an object as it must be, and as it is: a CustomResourceDefinition as it is known.
+func (i *Installer) desired(
+	ctx context.Context, o *unstructured.Unstructured, to transaction.Target, known *live.Definitions,
+) (desired, live *unstructured.Unstructured, target writer.Target, err error) {
 	resource, err := i.resourceOf(o.GroupVersionKind())
 	if err != nil {
 		return nil, nil, target, err
 	}
-	if live, err = i.live(ctx, resource, o.GetName()); err != nil {
+	if resource == definitions && known != nil {
+		live, err = known.Object(ctx, o.GetName())
+	} else {
+		live, err = i.live(ctx, resource, o.GetName())
+	}
+	if err != nil {
 		return nil, nil, target, err
 	}
 	return transaction.Object(o, live, to), live, writer.Target{Resource: resource, Name: o.GetName()}, nil
@@ -211,10 +232,19 @@ func repairable(err error) bool {
 		meta.IsNoMatchError(err)
 }
 
-// Check tries all objects of all packages at the API server, and stores nothing. The error is a
-// *transaction.FailedError with a reason of the condition Validated if the API server refuses one.
-// It also returns which objects would be created and which updated.
-func (i *Installer) Check(ctx context.Context, packages []Package) ([]Effect, error) {
+// Validated is what the validation knows of the CustomResourceDefinitions that are installed.
+type Validated struct {
+	// Definitions are those of the WDS.
+	Definitions *live.Definitions
+	// Unchanged are the names of those that have the desired content.
+	Unchanged map[string]bool
+}
+
+// Check tries all objects of all packages at the API server, and stores nothing. The API server has
+// accepted what is unchanged. The error is a *transaction.FailedError with a reason of the
+// condition Validated if the API server refuses an object. It also returns which objects would be
+// created and which updated.
+func (i *Installer) Check(ctx context.Context, packages []Package, known Validated) ([]Effect, error) {
 	served := map[schema.GroupKind]bool{}
 	for n := range packages {
 		for _, o := range packages[n].installable() {
@@ -231,7 +261,7 @@ func (i *Installer) Check(ctx context.Context, packages []Package) ([]Effect, er
 		effect := &effects[n]
 		var mutex sync.Mutex
 		err := i.each(ctx, p.installable(), func(ctx context.Context, o *unstructured.Unstructured) error {
-			change, err := i.try(ctx, p, o, served)
+			change, err := i.try(ctx, p, o, served, known)
 			mutex.Lock()
 			defer mutex.Unlock()
 			effect.add(change, o)
@@ -246,8 +276,8 @@ func (i *Installer) Check(ctx context.Context, packages []Package) ([]Effect, er
 }
 
 // try tries one object.
-func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstructured, served map[schema.GroupKind]bool) (change, error) {
-	desired, live, target, err := i.desired(ctx, o, p.target(placeholder, placeholder, placeholder))
+func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstructured, served map[schema.GroupKind]bool, known Validated) (change, error) {
+	desired, live, target, err := i.desired(ctx, o, p.target(placeholder, placeholder, placeholder), known.Definitions)
 	if meta.IsNoMatchError(err) {
 		if served[o.GroupVersionKind().GroupKind()] {
 			return created, nil // the transaction installs its kind
@@ -258,6 +288,9 @@ func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstruc
 		}
 	} else if err != nil {
 		return unchanged, err
+	}
+	if live != nil && isDefinition(o) && known.Unchanged[o.GetName()] && sameMetadata(desired, live) {
+		return unchanged, nil
 	}
 	stored, err := i.Writer.Try(ctx, target, desired)
 	if err != nil {
@@ -278,6 +311,15 @@ func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstruc
 
 // placeholder stands for owners that do not exist yet.
 var placeholder = transaction.Owner{APIVersion: pkgv1.GroupVersion.String(), Kind: "ProviderRevision", Name: "placeholder", UID: "placeholder"}
+
+// sameMetadata reports whether labels and annotations stay, but for what says who installed the
+// object.
+func sameMetadata(desired, live *unstructured.Unstructured) bool {
+	before, after := live.GetLabels(), desired.GetLabels()
+	delete(before, pkgv1.LabelTransaction)
+	delete(after, pkgv1.LabelTransaction)
+	return maps.Equal(before, after) && maps.Equal(live.GetAnnotations(), desired.GetAnnotations())
+}
 
 // withoutOwners returns the object without what says who installed it.
 func withoutOwners(o *unstructured.Unstructured) *unstructured.Unstructured {

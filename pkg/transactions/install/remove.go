@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -314,7 +315,8 @@ func ownersOf(revisions []*pkgv1.ProviderRevision) []types.UID {
 // it, which takes a moment.
 func (i *Installer) gone(ctx context.Context, resource schema.GroupVersionResource, o *unstructured.Unstructured) error {
 	const interval = 50 * time.Millisecond
-	err := wait.PollUntilContextTimeout(ctx, interval, i.Patience, true, func(ctx context.Context) (bool, error) {
+	// Requests have the context of the caller: one that is sent when the time is over would fail.
+	err := wait.PollUntilContextTimeout(ctx, interval, i.Patience, true, func(context.Context) (bool, error) {
 		live, err := i.live(ctx, resource, o.GetName())
 		return live == nil || live.GetUID() != o.GetUID(), err
 	})
@@ -348,20 +350,23 @@ func CheckRemoval(r Removal, loss Loss) error {
 // Collect deletes inactive revisions that exceed the limits of their packages. Their objects belong
 // to the active ones.
 func (i *Installer) Collect(ctx context.Context, packages []Package) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelPackages)
 	for n := range packages {
-		p := &packages[n]
-		revisions, err := i.revisions(ctx, p.Kind, p.Name)
-		if err != nil {
+		group.Go(func() error { return i.collect(ctx, &packages[n]) })
+	}
+	return group.Wait()
+}
+
+func (i *Installer) collect(ctx context.Context, p *Package) error {
+	revisions, err := i.revisions(ctx, p.Kind, p.Name)
+	if err != nil || transaction.Active(revisions) == nil {
+		return err
+	}
+	for _, old := range transaction.OldRevisions(revisions, p.Spec.RevisionHistoryLimit) {
+		err := i.Writer.Delete(ctx, writer.Target{Resource: p.Kind.Revisions, Name: old.Name}, old.UID, "history")
+		if err != nil && !apierrors.IsNotFound(err) {
 			return err
-		}
-		if transaction.Active(revisions) == nil {
-			continue
-		}
-		for _, old := range transaction.OldRevisions(revisions, p.Spec.RevisionHistoryLimit) {
-			err := i.Writer.Delete(ctx, writer.Target{Resource: p.Kind.Revisions, Name: old.Name}, old.UID, "history")
-			if err != nil && !apierrors.IsNotFound(err) {
-				return err
-			}
 		}
 	}
 	return nil

@@ -20,12 +20,15 @@ import (
 	"github.com/starlinghq/starling/pkg/transactions"
 	"github.com/starlinghq/starling/pkg/transactions/fetch"
 	"github.com/starlinghq/starling/pkg/transactions/install"
+	"github.com/starlinghq/starling/pkg/transactions/live"
 )
 
 // Proposer computes proposals.
 type Proposer struct {
 	// Client reads packages and revisions from the API server.
 	Client *transactions.Client
+	// Definitions reads the CustomResourceDefinitions of the WDS.
+	Definitions *live.Reader
 	// Packages reads packages from registries.
 	Packages *fetch.Reader
 	// HubVersion is compared with the versions of Crossplane that packages support. If it is empty,
@@ -49,6 +52,12 @@ type Proposal struct {
 	Revisions map[string]*pkgv1.ProviderRevision
 	// Revision is set if a PackageRevision is validated. Then nothing is installed.
 	Revision *Revision
+	// Definitions are the CustomResourceDefinitions of the WDS, as they were when the first step
+	// needed them.
+	Definitions *live.Definitions
+	// Unchanged are the names of CustomResourceDefinitions to install that have the desired
+	// content. The validation finds them.
+	Unchanged map[string]bool
 	// Warnings and Notes are for the user. Notes are no reason to worry.
 	Warnings, Notes []string
 }
@@ -79,7 +88,7 @@ func (p *Proposer) Propose(ctx context.Context, tx *pkgv1alpha1.Transaction, loc
 	if err != nil {
 		return nil, failed(err)
 	}
-	proposal.Before, proposal.Revisions = w.installed, w.revisions
+	proposal.Before, proposal.Revisions, proposal.Definitions = w.installed, w.revisions, p.Definitions.Definitions()
 	proposal.Warnings = append(w.warnings, proposal.Warnings...)
 	return proposal, nil
 }

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,23 +48,39 @@ type world struct {
 // a second time.
 func (p *Proposer) look(ctx context.Context, tx *pkgv1alpha1.Transaction, locked []pkgv1beta1.LockPackage) (*world, error) {
 	w := &world{revisions: map[string]*pkgv1.ProviderRevision{}, kinds: map[string]transactions.Kind{}, installed: slices.Clone(locked), allowsDeletion: map[transactions.Ref]bool{}}
+	var mutex sync.Mutex // of w
+	group, groupContext := errgroup.WithContext(ctx)
 	for _, kind := range transactions.Kinds {
-		packages, err := p.Client.Packages(kind).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind.Packages.Resource, err)
-		}
-		for n := range packages.Items {
-			w.add(kind, &packages.Items[n])
-		}
-		revisions, err := p.Client.Revisions(kind).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind.Revisions.Resource, err)
-		}
-		for n := range revisions.Items {
-			r := &revisions.Items[n]
-			w.revisions[r.Name], w.kinds[r.Name] = r, kind
-		}
+		group.Go(func() error {
+			packages, err := p.Client.Packages(kind).List(groupContext, metav1.ListOptions{})
+			if err != nil {
+				return fmt.Errorf("list %s: %w", kind.Packages.Resource, err)
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			for n := range packages.Items {
+				w.add(kind, &packages.Items[n])
+			}
+			return nil
+		})
+		group.Go(func() error {
+			revisions, err := p.Client.Revisions(kind).List(groupContext, metav1.ListOptions{})
+			if err != nil {
+				return fmt.Errorf("list %s: %w", kind.Revisions.Resource, err)
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			for n := range revisions.Items {
+				r := &revisions.Items[n]
+				w.revisions[r.Name], w.kinds[r.Name] = r, kind
+			}
+			return nil
+		})
 	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	slices.Sort(w.warnings) // they are in the order of the answers
 	// The oldest object of a source counts, if there are several.
 	slices.SortFunc(w.objects, func(a, b object) int {
 		return cmp.Or(a.created.Compare(b.created.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))

@@ -25,6 +25,7 @@ import (
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/crdcheck"
 	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/transactions/live"
 	"github.com/starlinghq/starling/pkg/transactions/propose"
 )
 
@@ -35,8 +36,6 @@ type CRDs struct {
 	// Parallel is how many CustomResourceDefinitions are read at the same time.
 	Parallel int
 }
-
-var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // pageSize is how many objects are read at once.
 const pageSize = 500
@@ -55,21 +54,24 @@ func (v *CRDs) Validate(ctx context.Context, tx *pkgv1alpha1.Transaction, propos
 		return revision(ctx, in)
 	}
 	replaced := replacedCRDs(proposal)
-	live, err := v.read(ctx, slices.Concat(names(in.Deliveries), replaced))
+	live, err := v.read(ctx, proposal.Definitions, slices.Concat(names(in.Deliveries), replaced))
 	if err != nil {
 		return nil, err
 	}
+	proposal.Unchanged = map[string]bool{}
 	for n := range in.Deliveries {
 		d := &in.Deliveries[n]
 		old := live[d.CRD.Name]
-		if d.Unchanged = old != nil && crdcheck.Hash(old) == crdcheck.Hash(d.CRD); !d.Unchanged {
+		d.Unchanged = old != nil && crdcheck.Hash(old) == crdcheck.Hash(d.CRD)
+		proposal.Unchanged[d.CRD.Name] = d.Unchanged
+		if !d.Unchanged {
 			in.Updates = append(in.Updates, crdcheck.Update{Old: old, New: d.CRD})
 		}
 	}
 	if in.Existing, err = v.existing(ctx, in.Deliveries, live); err != nil {
 		return nil, err
 	}
-	report, err := crdcheck.Check(ctx, in)
+	report, err := v.check(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +143,33 @@ func deliveries(proposal *propose.Proposal) ([]crdcheck.Delivery, error) {
 		return all, add(crdcheck.Package{Source: r.Package(), Name: r.Name}, r.After.CRDs, false)
 	}
 	return all, nil
+}
+
+// check makes the checks, those of several CustomResourceDefinitions at the same time: the API
+// server compiles a schema for the first request for its objects.
+func (v *CRDs) check(ctx context.Context, in *crdcheck.Input) (crdcheck.Report, error) {
+	conflicts := *in
+	conflicts.Updates = nil
+	report, err := crdcheck.Check(ctx, &conflicts)
+	if err != nil {
+		return report, err
+	}
+	reports := make([]crdcheck.Report, len(in.Updates))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(v.Parallel, 1))
+	for n := range in.Updates {
+		group.Go(func() (err error) {
+			reports[n], err = crdcheck.Check(ctx, &crdcheck.Input{Updates: in.Updates[n : n+1], Objects: in.Objects, Accepted: in.Accepted})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return report, err
+	}
+	for n := range reports {
+		report.Findings = append(report.Findings, reports[n].Findings...)
+	}
+	return report, nil
 }
 
 // reserved returns whose API group it is, "" if packages may have it.
@@ -231,7 +260,7 @@ func pick(live map[string]*apiextensionsv1.CustomResourceDefinition, names []str
 }
 
 // read returns those of the CustomResourceDefinitions that exist, by name.
-func (v *CRDs) read(ctx context.Context, names []string) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+func (v *CRDs) read(ctx context.Context, definitions *live.Definitions, names []string) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	found := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	var mutex sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -239,15 +268,9 @@ func (v *CRDs) read(ctx context.Context, names []string) (map[string]*apiextensi
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		group.Go(func() error {
-			o, err := v.Objects.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil
-			} else if err != nil {
-				return fmt.Errorf("get CustomResourceDefinition %q: %w", name, err)
-			}
-			crd, err := typed(o)
-			if err != nil {
-				return fmt.Errorf("decode CustomResourceDefinition %q: %w", name, err)
+			crd, err := definitions.Typed(ctx, name)
+			if crd == nil {
+				return err
 			}
 			mutex.Lock()
 			defer mutex.Unlock()
