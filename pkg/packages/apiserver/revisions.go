@@ -149,6 +149,9 @@ func (r *revisions) Create(ctx context.Context, obj runtime.Object, validate res
 	if err := r.checkOwners(ctx, pr.Name, nil, pr.OwnerReferences); err != nil {
 		return nil, err
 	}
+	if err := r.checkAnnotations(ctx, pr.Name, nil, pr.Annotations); err != nil {
+		return nil, err
+	}
 	made, err := r.store.Create(ctx, pr, userName(ctx), dryrun.IsDryRun(o.DryRun))
 	if err != nil {
 		return nil, err
@@ -163,6 +166,9 @@ func (r *revisions) Update(ctx context.Context, name string, info rest.UpdatedOb
 	out, err := r.update(ctx, name, info, updateValidation,
 		func(cr *storev1alpha1.PackageRevision, wanted *porchv1alpha1.PackageRevision) (*storev1alpha1.PackageRevision, error) {
 			if err := r.checkOwners(ctx, name, cr.Served.OwnerReferences, wanted.OwnerReferences); err != nil {
+				return nil, err
+			}
+			if err := r.checkAnnotations(ctx, name, cr.Annotations, wanted.Annotations); err != nil {
 				return nil, err
 			}
 			return r.store.Update(ctx, cr, wanted, userName(ctx), dryrun.IsDryRun(o.DryRun))

@@ -5,6 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -64,6 +70,37 @@ func TestStory(t *testing.T) {
 	elsewhere := h.create(t, "catalog", "s3", "v1", "", map[string]string{"more.yaml": crd(t, "more.example.org", "b")})
 	h.becomes(t, elsewhere, "True AllValidationsPassed")
 	h.publish(t, elsewhere)
+}
+
+// TestAllowed: a user who may update CustomResourceDefinitions may allow that a change breaks
+// objects; an author of packages may not.
+func TestAllowed(t *testing.T) {
+	h := newHub(t)
+	const group = "allowed.example.org"
+	h.cluster(t, "allowed1")
+	h.wds.Apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: author, namespace: default},
+		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "starling:package-author"}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: author}]}`)
+	h.run(t)
+	v1 := h.create(t, "allowed1", "s3", "v1", "", map[string]string{"crd.yaml": crd(t, group, "region")})
+	h.becomes(t, v1, "True")
+	h.publish(t, v1)
+	h.work(t, "allowed1", "theirs", "other-uid", "theirs", bucket(t, group, "theirs", "{region: eu}"))
+	v2 := h.create(t, "allowed1", "s3", "v2", v1, map[string]string{"crd.yaml": crd(t, group, "size")})
+	h.becomes(t, v2, "False SchemaIncompatible")
+
+	const allow = `{"metadata":{"annotations":{"pkg.crossplane.io/allow-breaking-crds":"buckets.allowed.example.org"}}}`
+	author := must[*dynamic.DynamicClient](t)(dynamic.NewForConfig(h.wds.As("author"))).Resource(revisions).Namespace(namespace)
+	if _, err := author.Patch(t.Context(), v2, types.MergePatchType, []byte(allow), metav1.PatchOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "may update CustomResourceDefinitions") {
+		t.Errorf("the author allows it: %v", err)
+	}
+	if _, err := author.Patch(t.Context(), v2, types.MergePatchType, []byte(`{"metadata":{"annotations":{"mine":"a"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := h.patch(t, v2, allow, ""); err != nil {
+		t.Fatal(err)
+	}
+	h.becomes(t, v2, "True AllValidationsPassed")
+	h.publish(t, v2)
 }
 
 // TestInvalid: a definition that no API server accepts is refused for any Repository.
@@ -183,6 +220,51 @@ func TestDependencies(t *testing.T) {
 	if got := h.gate(t, malformed); !strings.HasPrefix(got, "False InvalidPackage") {
 		t.Errorf("%s: %s", malformed, got)
 	}
+}
+
+// TestVariants: PackageVariants with an approval policy publish what is validated, nothing else.
+// Each downstream has one Transaction, for the content that it is published with.
+func TestVariants(t *testing.T) {
+	h := newHub(t)
+	h.repository(t, "blueprints", false)
+	clusters := []string{"variant1", "variant2", "variant3"}
+	for _, cluster := range clusters {
+		h.cluster(t, cluster)
+	}
+	h.work(t, "variant3", "variants-theirs", "other-uid", "theirs", testenv.Parse(t, crd(t, "variants.example.org", "other")))
+	h.run(t)
+	h.runVariants(t)
+	v1 := h.create(t, "blueprints", "s3", "v1", "", map[string]string{"crd.yaml": crd(t, "variants.example.org", "region")})
+	h.becomes(t, v1, "True")
+	h.publish(t, v1)
+	for _, cluster := range clusters {
+		h.wds.Apply(t, fmt.Sprintf(`{apiVersion: config.porch.kpt.dev/v1alpha1, kind: PackageVariant, metadata: {name: %s, namespace: default, annotations: {approval.nephio.org/policy: always}},
+			spec: {upstream: {repo: blueprints, package: s3, revision: v1}, downstream: {repo: %s, package: s3}, packageContext: {data: {cluster: %s}}}}`, cluster, cluster, cluster))
+	}
+	for _, cluster := range clusters[:2] {
+		var r *porchv1alpha1.PackageRevision
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			r = h.downstream(t, cluster)
+			if r == nil {
+				return false, "no downstream"
+			}
+			return r.Spec.Lifecycle == porchv1alpha1.LifecyclePublished, string(r.Spec.Lifecycle) + " " + h.gate(t, r.Name)
+		})
+		if got := h.gate(t, r.Name); !strings.HasPrefix(got, "True AllValidationsPassed: transaction tx-"+cluster) {
+			t.Errorf("%s: %s", r.Name, got)
+		}
+		if n := len(h.transactions(t, r.Name)); n != 1 {
+			t.Errorf("%s: %d transactions, want 1", r.Name, n)
+		}
+	}
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		r := h.downstream(t, "variant3")
+		if r == nil {
+			return false, "no downstream"
+		}
+		got := h.gate(t, r.Name)
+		return r.Spec.Lifecycle == porchv1alpha1.LifecycleDraft && strings.HasPrefix(got, "False CRDConflict"), string(r.Spec.Lifecycle) + " " + got
+	})
 }
 
 // TestHistory: what answers a gate stays until the revision is published, or deleted. After that it

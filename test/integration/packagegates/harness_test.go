@@ -27,7 +27,9 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/packages/gates"
+	"github.com/starlinghq/starling/pkg/controller/packages/variants"
 	"github.com/starlinghq/starling/pkg/controller/transactions"
+	"github.com/starlinghq/starling/pkg/packages/informers"
 	"github.com/starlinghq/starling/pkg/transactions/destinations"
 	"github.com/starlinghq/starling/pkg/xpkg"
 	"github.com/starlinghq/starling/test/testenv"
@@ -97,6 +99,25 @@ func (h *hub) run(t *testing.T) (stop func()) {
 	stop = testenv.Run(t, reader.Run, watch.Run, testenv.Workers(controller.Run, 4), testenv.Workers(answering.Run, 4))
 	testenv.Ready(t, controller.Ready, answering.Ready)
 	return stop
+}
+
+// runVariants runs the controller of PackageVariants until the test ends.
+func (h *hub) runVariants(t *testing.T) {
+	t.Helper()
+	config := h.wds.AsServiceAccount("starling-system", "binding-controller")
+	watch := must[*informers.Informers](t)(informers.New(config))
+	controller := must[*variants.Controller](t)(variants.New(variants.Config{WDS: config, WDSName: "wds1", Watch: watch, Events: events.NewFakeRecorder(10_000)}))
+	testenv.Run(t, watch.Run, testenv.Workers(controller.Run, 4))
+	testenv.Ready(t, controller.Ready)
+}
+
+// downstream returns the revision of the package s3 in a Repository, nil if there is none.
+func (h *hub) downstream(t *testing.T, repository string) *porchv1alpha1.PackageRevision {
+	t.Helper()
+	for _, r := range testenv.List[porchv1alpha1.PackageRevision](t, h.wds.Client.Resource(revisions).Namespace(namespace), metav1.ListOptions{FieldSelector: "spec.repository=" + repository}) {
+		return r
+	}
+	return nil
 }
 
 // cluster creates an accepted cluster, and its Repository.

@@ -75,6 +75,9 @@ func TestPlanGate(t *testing.T) {
 	incomplete := func(r *storev1alpha1.PackageRevision) {
 		r.Status.Conditions = append(r.Status.Conditions, porchv1alpha1.Condition{Type: "PVOperationsComplete", Status: "False"})
 	}
+	allowed := func(r *storev1alpha1.PackageRevision) {
+		r.Annotations = map[string]string{"pkg.crossplane.io/allow-breaking-crds": "buckets.example.org"}
+	}
 	failed := func(r *storev1alpha1.PackageRevision) { r.Status.Conditions[0].Status = "False" }
 	released := func(tx *pkgv1alpha1.Transaction) *pkgv1alpha1.Transaction {
 		delete(tx.Annotations, "pkg.crossplane.io/answers-gate")
@@ -119,6 +122,7 @@ func TestPlanGate(t *testing.T) {
 		"UserDeletes":        {gate.State{Revision: a, Transactions: transactions{going(transactionFor(t, a, passed))}}, "True AllValidationsPassed"},
 		"Replaces":           {gate.State{Revision: a, Package: []*storev1alpha1.PackageRevision{v1}, Transactions: transactions{transactionFor(t, a, passed, v1)}}, "True AllValidationsPassed"},
 		"ReplacesAnother":    {gate.State{Revision: a, Package: []*storev1alpha1.PackageRevision{v1, v2}, Transactions: transactions{transactionFor(t, a, passed, v1)}}, "release a; create a; Unknown ValidationPending"},
+		"Allowed":            {gate.State{Revision: revision("a", allowed), Transactions: transactions{transactionFor(t, a, breaking)}}, "release a; create a; Unknown ValidationPending"},
 		"Installed":          {gate.State{Revision: a, Installed: true, Transactions: transactions{transactionFor(t, a, missing)}}, "delete a; Unknown ValidationPending"},
 		"InstalledMeanwhile": {gate.State{Revision: a, Installed: true, Transactions: transactions{transactionFor(t, a, with("False", "VersionConflict", "", false))}}, "delete a; Unknown ValidationPending"},
 		"NotInstalled":       {gate.State{Revision: a, Transactions: transactions{transactionFor(t, a, missing)}}, "False MissingDependency"},

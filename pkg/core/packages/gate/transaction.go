@@ -32,6 +32,8 @@ type Snapshot struct {
 	// if there is none.
 	Replaces       string `json:"replaces,omitempty"`
 	ReplacesDigest string `json:"replacesDigest,omitempty"`
+	// AllowBreakingCRDs is the annotation of the revision that allows breaking changes.
+	AllowBreakingCRDs string `json:"allowBreakingCRDs,omitempty"`
 }
 
 // ParseSnapshot returns the spec of a snapshot of this kind. The error is an
@@ -64,7 +66,7 @@ func RevisionOf(tx *pkgv1alpha1.Transaction) (types.NamespacedName, bool) {
 func snapshotOf(r, published *storev1alpha1.PackageRevision) Snapshot {
 	s := Snapshot{
 		Namespace: r.Namespace, Repository: r.Spec.RepositoryName, PackageName: r.Spec.PackageName, WorkspaceName: r.Spec.WorkspaceName,
-		ContentDigest: r.Status.ContentDigest,
+		ContentDigest: r.Status.ContentDigest, AllowBreakingCRDs: r.Annotations[pkgv1.AnnotationAllowBreakingCRDs],
 	}
 	if published != nil {
 		s.Replaces, s.ReplacesDigest = published.Name, published.Status.ContentDigest
@@ -80,12 +82,16 @@ func newTransaction(name string, uid types.UID, s *Snapshot) (*pkgv1alpha1.Trans
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(string(uid) + "\n" + string(spec)))
+	annotations := map[string]string{pkgv1.AnnotationValidateOnly: "true", pkgv1.AnnotationAnswersGate: "true"}
+	if s.AllowBreakingCRDs != "" {
+		annotations[pkgv1.AnnotationAllowBreakingCRDs] = s.AllowBreakingCRDs
+	}
 	return &pkgv1alpha1.Transaction{
 		TypeMeta: metav1.TypeMeta{APIVersion: pkgv1alpha1.GroupVersion.String(), Kind: "Transaction"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        transaction.Shorten("tx-", name, "-"+hex.EncodeToString(sum[:4])),
 			Labels:      map[string]string{pkgv1.LabelPackage: transaction.Shorten("", name, ""), pkgv1.LabelPackageType: Kind},
-			Annotations: map[string]string{pkgv1.AnnotationValidateOnly: "true", pkgv1.AnnotationAnswersGate: "true"},
+			Annotations: annotations,
 		},
 		Spec: pkgv1alpha1.TransactionSpec{Change: pkgv1alpha1.ChangeTypeInstall, Install: &pkgv1alpha1.InstallSpec{Package: pkgv1alpha1.PackageSnapshot{
 			APIVersion: porchv1alpha1.GroupVersion.String(), Kind: Kind, Metadata: pkgv1alpha1.PackageMetadata{Name: name, UID: uid},

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 )
 
@@ -81,6 +82,9 @@ func validateSpec(spec *configv1alpha1.PackageVariantSpec) []string {
 	wrong = append(wrong, texts(metav1validation.ValidateLabels(spec.Labels, field.NewPath("spec", "labels")))...)
 	if _, ok := spec.Labels[porchv1alpha1.LatestRevisionLabel]; ok {
 		add("spec.labels: Forbidden: label %s is set by the server", porchv1alpha1.LatestRevisionLabel)
+	}
+	if _, found := spec.Annotations[pkgv1.AnnotationAllowBreakingCRDs]; found {
+		add("spec.annotations[%s]: Forbidden: set it on the PackageRevision, where the rights of the user are checked", pkgv1.AnnotationAllowBreakingCRDs)
 	}
 	wrong = append(wrong, texts(apivalidation.ValidateAnnotations(spec.Annotations, field.NewPath("spec", "annotations")))...)
 	if p := spec.Pipeline; p != nil {

@@ -123,6 +123,9 @@ func TestValidateVariant(t *testing.T) {
 			`spec.annotations: Invalid value: "x y": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 			`spec.annotations[approval.nephio.org/policy]: Unsupported value: "never": supported values: initial, always`,
 		}},
+		"BreakingChanges": {good + "annotations: {pkg.crossplane.io/allow-breaking-crds: a.b}", []string{
+			"spec.annotations[pkg.crossplane.io/allow-breaking-crds]: Forbidden: set it on the PackageRevision, where the rights of the user are checked",
+		}},
 		"Pipeline": {good + "pipeline: {mutators: [{image: a.b, name: c.d}, {exec: x}], validators: [{name: x}]}", []string{
 			"spec.pipeline.validators[0].image must not be empty", "spec.pipeline.mutators[1].exec: Forbidden: not supported; use image",
 		}},
