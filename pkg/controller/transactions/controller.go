@@ -177,20 +177,13 @@ func (c *Controller) onLock(before, after *pkgv1beta1.Lock) {
 // installed than before, a deletion that failed need not wait: what required the package may be
 // gone.
 func (c *Controller) wake(changed bool) {
-	var next *pkgv1alpha1.Transaction
 	for _, tx := range c.Watch.Transactions.All() {
-		if transaction.Ended(tx) {
-			continue
-		}
-		if changed && tx.Spec.Change == pkgv1alpha1.ChangeTypeDelete {
+		if changed && !transaction.Ended(tx) && tx.Spec.Change == pkgv1alpha1.ChangeTypeDelete {
 			c.tryAt(tx.Name, time.Time{})
 			c.transactions.Add(tx.Name)
 		}
-		if c.runs(tx) && (next == nil || precedes(tx, next)) {
-			next = tx
-		}
 	}
-	if next != nil {
+	if next := c.first(); next != nil {
 		c.transactions.Add(next.Name)
 	}
 }

@@ -74,12 +74,22 @@ func (c *Controller) superseded(tx *pkgv1alpha1.Transaction) string {
 // before returns the Transaction that is to be carried out before this one, nil if there is none:
 // the oldest first, so that none waits forever.
 func (c *Controller) before(tx *pkgv1alpha1.Transaction) *pkgv1alpha1.Transaction {
-	for _, other := range c.Watch.Transactions.All() {
-		if other.UID != tx.UID && precedes(other, tx) && c.runs(other) {
-			return other
-		}
+	if next := c.first(); next != nil && next.UID != tx.UID && precedes(next, tx) {
+		return next
 	}
 	return nil
+}
+
+// first returns the Transaction that is to be carried out first, nil if there is none. It is the
+// same for all that wait: their status names it, and a write for each sync would never end.
+func (c *Controller) first() *pkgv1alpha1.Transaction {
+	var first *pkgv1alpha1.Transaction
+	for _, tx := range c.Watch.Transactions.All() {
+		if (first == nil || precedes(tx, first)) && c.runs(tx) {
+			first = tx
+		}
+	}
+	return first
 }
 
 // releaseLock releases the Lock, if the Transaction holds it.
