@@ -30,6 +30,9 @@ func main() {
 			return clusters.NewCommand(flags, streams, manifests.KlusterletManifestFiles)
 		},
 		func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+			return clusters.NewListCommand(flags, streams, clock.RealClock{})
+		},
+		func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 			return bundle.NewCommand(flags, streams, cmp.Or(os.Getenv("STARLING_DIR"), ".starling"), clock.RealClock{})
 		}, transactions.NewCommand, foresight.NewPlanCommand)
 	os.Exit(plugin.Report(os.Stderr, cmd.ExecuteContext(ctx)))

@@ -2,13 +2,10 @@ package localfleet
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -157,8 +154,8 @@ func (h *hubClients) requests(ctx context.Context, cluster string) ([]certificat
 	return list.Items, nil
 }
 
-// approveCertificates approves the CertificateSigningRequests that the agent of this cluster has
-// created with the bootstrap token. It approves no others.
+// approveCertificates approves the CertificateSigningRequests with which the agent of this cluster
+// asks to join. It approves no others.
 func (h *hubClients) approveCertificates(ctx context.Context, cluster string) error {
 	requests, err := h.requests(ctx, cluster)
 	if err != nil {
@@ -166,7 +163,7 @@ func (h *hubClients) approveCertificates(ctx context.Context, cluster string) er
 	}
 	for i := range requests {
 		csr := &requests[i]
-		if len(csr.Status.Conditions) > 0 || !isJoinRequest(csr, cluster) {
+		if _, err := ocm.CheckJoinRequest(csr, cluster); err != nil || len(csr.Status.Conditions) > 0 {
 			continue
 		}
 		csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
@@ -181,37 +178,9 @@ func (h *hubClients) approveCertificates(ctx context.Context, cluster string) er
 	return nil
 }
 
-// isJoinRequest reports whether the agent of this cluster has created the request to join: with the
-// bootstrap identity, for the agent's own name and groups only.
-func isJoinRequest(csr *certificatesv1.CertificateSigningRequest, cluster string) bool {
-	const prefix = "system:open-cluster-management:"
-	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName || csr.Spec.Username != ocm.BootstrapAccount.User() {
-		return false
-	}
-	block, _ := pem.Decode(csr.Spec.Request)
-	if block == nil {
-		return false
-	}
-	request, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		return false
-	}
-	for _, organization := range request.Subject.Organization {
-		if organization != prefix+cluster && organization != prefix+"managed-clusters" {
-			return false
-		}
-	}
-	agent, found := strings.CutPrefix(request.Subject.CommonName, prefix+cluster+":")
-	return found && agent != "" && !strings.Contains(agent, ":")
-}
-
-// approvalCommands returns the commands with which a user approves a pending cluster.
-func (f *Fleet) approvalCommands(wec string) []string {
-	hub := f.state.hub()
-	return []string{
-		fmt.Sprintf("kubectl --context %s certificate approve $(kubectl --context %s get csr -l %s=%s -o name)", hub, hub, clusterv1.ClusterNameLabelKey, wec),
-		fmt.Sprintf(`kubectl --context %s patch managedcluster %s --type merge -p '{"spec":{"hubAcceptsClient":true}}'`, hub, wec),
-	}
+// acceptCommand returns the command with which a user accepts a pending cluster.
+func (f *Fleet) acceptCommand(wec string) string {
+	return fmt.Sprintf("kubectl starling cluster accept %s --its-context %s", wec, f.state.hub())
 }
 
 // detach deletes a cluster from the hub. OCM deletes the delivered objects from the WEC first. It

@@ -140,7 +140,7 @@ func TestTexts(t *testing.T) {
 	}
 	add("Progress", out.String())
 	f.state = other
-	add("Approval of a pending cluster", strings.Join(f.approvalCommands("edge1"), "\n"))
+	add("Acceptance of a pending cluster", f.acceptCommand("edge1"))
 	said("down --delete, in a directory with other files", func() error { return f.Down(t.Context(), true) })
 	golden.Texts(t, texts...)
 }

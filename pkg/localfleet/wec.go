@@ -73,8 +73,8 @@ func (f *Fleet) AddWEC(ctx context.Context, wec *WEC) error {
 		return err
 	}
 	if wec.Pending && f.state.OCM {
-		f.out.printf("Cluster %s has requested to join. To approve its certificate and to accept it, run:\n  %s\n  %s",
-			wec.Name, f.layout.ExportKubeconfig(), strings.Join(f.approvalCommands(wec.Name), "\n  "))
+		f.out.printf("Cluster %s has requested to join. To accept it, run:\n  %s\n  %s",
+			wec.Name, f.layout.ExportKubeconfig(), f.acceptCommand(wec.Name))
 	}
 	return nil
 }

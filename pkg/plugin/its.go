@@ -39,7 +39,7 @@ func NewITSFlags(flags *genericclioptions.ConfigFlags) *ITSFlags { return &ITSFl
 // AddTo adds the flag to a command and its subcommands.
 func (f *ITSFlags) AddTo(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringSliceVar(&f.contexts, "its-context", nil,
-		"Context of an ITS. May be repeated. If empty, it is $"+ITSVariable+", or what `starling up` has marked in the kubeconfig.")
+		"Context of an ITS. May be repeated. If empty, it is $"+ITSVariable+", or what starling up has marked in the kubeconfig.")
 	RegisterFunc(cmd, "its-context", func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		raw, err := f.flags.ToRawKubeConfigLoader().RawConfig()
 		if err != nil {

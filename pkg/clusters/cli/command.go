@@ -15,13 +15,25 @@ import (
 	"github.com/starlinghq/starling/pkg/version"
 )
 
-// NewCommand returns the command `cluster`. The flags connect to the cluster; manifests are OCM's.
+// NewCommand returns the command `cluster`. The flags connect to the cluster that joins, or to the
+// WDS; manifests are OCM's.
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams, manifests fs.FS) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Let clusters join an ITS",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Short: "Let clusters join an ITS, accept, drain and remove them",
+		Long: templates.LongDesc(`
+			Let clusters join an ITS, accept, drain and remove them.
+
+			Each command shows what it will do, and asks. With --yes it does not ask. It needs the rights of an administrator of the
+			ITS, and what it says of policies those of a reader of the WDS, which is the current context. To list clusters, use
+			"kubectl starling clusters".`),
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	o := newOptions(flags, streams)
+	for _, c := range verbCommands(o) {
+		o.its.AddTo(c)
+		cmd.AddCommand(c)
 	}
 	cmd.AddCommand(newJoinCommand(flags, streams, manifests))
 	return cmd
@@ -38,7 +50,7 @@ func newJoinCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
 		Short: "Install OCM's agent in a cluster, which asks a hub to join it",
 		Long: templates.LongDesc(`
 			Install the agent of Open Cluster Management in the cluster of the current context. It asks the hub of --hub-context to
-			join it. An administrator of the hub accepts it with the commands that are printed.
+			join it. An administrator of the hub accepts it with the command that is printed.
 
 			If another agent runs in the cluster already, nothing is changed. Run this command again to change the image of the agent,
 			or if the cluster was not accepted within a day.`),
@@ -110,8 +122,5 @@ func limited(config *rest.Config) *rest.Config {
 
 // printAccept prints what the administrator of the hub does next.
 func printAccept(streams genericiooptions.IOStreams, hub, name string) {
-	fmt.Fprintf(streams.Out, `Cluster %[2]s asks to join. To accept it, run:
-  kubectl --context %[1]s patch managedcluster %[2]s --type merge -p '{"spec":{"hubAcceptsClient":true}}'
-  kubectl --context %[1]s certificate approve $(kubectl --context %[1]s get csr -l open-cluster-management.io/cluster-name=%[2]s -o name)
-`, hub, name)
+	fmt.Fprintf(streams.Out, "Cluster %[2]s asks to join. To accept it, run:\n  kubectl starling cluster accept %[2]s --its-context %[1]s\n", hub, name)
 }

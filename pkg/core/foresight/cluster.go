@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/starlinghq/starling/pkg/core/inventory"
 )
 
 // Cluster is what is known of a ManagedCluster.
@@ -86,9 +88,11 @@ func (c *Cluster) Judge(now time.Time) []Link {
 	return links
 }
 
-// Delivers reports whether objects are delivered to the cluster: it is accepted, is not leaving,
-// and its name stands for it.
-func (c *Cluster) Delivers() bool { return c.Accepted && !c.Leaving && c.NameTaken == "" }
+// Delivers reports whether objects are delivered to the cluster: it is accepted, is neither leaving
+// nor drained, and its name stands for it.
+func (c *Cluster) Delivers() bool {
+	return c.Accepted && !c.Leaving && c.NameTaken == "" && !inventory.Drained(c.Labels)
+}
 
 func (c *Cluster) judgeAccepted(time.Time) Link {
 	l := Link{Name: LinkAccepted, State: Broken}
@@ -101,6 +105,9 @@ func (c *Cluster) judgeAccepted(time.Time) Link {
 	case c.NameTaken != "":
 		l.Text = fmt.Sprintf("cluster %s of ITS %s gets nothing: %s", c.Name, c.ITS, c.NameTaken)
 		l.Fix = []string{"Register one of the two clusters under another name."}
+	case inventory.Drained(c.Labels):
+		l.Text = fmt.Sprintf("cluster %s of ITS %s is drained: nothing is delivered to it until it is undrained", c.Name, c.ITS)
+		l.Fix = []string{"kubectl starling cluster undrain " + c.Name}
 	default:
 		l.State, l.Text = Good, fmt.Sprintf("ITS %s accepts cluster %s", c.ITS, c.Name)
 	}

@@ -39,6 +39,7 @@ func TestTexts(t *testing.T) {
 		{"it is not accepted", func(c *foresight.Cluster) { c.Accepted = false }},
 		{"it is being deleted", func(c *foresight.Cluster) { c.Leaving = true }},
 		{"its name stands for another one", func(c *foresight.Cluster) { c.NameTaken = "its2 accepted a cluster of this name earlier" }},
+		{"it is drained", func(c *foresight.Cluster) { c.Labels = map[string]string{"starling.io/drained": "true"} }},
 		{"it has not joined", func(c *foresight.Cluster) { c.Joined = false }},
 		{"it has no Lease", func(c *foresight.Cluster) { c.Lease = foresight.Known[*foresight.Lease](nil) }},
 		{"its Lease may not be read", func(c *foresight.Cluster) { c.Lease = foresight.Unread[*foresight.Lease]("you may not get leases") }},

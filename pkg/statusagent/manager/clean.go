@@ -224,6 +224,6 @@ func permitted(cluster string, denied bool) metav1.Condition {
 	return metav1.Condition{
 		Type: statusagent.ConditionPermitted, Status: metav1.ConditionFalse, Reason: "ClusterDenied",
 		Message: "the hub does not accept the cluster: the rights of the agent, its work and its reports were removed. Accept the cluster with: " +
-			"kubectl patch managedcluster " + cluster + ` --type merge -p '{"spec":{"hubAcceptsClient":true}}'`,
+			"kubectl starling cluster accept " + cluster,
 	}
 }

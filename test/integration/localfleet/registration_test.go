@@ -130,8 +130,8 @@ func TestPendingCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out, "certificate approve") || !strings.Contains(out, "hubAcceptsClient") {
-		t.Errorf("the two commands are not shown: %s", out)
+	if !strings.Contains(out, "kubectl starling cluster accept edge --its-context its1") {
+		t.Errorf("the command is not shown: %s", out)
 	}
 	status := func() localfleet.WECStatus {
 		for _, w := range f.Status(t).WECs {

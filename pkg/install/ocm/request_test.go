@@ -1,4 +1,4 @@
-package localfleet
+package ocm_test
 
 import (
 	"crypto/ecdsa"
@@ -10,17 +10,19 @@ import (
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/starlinghq/starling/pkg/install/ocm"
 )
 
-func TestIsJoinRequest(t *testing.T) {
+func TestCheckJoinRequest(t *testing.T) {
 	const bootstrap = "system:serviceaccount:open-cluster-management:agent-registration-bootstrap"
 	groups := []string{"system:open-cluster-management:cluster1", "system:open-cluster-management:managed-clusters"}
 	cases := map[string]struct {
 		name, user, signer string
-		groups             []string
-		want               bool
+		groups, userGroups []string
+		want               string
 	}{
-		"of the agent":             {name: "system:open-cluster-management:cluster1:starling", want: true},
+		"of the agent":             {name: "system:open-cluster-management:cluster1:starling", want: "starling"},
 		"of a longer cluster name": {name: "system:open-cluster-management:cluster10:starling"},
 		"without an agent":         {name: "system:open-cluster-management:cluster1:"},
 		"with more than an agent":  {name: "system:open-cluster-management:cluster1:a:b"},
@@ -28,6 +30,12 @@ func TestIsJoinRequest(t *testing.T) {
 		"for the administrators":   {name: "system:open-cluster-management:cluster1:starling", groups: []string{"system:masters"}},
 		"for another cluster":      {name: "system:open-cluster-management:cluster1:starling", groups: []string{"system:open-cluster-management:cluster2"}},
 		"by another user":          {name: "system:open-cluster-management:cluster1:starling", user: "system:admin"},
+		"by a bootstrap token":     {name: "system:open-cluster-management:cluster1:x7fk2", user: "system:bootstrap:abcdef", userGroups: []string{"system:bootstrappers:managedcluster"}, want: "x7fk2"},
+		"by a token for nodes":     {name: "system:open-cluster-management:cluster1:x7fk2", user: "system:bootstrap:abcdef", userGroups: []string{"system:bootstrappers:kubeadm:default-node-token"}},
+		"by a user who says so":    {name: "system:open-cluster-management:cluster1:x7fk2", user: "mallory", userGroups: []string{"system:bootstrappers:managedcluster"}},
+		"by the agent itself":      {name: "system:open-cluster-management:cluster1:x7fk2", user: "system:open-cluster-management:cluster1:x7fk2", want: "x7fk2"},
+		"by another agent":         {name: "system:open-cluster-management:cluster1:x7fk2", user: "system:open-cluster-management:cluster2:x7fk2"},
+		"by another agent of it":   {name: "system:open-cluster-management:cluster1:x7fk2", user: "system:open-cluster-management:cluster1:other"},
 		"for another signer":       {name: "system:open-cluster-management:cluster1:starling", signer: "kubernetes.io/kubelet-serving"},
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -52,17 +60,18 @@ func TestIsJoinRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			csr := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
-				Username: c.user, SignerName: c.signer,
+				Username: c.user, Groups: c.userGroups, SignerName: c.signer,
 				Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
 			}}
-			if got := isJoinRequest(csr, "cluster1"); got != c.want {
-				t.Errorf("want %t, got %t", c.want, got)
+			got, err := ocm.CheckJoinRequest(csr, "cluster1")
+			if got != c.want || (err == nil) != (c.want != "") {
+				t.Errorf("agent %q, %v, want %q", got, err, c.want)
 			}
 		})
 	}
-	if isJoinRequest(&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
+	if _, err := ocm.CheckJoinRequest(&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
 		Username: bootstrap, SignerName: certificatesv1.KubeAPIServerClientSignerName, Request: []byte("nonsense"),
-	}}, "cluster1") {
+	}}, "cluster1"); err == nil {
 		t.Error("an invalid request was accepted")
 	}
 }

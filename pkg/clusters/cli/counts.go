@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/health"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	coreplan "github.com/starlinghq/starling/pkg/core/plan"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/works"
+)
+
+// counts has what is in the mailbox of a cluster.
+type counts struct {
+	// Objects are delivered. Applied of them are in the cluster, and Healthy of these work, as far
+	// as they report.
+	Objects int `json:"objects"`
+	Applied int `json:"applied"`
+	Healthy int `json:"healthy"`
+}
+
+// counter counts the objects of the clusters of an ITS. Its memory is one entry for each object.
+type counter struct {
+	texts    *works.Manifests
+	excluded corestatus.Excluded
+	// applied has the objects of each cluster, and whether they are applied.
+	applied map[string]map[objref.Ref]bool
+	// healthy has what clusters report.
+	healthy map[string]map[objref.Ref]bool
+}
+
+func newCounter() *counter {
+	const texts = 4096
+	excluded, _ := corestatus.ParseExcluded(corestatus.DefaultExcludeKinds()) // a test parses them
+	return &counter{
+		texts: works.NewManifests(texts), excluded: excluded,
+		applied: map[string]map[objref.Ref]bool{}, healthy: map[string]map[objref.Ref]bool{},
+	}
+}
+
+func (c *counter) addWork(work *workv1.ManifestWork) {
+	if work.DeletionTimestamp != nil {
+		return
+	}
+	items := works.Read(work, c.texts).Items
+	for i := range items {
+		item := &items[i]
+		if item.Observe {
+			continue // a claim, or withdrawn
+		}
+		of := c.applied[work.Namespace]
+		if of == nil {
+			of = map[objref.Ref]bool{}
+			c.applied[work.Namespace] = of
+		}
+		of[item.Ref] = of[item.Ref] || item.State == coreplan.Applied // one that moves is in two works
+	}
+}
+
+func (c *counter) addReport(ws *controlv1alpha1.WorkStatus) {
+	source := &ws.Spec.SourceRef
+	ref := objref.Ref{Group: source.Group, Resource: source.Resource, Namespace: source.Namespace, Name: source.Name}
+	if ws.Name != corestatus.ReportName(ref) {
+		return // it was written by somebody else
+	}
+	var status map[string]any
+	if ws.Status != nil && json.Unmarshal(ws.Status.Raw, &status) != nil {
+		return
+	}
+	of := c.healthy[ws.Namespace]
+	if of == nil {
+		of = map[objref.Ref]bool{}
+		c.healthy[ws.Namespace] = of
+	}
+	generation := int64(0)
+	_, _ = fmt.Sscan(ws.Annotations[controlv1alpha1.AnnotationGeneration], &generation) // 0 is unknown
+	of[ref] = health.Evaluate(schema.GroupKind{Group: source.Group, Kind: source.Kind}, status, generation).State == health.Healthy
+}
+
+// of returns the counts of a cluster.
+func (c *counter) of(cluster string) *counts {
+	n := &counts{}
+	for ref, applied := range c.applied[cluster] {
+		n.Objects++
+		if !applied {
+			continue
+		}
+		n.Applied++
+		if c.healthy[cluster][ref] || !c.excluded.Reports(ref.GroupResource()) {
+			n.Healthy++
+		}
+	}
+	return n
+}
+
+// count reads the works and reports of clusters of an ITS: of one mailbox, or of all with "".
+// unread is why they are not known, "" if they are.
+func (c *counter) count(ctx context.Context, h *hub, mailbox string) (unread string, err error) {
+	options := metav1.ListOptions{Limit: pageSize, LabelSelector: controlv1alpha1.LabelWDSUID}
+	for {
+		list, err := h.works.ManifestWorks(mailbox).List(ctx, options)
+		if apierrors.IsForbidden(err) {
+			return "you may not list ManifestWorks", nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("list the works of ITS %q: %w", h.name, err)
+		}
+		for i := range list.Items {
+			c.addWork(&list.Items[i])
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			break
+		}
+	}
+	if mailbox == "" {
+		_, err = h.reports.ListWorkStatuses(ctx, metav1.ListOptions{}, c.addReport)
+	} else {
+		var list *controlv1alpha1.WorkStatusList
+		if list, err = h.reports.WorkStatuses(mailbox).List(ctx, metav1.ListOptions{}); err == nil {
+			for i := range list.Items {
+				c.addReport(&list.Items[i])
+			}
+		}
+	}
+	if apierrors.IsNotFound(err) { // the status add-on is not installed
+		return "", nil
+	}
+	if apierrors.IsForbidden(err) {
+		return "you may not list WorkStatuses", nil
+	}
+	return "", err
+}

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned/typed/addon/v1alpha1"
+	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned/typed/cluster/v1"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+
+	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/plugin"
+)
+
+// options are common to the commands about clusters of ITSes.
+type options struct {
+	genericiooptions.IOStreams
+	flags *genericclioptions.ConfigFlags
+	its   *plugin.ITSFlags
+	// terminal is true if ErrOut is a terminal, asks if In is one: then there is somebody to ask.
+	terminal, asks bool
+}
+
+func newOptions(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *options {
+	isTerminal := func(stream any) bool {
+		file, isFile := stream.(*os.File)
+		return isFile && term.IsTerminal(int(file.Fd()))
+	}
+	return &options{
+		IOStreams: streams, flags: flags, its: plugin.NewITSFlags(flags),
+		terminal: isTerminal(streams.ErrOut), asks: isTerminal(streams.In),
+	}
+}
+
+func (o *options) progress(format string, args ...any) *plugin.Progress {
+	return plugin.StartProgressLines(plugin.EscapingWriter{Writer: o.ErrOut}, o.terminal, format, args...)
+}
+
+// hub is an ITS as its administrator sees it.
+type hub struct {
+	// name is that of its context.
+	name     string
+	kube     kubernetes.Interface
+	clusters clusterclient.ManagedClusterInterface
+	works    workclient.ManifestWorksGetter
+	addOns   addonclient.ManagedClusterAddOnsGetter
+	reports  *client.Client
+}
+
+func newHub(name string, config *rest.Config) (*hub, error) {
+	config = limited(config)
+	h := &hub{name: name}
+	var err error
+	if h.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	clusters, err := clusterclient.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	h.clusters = clusters.ManagedClusters()
+	if h.works, err = workclient.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if h.addOns, err = addonclient.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	h.reports, err = client.New(config)
+	return h, err
+}
+
+// hubs returns the ITSes. If it is not known which there are, the current context may be one.
+func (o *options) hubs() ([]*hub, error) {
+	found, err := o.its.Find()
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		config, err := o.flags.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		raw, err := o.flags.ToRawKubeConfigLoader().RawConfig()
+		if err != nil {
+			return nil, err
+		}
+		name := raw.CurrentContext
+		if *o.flags.Context != "" {
+			name = *o.flags.Context
+		}
+		found = []plugin.ITS{{Name: name, Config: config}}
+	}
+	hubs := make([]*hub, 0, len(found))
+	for _, its := range found {
+		h, err := newHub(its.Name, its.Config)
+		if err != nil {
+			return nil, fmt.Errorf("connect to ITS %q: %w", its.Name, err)
+		}
+		hubs = append(hubs, h)
+	}
+	return hubs, nil
+}
+
+// member is a cluster of an ITS.
+type member struct {
+	*hub
+	cluster *clusterv1.ManagedCluster
+}
+
+// String returns its/cluster.
+func (m *member) String() string { return m.hub.name + "/" + m.cluster.Name }
+
+// list returns the clusters of all ITSes that the selector selects, by name.
+func list(ctx context.Context, hubs []*hub, selector string) ([]*member, error) {
+	var all []*member
+	for _, h := range hubs {
+		found, err := h.clusters.List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("context %q is no ITS, it serves no ManagedClusters: name the ITS with --its-context", h.name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the clusters of ITS %q: %w", h.name, err)
+		}
+		for i := range found.Items {
+			all = append(all, &member{hub: h, cluster: &found.Items[i]})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *member) int { return strings.Compare(a.cluster.Name, b.cluster.Name) })
+	return all, nil
+}
+
+// named returns those of the clusters that have the names, in that order. A name may be ITS/NAME.
+func named(all []*member, names []string) ([]*member, error) {
+	var found []*member
+	for _, name := range names {
+		matching := slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return m.cluster.Name != name && m.String() != name })
+		switch {
+		case len(matching) == 0:
+			return nil, fmt.Errorf("no ITS has a cluster %q: it has not asked to join. List them with: kubectl starling clusters", name)
+		case len(matching) > 1:
+			return nil, fmt.Errorf("several ITSes have a cluster %q: say which, as %s or %s", name, matching[0], matching[1])
+		}
+		if !slices.Contains(found, matching[0]) {
+			found = append(found, matching[0])
+		}
+	}
+	return found, nil
+}
+
+// targets returns the clusters that a command is about: those of the names, or of the selector.
+func (o *options) targets(ctx context.Context, names []string, selector string) ([]*member, error) {
+	if (len(names) > 0) == (selector != "") {
+		return nil, errors.New("specify names of clusters, or a selector with -l")
+	}
+	hubs, err := o.hubs()
+	if err != nil {
+		return nil, err
+	}
+	all, err := list(ctx, hubs, selector)
+	if err != nil || len(names) == 0 {
+		return all, err
+	}
+	return named(all, names)
+}
+
+// completeClusters completes arguments with names of clusters.
+func (o *options) completeClusters(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	const timeout = 3 * time.Second
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+	defer cancel()
+	hubs, err := o.hubs()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	all, err := list(ctx, hubs, "")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := make([]string, len(all))
+	for i, m := range all {
+		names[i] = m.cluster.Name
+	}
+	return plugin.Matching(slices.Compact(names), args, begun), cobra.ShellCompDirectiveNoFileComp
+}
