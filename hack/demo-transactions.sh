@@ -20,6 +20,10 @@ transaction() {
 }
 # message prints the message of a condition of an object.
 message() { show get "$1" -o jsonpath="{.status.conditions[?(@.type==\"$2\")].message}{\"\n\"}"; }
+# names_object_and_cluster fails if the message of a condition does not name the object that would break, and its cluster.
+names_object_and_cluster() {
+	[[ $(kubectl get "$1" -o jsonpath="{.status.conditions[?(@.type==\"$2\")].message}") == *reports*"cluster cluster1: "*reports* ]]
+}
 # fill writes an example with the address of the registry into the directory of the demo.
 fill() { sed "s#\$REGISTRY#$registry#" "$examples/$1" >"$work/$1"; }
 uid() { kubectl get "$1" -o jsonpath='{.metadata.uid}'; }
@@ -80,12 +84,14 @@ until_true "the object in cluster1" kubectl --context cluster1 get bucket report
 show --context cluster1 get buckets
 
 step "Preview an update" \
-	"Version 2 of platform requires version 2 of provider-bucket, which replaces the field region by location."
+	"Version 2 of platform requires version 2 of provider-bucket, which replaces the field region by location. The message says" \
+	"which object that would break, in wds1 and in which cluster."
 fill preview.yaml
 run cat "$work/preview.yaml"
 show apply -f "$work/preview.yaml"
 show wait --for=condition=Validated=False transaction/preview --timeout=60s
 message transaction/preview Validated
+names_object_and_cluster transaction/preview Validated
 
 step "Update anyway" \
 	"The Transaction fails before anything changes: neither in wds1 nor in cluster1."
@@ -96,6 +102,7 @@ update=$(transaction platform 2)
 show wait --for=condition=Validated=False "transaction/$update" --timeout=60s
 show get transactions
 message configuration/platform Synced
+names_object_and_cluster configuration/platform Synced
 [[ $(kubectl get crd buckets.storage.example.org -o jsonpath='{.metadata.resourceVersion}') == "$before" ]]
 show get lock lock -o jsonpath='{range .packages[*]}{.source} {.version}{"\n"}{end}'
 

@@ -281,13 +281,9 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 		return nil, err
 	}
 	t.tx.Status.ProposedLockPackages = proposal.Packages
-	var warnings []string
-	for _, validator := range t.Validators {
-		found, err := validator.Validate(ctx, t.tx, proposal)
-		if err != nil {
-			return nil, err
-		}
-		warnings = append(warnings, found...)
+	warnings, err := t.ask(ctx, proposal)
+	if err != nil {
+		return nil, err
 	}
 	effects, err := t.Installer.Check(ctx, proposal.Install, install.Validated{Definitions: proposal.Definitions, Unchanged: proposal.Unchanged})
 	if err != nil {
@@ -303,6 +299,26 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 	}
 	t.record().Validated()
 	return proposal, t.write(ctx)
+}
+
+// ask lets all validators validate. When one finds a failure the others are asked too, so that the
+// user learns at once what would break where; if they cannot answer then, that does not matter.
+func (t *try) ask(ctx context.Context, proposal *propose.Proposal) ([]string, error) {
+	var warnings []string
+	var failures []*transaction.FailedError
+	for _, validator := range t.Validators {
+		found, err := validator.Validate(ctx, t.tx, proposal)
+		if failed, ok := errors.AsType[*transaction.FailedError](err); ok {
+			failures = append(failures, failed)
+		} else if err != nil && len(failures) == 0 {
+			return nil, err
+		}
+		warnings = append(warnings, found...)
+	}
+	if len(failures) > 0 {
+		return warnings, transaction.JoinFailures(failures)
+	}
+	return warnings, nil
 }
 
 // notValidated records a try that ended before the installation, and releases the Lock: nothing was

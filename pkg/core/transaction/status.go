@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"strings"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -38,6 +39,15 @@ func (e *FailedError) Error() string { return e.Message }
 func (e *FailedError) Is(other error) bool {
 	failed, ok := other.(*FailedError)
 	return ok && failed.Reason == e.Reason
+}
+
+// JoinFailures returns one failure with the messages of all, and the reason of the first.
+func JoinFailures(failures []*FailedError) *FailedError {
+	var messages []string
+	for _, failed := range failures {
+		messages = append(messages, failed.Message)
+	}
+	return &FailedError{Reason: failures[0].Reason, Message: strings.Join(messages, "; ")}
 }
 
 // Ended reports whether a transaction is over, with or without success.

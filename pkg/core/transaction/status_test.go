@@ -22,6 +22,13 @@ func condition(kind, status, reason, message string) metav1.Condition {
 }
 
 // TestStatus compares the whole status with the examples of the API.
+func TestJoinFailures(t *testing.T) {
+	got := transaction.JoinFailures([]*transaction.FailedError{{Reason: "A", Message: "a is wrong"}, {Reason: "B", Message: "cluster c: b is wrong"}})
+	if diff := cmp.Diff(&transaction.FailedError{Reason: "A", Message: "a is wrong; cluster c: b is wrong"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestStatus(t *testing.T) {
 	synced := condition("Synced", "True", "ReconcileSuccess", "")
 	validated := condition("Validated", "True", "AllValidationsPassed", "Pre-flight validation completed successfully")

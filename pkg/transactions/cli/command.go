@@ -69,6 +69,12 @@ func parseRef(text string) (transactions.Ref, error) {
 	return transactions.Ref{Kind: of.Name, Name: name}, err
 }
 
+// isRef reports whether a text is Kind/name, and not a repository: the host of that has a dot.
+func isRef(text string) bool {
+	kind, name, found := strings.Cut(text, "/")
+	return found && !strings.Contains(name, "/") && !strings.Contains(kind, ".")
+}
+
 func parseKind(text string) (transactions.Kind, error) {
 	name, group, _ := strings.Cut(text, ".")
 	for _, kind := range transactions.Kinds {

@@ -52,7 +52,7 @@ func newPlanCommand(o *options) *cobra.Command {
 	const timeout = 5 * time.Minute
 	p := &planner{options: o, output: plugin.FormatFlag{Allowed: []string{"json", "yaml", wide}}}
 	cmd := &cobra.Command{
-		Use:   "plan (-f FILE | KIND/NAME --package IMAGE | --delete KIND/NAME | --replace SOURCE --with IMAGE)",
+		Use:   "plan (-f FILE | KIND/NAME --package IMAGE | --delete KIND/NAME | --replace (KIND/NAME | SOURCE) --with IMAGE)",
 		Short: "Show what a package would change, or why it would be refused",
 		Long: templates.LongDesc(`
 			Show what the installation, the update, the deletion or the replacement of a package would change, or why it would be refused.
@@ -71,7 +71,7 @@ func newPlanCommand(o *options) *cobra.Command {
 			kubectl starling tx plan --delete provider/aws
 
 			# May a package take the place of one from another repository?
-			kubectl starling tx plan --replace registry.example.com/vendor/aws --with registry.example.com/community/aws:v1.0.0`),
+			kubectl starling tx plan --replace provider/aws --with registry.example.com/community/aws:v1.0.0`),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := plugin.ArgCount(0, 2)(cmd, args); err != nil {
 				return err
@@ -119,14 +119,14 @@ func newPlanCommand(o *options) *cobra.Command {
 	f.StringVarP(&p.file, "filename", "f", "", "File with a package or a Transaction. - is the standard input.")
 	f.StringVar(&p.image, "package", "", "Image of the package. The other fields are those of the package, if it exists.")
 	f.StringVar(&p.remove, "delete", "", "Package to delete, as KIND/NAME.")
-	f.StringVar(&p.replace, "replace", "", "Repository of the package to replace.")
+	f.StringVar(&p.replace, "replace", "", "Package to replace, as KIND/NAME or as its repository.")
 	f.StringVar(&p.with, "with", "", "Image of the replacement.")
 	f.StringVar(&p.name, "name", "", "Name of the replacement. If empty, it is made of its repository.")
 	f.BoolVar(&p.keep, "keep", false, "Do not delete the Transaction.")
 	f.DurationVar(&p.timeout, "timeout", timeout, "How long to wait for the Transaction.")
 	p.output.AddTo(cmd)
 	completeFlag(cmd, "delete", o.packageNames)
-	completeFlag(cmd, "replace", o.sources)
+	completeFlag(cmd, "replace", func(ctx context.Context) []string { return append(o.packageNames(ctx), o.sources(ctx)...) })
 	if err := cmd.MarkFlagFilename("filename", "yaml", "yml", "json"); err != nil {
 		panic("cli: " + err.Error())
 	}
@@ -394,9 +394,24 @@ func (p *planner) replacement(ctx context.Context, client *transactions.Client, 
 	if err != nil {
 		return err
 	}
-	kind := transactions.Kinds[0]
+	source, kind := p.replace, transactions.Kinds[0]
+	if isRef(source) {
+		ref, err := parseRef(source)
+		if err != nil {
+			return err
+		}
+		tree, err := treeOf(ctx, client)
+		if err != nil {
+			return err
+		}
+		node := tree.Find(ref.String())
+		if node == nil {
+			return fmt.Errorf("%s is not installed", ref)
+		}
+		source = node.Source
+	}
 	if lock != nil {
-		if old := transaction.Find(lock.Packages, p.replace); old != nil && old.Kind != nil {
+		if old := transaction.Find(lock.Packages, source); old != nil && old.Kind != nil {
 			if kind, err = parseKind(*old.Kind); err != nil {
 				return err
 			}
@@ -408,7 +423,7 @@ func (p *planner) replacement(ctx context.Context, client *transactions.Client, 
 	}
 	spec, err := json.Marshal(map[string]string{"package": p.with})
 	tx.Spec.Change = pkgv1alpha1.ChangeTypeReplace
-	tx.Spec.Replace = &pkgv1alpha1.ReplaceSpec{Source: p.replace, Package: snapshot(kind, name, spec)}
+	tx.Spec.Replace = &pkgv1alpha1.ReplaceSpec{Source: source, Package: snapshot(kind, name, spec)}
 	return err
 }
 

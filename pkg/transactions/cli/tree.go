@@ -44,7 +44,7 @@ func newTreeCommand(o *options) *cobra.Command {
 }
 
 func (o *options) tree(ctx context.Context, name, format string) error {
-	if strings.Count(name, "/") == 1 && !strings.Contains(strings.Split(name, "/")[0], ".") {
+	if isRef(name) {
 		ref, err := parseRef(name)
 		if err != nil {
 			return err

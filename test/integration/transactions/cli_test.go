@@ -123,6 +123,9 @@ func TestCommands(t *testing.T) {
 	c.gives(1, []string{"plan", "--replace", source("org/s3"), "--with", source("org/family") + ":v1.1.0"}, "would fail")
 	c.gives(2, []string{"plan", "--replace", source("org/s3"), "--with", source("community/s3") + ":v1.0.0", "--name", "community"}, "Provider/community", "- "+source("org/s3"))
 
+	c.gives(2, []string{"plan", "--replace", "provider/s3", "--with", source("community/s3") + ":v1.0.0", "-o", "yaml"}, "outcome: Changes", "source: "+source("org/s3"))
+	c.gives(1, []string{"plan", "--replace", "provider/none", "--with", source("community/s3") + ":v1.0.0"}, "Provider/none is not installed")
+
 	// The annotations of the package count.
 	h.Patch(t, pkgv1.Providers, "", "s3", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-breaking-crds":"buckets.s3.aws.example.org"}}}`)
 	c.gives(2, []string{"plan", "provider", "s3", "--package", source("org/s3") + ":v2.0.0"}, "~ "+source("org/s3")+" v1.0.0 -> v2.0.0")
