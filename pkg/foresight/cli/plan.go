@@ -81,7 +81,7 @@ func newPlanCommand(o *options) *cobra.Command {
 	}
 	f := cmd.Flags()
 	cmdutil.AddFilenameOptionFlags(cmd, &p.files, "that contains the changed objects")
-	f.BoolVar(&p.serverSide, "server-side", false, "Plan a server-side apply, as of `kubectl apply --server-side`.")
+	f.BoolVar(&p.serverSide, "server-side", false, "Plan what \"kubectl apply --server-side\" would change.")
 	f.StringSliceVar(&p.deletions, "delete", nil, "Object to delete, as KIND/NAME. May be repeated.")
 	f.StringSliceVar(&p.labels, "label", nil, "Label to set on a cluster, as cluster/NAME=KEY=VALUE, or to remove, as cluster/NAME=KEY-. May be repeated.")
 	f.StringSliceVar(&p.failOn, "fail-on", nil, "Exit with 1 if the plan has one of these: removal, conflict, error.")

@@ -159,10 +159,10 @@ func (p *Plan) printText(w io.Writer, limit int) {
 		return
 	}
 	fmt.Fprintf(w, "In %s: %d created, %d updated, %d deleted, %d kept as they are. About %s, %s, in about %s.\n", text.Count(t.Clusters, "cluster"),
-		t.Created, t.Updated, t.Deleted, t.Kept, text.Count(t.Works, "work"), bytes(t.Bytes), text.Count(t.Seconds, "second"))
+		t.Created, t.Updated, t.Deleted, t.Kept, text.Count(t.Works, "work"), sizeText(t.Bytes), text.Count(t.Seconds, "second"))
 }
 
-func bytes(n int) string { return resource.NewQuantity(int64(n), resource.BinarySI).String() + "B" }
+func sizeText(n int) string { return resource.NewQuantity(int64(n), resource.BinarySI).String() + "B" }
 
 func printPolicy(w io.Writer, p *forecast.Policy, limit int) {
 	fmt.Fprintf(w, "Policy %s\n", p.Name)
@@ -197,7 +197,7 @@ func printGroup(w io.Writer, g *forecast.Group, limit int) {
 	if len(g.Clusters) > 1 {
 		same = "each "
 	}
-	fmt.Fprintf(w, "%s: %s (%s%s, %s)\n", text.Plural(len(g.Clusters), "Cluster", "Clusters"), text.List(g.Clusters, limit), same, text.Count(g.Works, "work"), bytes(g.Bytes))
+	fmt.Fprintf(w, "%s: %s (%s%s, %s)\n", text.Plural(len(g.Clusters), "Cluster", "Clusters"), text.List(g.Clusters, limit), same, text.Count(g.Works, "work"), sizeText(g.Bytes))
 	for i := range g.Items {
 		if i == limit {
 			fmt.Fprintf(w, "  %s more; see them with -o wide\n", text.Count(len(g.Items)-i, "object"))

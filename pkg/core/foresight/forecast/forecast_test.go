@@ -55,7 +55,7 @@ func TestForecast(t *testing.T) {
 			want: []string{
 				"policy all: +1 objects",
 				"c1,c2: 1 works", "  update ConfigMap shop/settings .metadata.labels.for: <nil> -> all",
-				"c3: 1 works", "  create ConfigMap shop/settings", `  ! no policy delivers Namespace "shop": the clusters need one (1 objects)`,
+				"c3: 1 works", "  create ConfigMap shop/settings", `  ! no policy delivers Namespace "shop": the clusters need one (1 object)`,
 			},
 		},
 		"AnObjectThatMovesToAnotherPolicy": { // it is not deleted in between
@@ -167,8 +167,14 @@ func TestForecast(t *testing.T) {
 			},
 			want: []string{
 				"policy edge: +1 objects", "c1,c2: 1 works", "  create Widget shop/w",
-				"  ! no policy delivers the CustomResourceDefinition widgets.example.org: the clusters need it (1 objects)",
-				"  ! the first objects of widgets.example.org: OCM's agent needs a grant for them in each cluster (1 objects)",
+				"  ! no policy delivers the CustomResourceDefinition widgets.example.org: the clusters need it (1 object)",
+				"  ! the first objects of widgets.example.org: OCM's agent needs a grant for them in each cluster (1 object)",
+			},
+		},
+		"ANamespaceThatOthersNeed": { // the cluster would delete what is in it
+			change: func(w *World) { w.object("Namespace/shop", "", "") },
+			want: []string{
+				"policy edge: -1 objects", "c1,c2: 0 works", "  keep Namespace shop (stays, because 3 objects would be deleted with it)",
 			},
 		},
 		"AnObjectOfASystemNamespaceOfOCM": {

@@ -11,6 +11,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
@@ -166,12 +167,9 @@ func (c *Comparison) lost(p *pair, ref objref.Ref) outcome {
 		o.verb, o.why = Keep, why
 		return o
 	}
-	if ref.GroupResource() == definitions {
-		kind := objectsOfKind(p.has, ref)
-		if kind > 0 {
-			o.verb, o.why = Keep, fmt.Sprintf("%d objects of its kind stay in the cluster", kind)
-			return o
-		}
+	if n := dependents(p.has, ref); n > 0 {
+		o.verb, o.why = Keep, fmt.Sprintf("stays, because %s would be deleted with it", text.Count(n, "object"))
+		return o
 	}
 	if before := c.before.world.Objects[ref]; options.NeverDeleted(ref) || before != nil && optionsOf(before, ref, p.before).Orphan {
 		o.verb = Release
@@ -179,10 +177,15 @@ func (c *Comparison) lost(p *pair, ref objref.Ref) outcome {
 	return o
 }
 
-func objectsOfKind(refs map[objref.Ref]bool, definition objref.Ref) int {
+// dependents counts the objects that a cluster would delete with a Namespace or a
+// CustomResourceDefinition.
+func dependents(refs map[objref.Ref]bool, of objref.Ref) int {
 	n := 0
+	if !plan.IsPrerequisite(of) {
+		return n
+	}
 	for ref := range refs {
-		if plan.DefinitionOf(ref.GroupResource()) == definition {
+		if slices.Contains(plan.Prerequisites(ref), of) {
 			n++
 		}
 	}
@@ -200,11 +203,11 @@ func (c *Comparison) withheld(p *pair, ref objref.Ref) string {
 // held returns which Binding holds an object, "" if none does.
 func held(by []*listing, ref objref.Ref) string {
 	for _, l := range by {
-		text, is := l.annotations[controlv1alpha1.AnnotationHold]
+		value, is := l.annotations[controlv1alpha1.AnnotationHold]
 		if !is || l.objects[ref] == nil {
 			continue
 		}
-		if hold, _ := plan.ParseHold(text); hold.Holds(ref) {
+		if hold, _ := plan.ParseHold(value); hold.Holds(ref) {
 			return fmt.Sprintf("held by the annotation %s of Binding %s", controlv1alpha1.AnnotationHold, l.name)
 		}
 	}
@@ -267,8 +270,8 @@ func (c *Comparison) lacking(has map[objref.Ref]bool, items []Item) []string {
 		}
 	}
 	var warnings []string
-	for _, text := range slices.Sorted(maps.Keys(found)) {
-		warnings = append(warnings, fmt.Sprintf("%s (%d objects)", text, found[text]))
+	for _, warning := range slices.Sorted(maps.Keys(found)) {
+		warnings = append(warnings, fmt.Sprintf("%s (%s)", warning, text.Count(found[warning], "object")))
 	}
 	return warnings
 }

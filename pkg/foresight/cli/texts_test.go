@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/plugin"
+	"github.com/starlinghq/starling/test/golden"
+)
+
+// somePlan returns a plan that has one of everything.
+func somePlan() *Plan {
+	settings := objref.Ref{Resource: "configmaps", Namespace: "shop", Name: "settings"}
+	secret := objref.Ref{Resource: "secrets", Namespace: "shop", Name: "password"}
+	namespace := objref.Ref{Resource: "namespaces", Name: "shop"}
+	content := func(color string) map[string]any {
+		return map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings", "namespace": "shop"},
+			"data": map[string]any{"color": color},
+		}
+	}
+	p := &Plan{
+		Forecast: forecast.Forecast{
+			Policies: []forecast.Policy{
+				{Name: "edge", Gained: []string{"c3"}, Lost: []string{"c4", "c5"}, ObjectsGained: []objref.Ref{settings}, ObjectsLost: []objref.Ref{secret}, Refused: []string{"c9 is not accepted"}},
+				{Name: "all", Mistakes: []string{"spec.downsync[0]: Required value"}},
+				{Name: "big", Blocked: &binding.Loss{Clusters: []string{"c1", "c2"}, Of: 2, Token: "0123"}},
+			},
+			Groups: []forecast.Group{
+				{Clusters: []string{"c1", "c2"}, Works: 1, Bytes: 2048, Items: []forecast.Item{
+					{Verb: forecast.Update, Ref: settings, Kind: "ConfigMap", Before: content("red"), After: content("blue"), Fields: []forecast.Field{{Path: ".data.color", Before: "red", After: "blue"}}},
+					{Verb: forecast.Update, Ref: secret, Kind: "Secret", Fields: []forecast.Field{{Path: ".data.key", Before: "(removed)", After: "(removed)"}}},
+				}, Unavailable: []string{"c2 is not available"}},
+				{Clusters: []string{"c3"}, Works: 2, Bytes: 100, Items: []forecast.Item{
+					{Verb: forecast.Create, Ref: settings, Kind: "ConfigMap", After: content("blue"), Conflict: true, Why: `WDS "b" delivers it with different content; the first of the two is delivered`},
+					{Verb: forecast.Keep, Ref: secret, Kind: "Secret", Why: "cannot be delivered: it is wrong"},
+					{Verb: forecast.Release, Ref: namespace, Kind: "Namespace"},
+				}, Warnings: []string{`no policy delivers Namespace "shop": the clusters need one (1 object)`}},
+			},
+		},
+		Notes: []string{"events shop/x is no workload: nothing of it is delivered to clusters"}, Unknown: []string{"the clusters of ITS its2: forbidden"},
+	}
+	p.total()
+	return p
+}
+
+// TestTexts: the help, errors that need no server, and all forms of output.
+func TestTexts(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	var texts []golden.Text
+	for _, args := range [][]string{
+		{"--help"}, {}, {"-f", "a.yaml", "--fail-on=all"}, {"--label", "c1=site=edge"}, {"--label", "cluster/c1=site"}, {"--label", "cluster/c1"},
+		{"-f", "a.yaml", "-o", "table"}, {"--delete", "configmap/a"}, {"a"},
+	} {
+		var out bytes.Buffer
+		cmd := NewPlanCommand(genericclioptions.NewConfigFlags(false), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SetArgs(args)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		plugin.Report(&out, cmd.ExecuteContext(t.Context()))
+		texts = append(texts, golden.Text{Heading: "plan " + strings.Join(args, " "), Text: out.String()})
+	}
+	for _, format := range []string{"", "wide", "diff", "name", "json", "yaml"} {
+		var out bytes.Buffer
+		if err := somePlan().print(&out, format); err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, golden.Text{Heading: "output " + format, Text: out.String()})
+	}
+	var out bytes.Buffer
+	if err := (&Plan{}).print(&out, ""); err != nil {
+		t.Fatal(err)
+	}
+	texts = append(texts, golden.Text{Heading: "nothing changes", Text: out.String()})
+	for _, what := range []string{failOnRemoval, failOnConflict, failOnError} {
+		texts = append(texts, golden.Text{Heading: "fail on " + what, Text: somePlan().has(what)})
+		if why := (&Plan{}).has(what); why != "" {
+			t.Errorf("nothing changes, and fails on %s: %s", what, why)
+		}
+	}
+	golden.Texts(t, texts...)
+}
