@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
@@ -51,6 +52,14 @@ type Destinations interface {
 	Settle(ctx context.Context, runs func(transaction string) bool) (again time.Duration, err error)
 }
 
+// Records are the Locks of clusters.
+type Records interface {
+	// Record has them list what is on the clusters now. Again is when to call it again.
+	Record(ctx context.Context) (again time.Duration, err error)
+	// Watch calls changed when Record may find something, until the context ends.
+	Watch(ctx context.Context, changed func()) error
+}
+
 // Config is what a Controller works with.
 type Config struct {
 	// Watch is not running yet. Its owner runs it.
@@ -67,6 +76,8 @@ type Config struct {
 	Installer  *install.Installer
 	// Destinations are nil if there are no clusters.
 	Destinations Destinations
+	// Records are nil if there are no clusters.
+	Records Records
 
 	Events events.EventRecorder
 	Clock  clock.Clock
@@ -79,7 +90,9 @@ type Controller struct {
 	transactions *worker.Queue[string]
 	// holds has one key: what Transactions hold in mailboxes is to be settled.
 	holds *worker.Queue[struct{}]
-	times *lockTimes
+	// records has one key: the Locks of clusters are to be compared with the clusters.
+	records *worker.Queue[struct{}]
+	times   *lockTimes
 
 	mutex sync.Mutex
 	// next is when a Transaction that failed is tried again. After a restart that is at once.
@@ -100,11 +113,14 @@ func New(config Config) (*Controller, error) {
 	c.packages = worker.New(worker.Config{Name: Name + "-packages", MinBackOff: minBackOff}, c.syncPackage)
 	c.transactions = worker.New(worker.Config{Name: Name, MinBackOff: minBackOff}, c.syncTransaction)
 	c.holds = worker.New(worker.Config{Name: Name + "-holds", MinBackOff: minBackOff}, c.syncHolds)
+	c.records = worker.New(worker.Config{Name: Name + "-records", MinBackOff: minBackOff}, c.syncRecords)
+	c.records.Add(struct{}{})
 	c.holds.Add(struct{}{}) // a process that ended may have left some
 	failures := []error{
 		c.Watch.Transactions.Handle(c.holds.WaitFor, func(_, after *pkgv1alpha1.Transaction) {
 			if after == nil || transaction.Ended(after) {
 				c.holds.Add(struct{}{})
+				c.records.AddAfter(struct{}{}, settling)
 			}
 		}),
 		c.Watch.Transactions.Handle(c.transactions.WaitFor, c.onTransaction),
@@ -212,6 +228,15 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer running.Wait()
 	running.Go(func() { c.packages.Run(ctx, workers) })
 	running.Go(func() { c.holds.Run(ctx, 1) })
+	if c.Records != nil {
+		running.Go(func() { c.records.Run(ctx, 1) })
+		running.Go(func() {
+			err := c.Records.Watch(ctx, func() { c.records.AddAfter(struct{}{}, settling) })
+			if err != nil {
+				klog.FromContext(ctx).Error(err, "Cannot watch what the Locks of clusters are about; they are compared from time to time")
+			}
+		})
+	}
 	c.transactions.Run(ctx, workers)
 	return nil
 }
@@ -219,6 +244,16 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 // Ready returns an error that names what is not synced, nil if all is.
 func (c *Controller) Ready() error {
 	return errors.Join(c.packages.Ready(), c.transactions.Ready(), c.holds.Ready())
+}
+
+// settling is how long after a change the Locks of clusters are compared: the Bindings follow their
+// policies meanwhile, and several changes cost one comparison.
+const settling = 2 * time.Second
+
+// syncRecords has the Locks of clusters list what the clusters have.
+func (c *Controller) syncRecords(ctx context.Context, _ struct{}) (worker.Result, error) {
+	again, err := c.Records.Record(ctx)
+	return worker.Result{After: again}, err
 }
 
 // syncHolds removes the holds of Transactions that have ended or do not exist.

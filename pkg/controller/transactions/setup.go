@@ -1,6 +1,7 @@
 package transactions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -54,8 +55,10 @@ type SetupConfig struct {
 	ITSes    map[string]*destinations.ITS
 	// PackageNamespaces are those whose Repositories deliver packages to clusters.
 	PackageNamespaces []string
-	Events            events.EventRecorder
-	Clock             clock.Clock
+	// Recheck is how often clusters that keep what they have are validated again; zero is a minute.
+	Recheck time.Duration
+	Events  events.EventRecorder
+	Clock   clock.Clock
 }
 
 const (
@@ -65,6 +68,8 @@ const (
 	patience = 30 * time.Second
 	// holdPatience is how long it waits until the transport obeys a hold.
 	holdPatience = 5 * time.Second
+	// recheck is the default of SetupConfig.Recheck.
+	recheck = time.Minute
 )
 
 // Setup returns the controller and what it watches, which are not running yet.
@@ -119,7 +124,7 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 		Events: config.Events, Clock: config.Clock,
 	}
 	if to != nil {
-		built.Validators, built.Destinations = append(built.Validators, to), to
+		built.Validators, built.Destinations, built.Records = append(built.Validators, to), to, to
 	}
 	controller, err := New(built)
 	return controller, watch, err
@@ -132,7 +137,8 @@ func newDestinations(config *SetupConfig, w *writer.Writer, repositories destina
 	}
 	return destinations.New(destinations.Config{
 		WDS: config.WDS, WDSName: config.WDSName, WDSUID: config.WDSUID, Writer: w, Clusters: config.Clusters, ITSes: config.ITSes,
-		PackageNamespaces: config.PackageNamespaces, Repositories: repositories, Patience: holdPatience, Clock: config.Clock,
+		PackageNamespaces: config.PackageNamespaces, Repositories: repositories, Patience: holdPatience, Recheck: cmp.Or(config.Recheck, recheck),
+		Clock: config.Clock,
 	})
 }
 

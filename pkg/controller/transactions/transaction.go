@@ -177,6 +177,8 @@ type try struct {
 	tx *pkgv1alpha1.Transaction
 	// written is the status as the API server has it.
 	written *pkgv1alpha1.TransactionStatus
+	// outage: a space cannot be reached.
+	outage bool
 }
 
 func (t *try) record() transaction.Recorder { return transaction.Record(t.tx, t.Clock.Now()) }
@@ -352,7 +354,8 @@ func (t *try) fail(err error, record func(*transaction.FailedError)) {
 	if failed, ok := errors.AsType[*transaction.FailedError](err); ok {
 		record(failed)
 	} else {
-		t.record().Interrupted(err, true)
+		_, t.outage = errors.AsType[*transaction.OutageError](err)
+		t.record().Interrupted(err, !t.outage)
 	}
 	t.Events.Eventf(t.tx, nil, corev1.EventTypeWarning, "TransactionFailed", string(t.tx.Spec.Change), "%s", text.Clip(err.Error(), maxEvent))
 }
@@ -367,6 +370,9 @@ func (t *try) finish(ctx context.Context, release bool) (worker.Result, error) {
 	pause := time.Duration(0)
 	if !transaction.Ended(t.tx) {
 		pause = transaction.Pause(t.tx.Status.Failures)
+		if t.outage {
+			pause = transaction.OutagePause
+		}
 		t.tryAt(t.tx.Name, t.Clock.Now().Add(pause))
 	}
 	if err := t.write(ctx); err != nil {

@@ -24,6 +24,11 @@ func ForeignPackages(lock *pkgv1beta1.Lock, space types.UID) []pkgv1beta1.LockPa
 	return slices.DeleteFunc(slices.Clone(lock.Packages), func(p pkgv1beta1.LockPackage) bool { return own[p.Name] && !others[p.Name] })
 }
 
+// Records reports whether a Lock, which may be nil, lists packages of a space.
+func Records(lock *pkgv1beta1.Lock, space types.UID) bool {
+	return lock != nil && lock.Annotations[pkgv1beta1.AnnotationPackagesOf+string(space)] != ""
+}
+
 // revisions returns the names of the revisions that a space has, and those that others have.
 func revisions(lock *pkgv1beta1.Lock, space types.UID) (own, others map[string]bool) {
 	own, others = map[string]bool{}, map[string]bool{}
@@ -43,8 +48,9 @@ func revisions(lock *pkgv1beta1.Lock, space types.UID) (own, others map[string]b
 	return own, others
 }
 
-// Commit returns the Lock of a cluster after a transaction, which may have been nil before, with
-// these packages of a space. It returns nil if nothing changes.
+// Commit returns the Lock of a cluster, which may have been nil before, with these packages of a
+// space. The transaction is the one that changed them; "" if none did. It returns nil if nothing
+// changes.
 func Commit(lock *pkgv1beta1.Lock, cluster string, space types.UID, transaction string, packages []pkgv1beta1.LockPackage) *pkgv1beta1.Lock {
 	key := pkgv1beta1.AnnotationPackagesOf + string(space)
 	foreign := ForeignPackages(lock, space)
@@ -74,7 +80,9 @@ func Commit(lock *pkgv1beta1.Lock, cluster string, space types.UID, transaction 
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[pkgv1beta1.AnnotationLastTransaction] = transaction
+	if transaction != "" {
+		annotations[pkgv1beta1.AnnotationLastTransaction] = transaction
+	}
 	annotations[key] = value
 	if value == "" {
 		delete(annotations, key)

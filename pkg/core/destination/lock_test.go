@@ -9,6 +9,7 @@ import (
 
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/core/destination"
+	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
 func locked(names ...string) []pkgv1beta1.LockPackage {
@@ -59,6 +60,44 @@ func TestCommit(t *testing.T) {
 		t.Errorf("foreign packages %v", got)
 	}
 	if diff := cmp.Diff(locked("ec2"), destination.ForeignPackages(lock, a)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRecordWithoutATransaction: what a policy changes is no transaction's.
+func TestRecordWithoutATransaction(t *testing.T) {
+	t.Parallel()
+	installed := []pkgv1beta1.LockPackage{{Name: "s3-1", Source: pkg, Version: "v1"}}
+	lock := destination.Commit(nil, "east", "mine", "wds1/tx-1", installed)
+	if !destination.Records(lock, "mine") || destination.Records(lock, "other") || destination.Records(nil, "mine") {
+		t.Errorf("Records is wrong for %+v", lock)
+	}
+	gone := destination.Commit(lock, "east", "mine", "", nil)
+	if gone == nil || len(gone.Packages) > 0 || destination.Records(gone, "mine") || gone.Annotations[pkgv1beta1.AnnotationLastTransaction] != "wds1/tx-1" {
+		t.Errorf("without packages %+v", gone)
+	}
+	if again := destination.Commit(gone, "east", "mine", "", nil); again != nil {
+		t.Errorf("written without need: %+v", again)
+	}
+}
+
+// TestPresent: a cluster has the packages of which policies carry a CRD there, and no others.
+func TestPresent(t *testing.T) {
+	t.Parallel()
+	in := &destination.Input{
+		Unchanged: []destination.Owned{
+			{Package: pkg, Name: "buckets.example.org", Labels: parse("app=a")}, {Package: "x/family", Name: "accounts.example.org", Labels: parse("tier=1")},
+		},
+		Policies: []destination.Policy{
+			policy(t, "all", "app=a", "env=prod"), policy(t, "tier", "tier=1", "env=test"),
+			{Name: "kept", Clusters: map[string]bool{"east": true}, Objects: map[objref.Ref]bool{ref("accounts.example.org"): true}},
+		},
+		Clusters: []destination.Cluster{
+			{Name: "east", Labels: parse("env=prod")}, {Name: "west", Labels: parse("env=prod")}, {Name: "lab", Labels: parse("env=test")}, {Name: "idle"},
+		},
+	}
+	want := map[string][]string{"east": {pkg, "x/family"}, "west": {pkg}, "lab": {"x/family"}, "idle": nil}
+	if diff := cmp.Diff(want, in.Present()); diff != "" {
 		t.Error(diff)
 	}
 }

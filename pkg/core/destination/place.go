@@ -193,6 +193,16 @@ func (in *Input) audiences(selections []*selection) []*audience {
 	return found
 }
 
+// Present returns the packages that each cluster has, by its name: the sources, sorted, of those of
+// which policies carry a CRD there. They are shared: do not change them.
+func (in *Input) Present() map[string][]string {
+	present := make(map[string][]string, len(in.Clusters))
+	for i, a := range in.audiences(in.selections()) {
+		present[in.Clusters[i].Name] = a.packages
+	}
+	return present
+}
+
 // split divides the custom resources.
 func (e *effect) split() {
 	e.alike = &alike{}

@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -34,6 +35,26 @@ type FailedError struct {
 
 // Error implements error.
 func (e *FailedError) Error() string { return e.Message }
+
+// OutageError says that a space of the hub cannot be reached. That is no fault of a package, so it
+// does not count as a try.
+type OutageError struct {
+	// What names it: "space its1".
+	What string
+	// Err is why.
+	Err error
+}
+
+// Error implements error.
+func (e *OutageError) Error() string {
+	return fmt.Sprintf("%s cannot be reached, which does not count as a try; the transaction continues when it can: %v", e.What, e.Err)
+}
+
+// Unwrap returns why.
+func (e *OutageError) Unwrap() error { return e.Err }
+
+// OutagePause is how long to wait before the next try when a space cannot be reached.
+const OutagePause = 10 * time.Second
 
 // Is reports whether the other error has the same reason.
 func (e *FailedError) Is(other error) bool {

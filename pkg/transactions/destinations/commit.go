@@ -44,9 +44,9 @@ func (d *Destinations) commit(ctx context.Context, tx *pkgv1alpha1.Transaction, 
 	}
 	lock := its.locks[c.Cluster]
 	for round := 0; ; round++ {
-		err := d.writeLock(ctx, its, lock, c, tx.Name, v.packages)
+		err := d.writeLock(ctx, its, lock, c, d.WDSName+"/"+tx.Name, v.packages)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
-			return err
+			return its.failed(err)
 		}
 		if round == rounds {
 			return fmt.Errorf("the Lock of cluster %q changed %d times while it was validated", c.Cluster, rounds)
@@ -64,7 +64,7 @@ func (d *Destinations) commit(ctx context.Context, tx *pkgv1alpha1.Transaction, 
 func (d *Destinations) again(ctx context.Context, tx *pkgv1alpha1.Transaction, v *validated, c *destination.Destination, its *inITS) (*pkgv1beta1.Lock, error) {
 	now := newInITS(its.name, its.ITS)
 	if err := now.read(ctx, d.WDSUID, v.input, c.Cluster); err != nil {
-		return nil, err
+		return nil, now.failed(err)
 	}
 	alone := *v.input
 	i := slices.IndexFunc(v.input.Clusters, func(cluster destination.Cluster) bool { return cluster.Name == c.Cluster })
@@ -96,7 +96,8 @@ func (d *Destinations) keep(ctx context.Context, name string, c *destination.Des
 	return d.hold(ctx, func(list []plan.TransactionHold) []plan.TransactionHold { return append(list, h) })
 }
 
-// writeLock writes the Lock of a cluster, if it changes.
+// writeLock writes the Lock of a cluster, if it changes. The transaction has the name of the WDS;
+// "" if none changed the cluster.
 func (d *Destinations) writeLock(ctx context.Context, its *inITS, lock *pkgv1beta1.Lock, c *destination.Destination, tx string, packages []pkgv1beta1.LockPackage) error {
 	var there []pkgv1beta1.LockPackage
 	for _, p := range packages {
@@ -104,7 +105,7 @@ func (d *Destinations) writeLock(ctx context.Context, its *inITS, lock *pkgv1bet
 			there = append(there, p)
 		}
 	}
-	after := destination.Commit(lock, c.Cluster, d.WDSUID, d.WDSName+"/"+tx, there)
+	after := destination.Commit(lock, c.Cluster, d.WDSUID, tx, there)
 	if after == nil {
 		return nil
 	}

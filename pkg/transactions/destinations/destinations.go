@@ -44,6 +44,8 @@ type Clusters interface {
 	List() (list []*clusters.Cluster, complete bool)
 	// Home returns the ITS of a cluster.
 	Home(name string) (its string, state inventory.State)
+	// OnChange adds a handler for the clusters that change.
+	OnChange(handler func(name string))
 }
 
 // ITS is an inventory and transport space.
@@ -86,7 +88,9 @@ type Config struct {
 	Repositories      Repositories
 	// Patience is how long to wait until the transport has observed a hold.
 	Patience time.Duration
-	Clock    clock.Clock
+	// Recheck is how often clusters that keep what they have are validated again.
+	Recheck time.Duration
+	Clock   clock.Clock
 }
 
 // Destinations are the clusters of a WDS, as far as transactions concern them. Validate, Freeze and

@@ -49,7 +49,7 @@ func (v *validated) lasting(name string) []plan.TransactionHold {
 	groups := map[string]*plan.TransactionHold{}
 	for i := range v.result.Destinations {
 		c := &v.result.Destinations[i]
-		if !c.Fails() {
+		if !c.Fails() || len(c.Changed) == 0 { // nothing to keep
 			continue
 		}
 		h := plan.NewTransactionHold(name, c.Changed, []string{c.Cluster})

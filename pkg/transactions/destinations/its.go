@@ -3,6 +3,7 @@ package destinations
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/destination"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 )
 
 // inITS is what an ITS has of clusters, by cluster.
@@ -63,10 +65,7 @@ func (d *Destinations) readITSes(ctx context.Context, g *gathered) error {
 			if err == nil && g.varies {
 				err = in.readProperties(ctx)
 			}
-			if err != nil {
-				return fmt.Errorf("space %s: %w", name, err)
-			}
-			return nil
+			return in.failed(err)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -78,6 +77,18 @@ func (d *Destinations) readITSes(ctx context.Context, g *gathered) error {
 		}
 	}
 	return nil
+}
+
+// failed returns an error of the ITS, which may be nil. One that is no answer is an outage.
+func (i *inITS) failed(err error) error {
+	var answer apierrors.APIStatus
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &answer):
+		return fmt.Errorf("space %s: %w", i.name, err)
+	}
+	return &transaction.OutageError{What: "space " + i.name, Err: err}
 }
 
 // read reads what is known of all clusters, or of one.

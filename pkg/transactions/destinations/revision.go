@@ -19,6 +19,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/crdcheck"
 	"github.com/starlinghq/starling/pkg/core/destination"
 	"github.com/starlinghq/starling/pkg/core/packages/binding"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/transactions/propose"
 )
 
@@ -55,7 +56,7 @@ func (d *Destinations) gatherRevision(ctx context.Context, tx *pkgv1alpha1.Trans
 		in := newInITS(home, its)
 		in.beside = name
 		if err := in.read(ctx, d.WDSUID, g.input, r.Repository); err != nil {
-			return nil, fmt.Errorf("space %s: %w", home, err)
+			return nil, in.failed(err)
 		}
 		in.addTo(&cluster, d.WDSUID)
 	}
@@ -135,7 +136,9 @@ func (d *Destinations) listClusters(ctx context.Context) ([]*clusters.Cluster, e
 		return complete, nil
 	})
 	if err != nil {
-		return nil, errors.New("the clusters are not known yet: an inventory and transport space has not answered since the start")
+		return nil, &transaction.OutageError{
+			What: "an inventory and transport space", Err: errors.New("it has not answered since the start, so the clusters are not known yet"),
+		}
 	}
 	return list, nil
 }

@@ -18,9 +18,6 @@ import (
 	"github.com/starlinghq/starling/pkg/transactions/propose"
 )
 
-// recheck is how often clusters that keep what they have are validated again.
-const recheck = time.Minute
-
 // Settle removes the holds of Transactions that do not run, and of clusters where nothing would
 // break any more. Again is when to call it again, zero if there is nothing left. It may be called
 // at any time.
@@ -57,7 +54,7 @@ func (d *Destinations) Settle(ctx context.Context, runs func(transaction string)
 				if len(h.Clusters) == 0 {
 					continue
 				}
-				again = recheck
+				again = d.Recheck
 			}
 			after = append(after, h)
 		}
@@ -103,12 +100,13 @@ func (d *Destinations) revise(ctx context.Context, held map[string]map[string]bo
 		return nil, err
 	}
 	r.packages = installed.Packages
-	owners := map[string]string{}
+	owners := map[string]*pkgv1beta1.LockPackage{}
 	for i := range installed.Packages {
 		for _, ref := range objectsOf(installed, installed.Packages[i].Name) {
-			owners[ref] = installed.Packages[i].Source
+			owners[ref] = &installed.Packages[i]
 		}
 	}
+	r.input.Packages = map[string]destination.Package{}
 	known := d.live.Definitions()
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		now, crd, err := definition(ctx, known, name)
@@ -120,7 +118,14 @@ func (d *Destinations) revise(ctx context.Context, held map[string]map[string]bo
 			continue
 		}
 		delivered := r.deliver(refOf(name), now)
-		r.add(&destination.Change{Package: owners[name], Before: crd, After: crd, Had: delivered, Gets: delivered})
+		change := destination.Change{Before: crd, After: crd, Had: delivered, Gets: delivered}
+		if owner := owners[name]; owner != nil {
+			change.Package = owner.Source
+			r.input.Packages[owner.Source] = destination.Package{
+				Version: owner.Version, Kubernetes: installed.Revisions[owner.Name].Annotations[pkgv1.AnnotationKubernetesVersion],
+			}
+		}
+		r.add(&change)
 		r.objects = append(r.objects, refOf(name))
 	}
 	if err := d.unchanged(ctx, r.gathered, installed, names); err != nil {
@@ -174,8 +179,7 @@ func (d *Destinations) installedNow(ctx context.Context) (*propose.Proposal, err
 }
 
 // writeReleased records in the Lock of a cluster that it has what it did not have before. If the
-// Lock changed meanwhile, the next call of Settle finds nothing to do, and the next Transaction
-// corrects the Lock.
+// Lock changed meanwhile, Record corrects it.
 func (d *Destinations) writeReleased(ctx context.Context, r *revised, cluster, transaction string) error {
 	name, _ := d.Clusters.Home(cluster)
 	its := r.its[name]
@@ -183,7 +187,7 @@ func (d *Destinations) writeReleased(ctx context.Context, r *revised, cluster, t
 	if its == nil || its.withoutLocks || i < 0 {
 		return nil
 	}
-	err := d.writeLock(ctx, its, its.locks[cluster], &r.result.Destinations[i], transaction, r.packages)
+	err := d.writeLock(ctx, its, its.locks[cluster], &r.result.Destinations[i], d.WDSName+"/"+transaction, r.packages)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

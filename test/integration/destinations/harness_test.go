@@ -6,11 +6,14 @@ package destinations
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,6 +68,10 @@ type hub struct {
 	registry *testxpkg.Registry
 	// beforeLock is called before the controller of transactions writes a Lock of a cluster.
 	beforeLock func()
+	// outage: the controller of transactions cannot reach the ITS.
+	outage atomic.Bool
+	// recheck is how often clusters that keep what they have are validated again.
+	recheck time.Duration
 }
 
 // newHub returns a fleet of its own, since a WDS has one Lock, with the controllers of policies and
@@ -158,13 +165,16 @@ func (h *hub) run(t *testing.T) (stop func()) {
 			if q.Method != http.MethodGet && strings.Contains(q.URL.Path, "/locks") {
 				h.beforeLock()
 			}
+			if h.outage.Load() {
+				return nil, errors.New("connect: connection refused")
+			}
 			return next.RoundTrip(q)
 		})
 	})
 	its := must[*destinations.ITS](t)(destinations.NewITS("its1", config, "starling-transactions"))
 	controller, watch, err := transactions.Setup(transactions.SetupConfig{
 		WDS: h.wds.AsServiceAccount("starling-system", "binding-controller"), WDSName: "wds1", Fetcher: fetcher, Namespace: "starling-system", Events: events.NewFakeRecorder(10_000), Clock: clock.RealClock{},
-		WDSUID: h.uid, Clusters: h.reader(t), ITSes: map[string]*destinations.ITS{"its1": its},
+		WDSUID: h.uid, Clusters: h.reader(t), ITSes: map[string]*destinations.ITS{"its1": its}, Recheck: h.recheck,
 	})
 	if err != nil {
 		t.Fatal(err)

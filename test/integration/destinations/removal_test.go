@@ -164,7 +164,7 @@ func TestNamespaceStaysWhileItIsNeeded(t *testing.T) {
 	h.cluster(t, "west", "prod")
 	h.runBindings(t)
 	h.runTransport(t)
-	h.runAgents(t, "east", "west")
+	testenv.RunAgents(t, h.its, "east", "west")
 	h.wds.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {space: \"1\"}}}")
 	h.carry(t, "spaces", "space")
 	const namespace = "Namespace shop"
