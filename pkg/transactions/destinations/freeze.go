@@ -41,6 +41,10 @@ func (d *Destinations) Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 	if err != nil {
 		return err
 	}
+	// Who watches Bindings sees the hold before one that is created now.
+	if bindings, err := d.bindings(ctx); err != nil || len(bindings) == 0 {
+		return err
+	}
 	return d.observed(ctx, tx.Name)
 }
 
@@ -142,7 +146,8 @@ func (d *Destinations) patchHolds(ctx context.Context, b *controlv1alpha1.Bindin
 // observed blocks until the condition of the Binding shows that the transport obeys the hold.
 // Without a transport nothing is delivered, so there is nothing to wait for.
 func (d *Destinations) observed(ctx context.Context, name string) error {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.Patience, true, func(ctx context.Context) (bool, error) {
+	// Requests have the context of the caller: one that is sent when the time is over would fail.
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, d.Patience, true, func(context.Context) (bool, error) {
 		b, err := d.holds(ctx)
 		return b != nil && obeys(b, name), err
 	})
