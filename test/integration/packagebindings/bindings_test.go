@@ -514,3 +514,28 @@ func TestClusterLeavesWithoutRepository(t *testing.T) {
 	e.expect(e.repository, name, "near ours")
 	e.expect(e.binding, name, "w1 to "+name)
 }
+
+// TestDrainedCluster: packages leave a cluster that is drained, and its Repository says so and
+// stays with them. They come back when it is undrained, and nothing changes while the ITS does not
+// respond.
+func TestDrainedCluster(t *testing.T) {
+	e := newEnvironment(t)
+	stop := e.start(false)
+	name := e.namespace + "-1"
+	e.cluster(name, "edge")
+	e.revision(name, 1, "Published")
+	e.expect(e.binding, name, "w1 to "+name)
+	e.patch(e.its, clusters.ManagedClusters, "", name, `{"metadata":{"labels":{"starling.io/drained":"true"}}}`)
+	e.expect(e.binding, name, "w1")
+	e.expect(e.repository, name, "edge ours Deployed=False")
+	e.revision(name, 2, "Published")
+	e.expect(e.binding, name, "w2")
+	stop()
+	e.patch(e.its, clusters.ManagedClusters, "", name, `{"metadata":{"labels":{"starling.io/drained":null}}}`)
+	e.start(true)
+	e.quiet()
+	e.expect(e.binding, name, "w2")
+	e.answer()
+	e.expect(e.binding, name, "w2 to "+name)
+	e.expect(e.repository, name, "edge ours")
+}
