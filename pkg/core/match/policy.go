@@ -184,20 +184,29 @@ func (c *clause) reaches(group, resource string) bool {
 // nil if that is not known. An object in one of the systemNamespaces is selected only if the clause
 // takes that, too.
 func (c *clause) passes(o *object, namespaceLabels map[string]string, namespaceKnown bool) bool {
-	if !c.reaches(o.resource.Group, o.resource.Resource.Resource) || !contains(c.names, o.name) {
-		return false
+	return c.fails(&Candidate{
+		GroupResource: o.resource.GroupResource(), Namespace: o.namespace, Name: o.name, Labels: o.labels,
+		NamespaceLabels: namespaceLabels, NamespaceKnown: namespaceKnown,
+	}) == TestNone
+}
+
+// fails returns the first test that the object fails, TestNone if it passes all.
+func (c *clause) fails(o *Candidate) Test {
+	switch {
+	case c.group != nil && *c.group != o.Group:
+		return TestGroup
+	case !contains(c.resources, o.Resource):
+		return TestResource
+	case !contains(c.names, o.Name):
+		return TestName
+	case o.Namespace == "" && (c.namespaces != nil || c.namespaceSelectors != nil), o.Namespace != "" && !contains(c.namespaces, o.Namespace):
+		return TestNamespace
+	case c.objectSelectors != nil && !matchesAny(c.objectSelectors, o.Labels):
+		return TestObjectLabels
+	case c.namespaceSelectors != nil && !(o.NamespaceKnown && matchesAny(c.namespaceSelectors, o.NamespaceLabels)):
+		return TestNamespaceLabels
 	}
-	if o.namespace == "" {
-		if c.namespaces != nil || c.namespaceSelectors != nil {
-			return false
-		}
-	} else if !contains(c.namespaces, o.namespace) {
-		return false
-	}
-	if c.objectSelectors != nil && !matchesAny(c.objectSelectors, o.labels) {
-		return false
-	}
-	return c.namespaceSelectors == nil || namespaceKnown && matchesAny(c.namespaceSelectors, namespaceLabels)
+	return TestNone
 }
 
 // takes reports whether the clause selects objects in that Namespace that pass its tests.

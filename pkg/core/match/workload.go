@@ -80,26 +80,46 @@ func neverNamespace(name string) bool {
 func ours(obj metav1.Object) bool { return obj.GetLabels()["app.kubernetes.io/part-of"] == "starling" }
 
 // NeverObject reports whether the object of that resource is never workload.
-func NeverObject(gr schema.GroupResource, obj metav1.Object) bool {
-	if NeverResource(gr) || slices.Contains(neverNamespaces, obj.GetNamespace()) || isSystem(obj.GetNamespace()) && builtIn(gr, obj) {
-		return true
-	}
+func NeverObject(gr schema.GroupResource, obj metav1.Object) bool { return NeverBecause(gr, obj) != "" }
+
+// Reasons why an object is never workload.
+const (
+	becauseResource  = "no object of this kind is workload: each cluster has its own, or it belongs to Starling"
+	becauseNamespace = "its Namespace belongs to the WDS itself"
+	becauseBuiltIn   = "each cluster makes its own of this name"
+	becauseOurs      = "Starling is made of it"
+)
+
+// NeverBecause returns why the object of that resource is never workload, "" if it may be.
+func NeverBecause(gr schema.GroupResource, obj metav1.Object) string {
 	name := obj.GetName()
-	if obj.GetNamespace() == "" && ours(obj) {
-		return true
+	switch {
+	case NeverResource(gr):
+		return becauseResource
+	case slices.Contains(neverNamespaces, obj.GetNamespace()):
+		return becauseNamespace
+	case isSystem(obj.GetNamespace()) && builtIn(gr, obj):
+		return becauseBuiltIn
+	case obj.GetNamespace() == "" && ours(obj):
+		return becauseOurs
 	}
+	builtIn := false
 	switch gr {
 	case schema.GroupResource{Resource: "services"}:
-		return obj.GetNamespace() == metav1.NamespaceDefault && name == "kubernetes"
+		builtIn = obj.GetNamespace() == metav1.NamespaceDefault && name == "kubernetes"
 	case schema.GroupResource{Resource: "namespaces"}:
-		return neverNamespace(name)
+		builtIn = neverNamespace(name)
 	case schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}:
-		return name == "kubernetes"
+		builtIn = name == "kubernetes"
 	case schema.GroupResource{Group: "scheduling.k8s.io", Resource: "priorityclasses"}:
-		return strings.HasPrefix(name, "system-")
+		builtIn = strings.HasPrefix(name, "system-")
 	case schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}:
-		_, group, _ := strings.Cut(name, ".")
-		return neverGroup(group)
+		if _, group, _ := strings.Cut(name, "."); neverGroup(group) {
+			return becauseOurs
+		}
 	}
-	return gr.Group == "rbac.authorization.k8s.io" && obj.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
+	if builtIn || gr.Group == "rbac.authorization.k8s.io" && obj.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults" {
+		return becauseBuiltIn
+	}
+	return ""
 }
