@@ -232,9 +232,19 @@ func removalBlocked(policy string, loss *Loss) metav1.Condition {
 	}
 	return metav1.Condition{
 		Type: controlv1alpha1.BindingPolicyConditionRemovalBlocked, Status: metav1.ConditionTrue, Reason: controlv1alpha1.ReasonRemovalLimitExceeded,
-		Message: fmt.Sprintf("blocked: this change would remove %s from %d of %s (%s). Revert it, or allow it with: kubectl annotate bindingpolicy %s %s=%s",
-			what, len(loss.Clusters), text.Count(loss.Of, "cluster"), text.List(loss.Clusters, maxListed), policy, controlv1alpha1.AnnotationAllowRemoval, loss.Token),
+		Message: fmt.Sprintf("blocked: this change would remove %s from %d of %s (%s). Revert it, or %skubectl annotate bindingpolicy %s %s=%s",
+			what, len(loss.Clusters), text.Count(loss.Of, "cluster"), text.List(loss.Clusters, maxListed), allowWith, policy,
+			controlv1alpha1.AnnotationAllowRemoval, loss.Token),
 	}
+}
+
+// allowWith precedes the command in the message of RemovalBlocked.
+const allowWith = "allow it with: "
+
+// AllowCommand returns the command that a message of RemovalBlocked ends with.
+func AllowCommand(message string) string {
+	_, command, _ := strings.Cut(message, allowWith)
+	return command
 }
 
 // emptyMessage says what a user who waits for objects wants to know first.

@@ -168,7 +168,7 @@ func (b *builder) disputes() {
 		}
 		hash := b.desired.objects[i].Content()
 		if b.hold(i) {
-			hash = b.item(b.held[i]).content() // what cannot be read now is wanted as it is
+			hash = b.item(b.held[i]).Content() // what cannot be read now is wanted as it is
 		}
 		ours, others := own[ref], []Owner(nil)
 		for _, o := range owners {

@@ -30,6 +30,17 @@ func (h Hold) Holds(ref objref.Ref) bool {
 	return h.all || listed
 }
 
+// Without returns the text of a Hold of all else, "" if there is nothing else or everything is
+// held.
+func (h Hold) Without(ref objref.Ref) string {
+	if h.all {
+		return ""
+	}
+	rest := Hold{refs: maps.Clone(h.refs)}
+	delete(rest.refs, ref)
+	return rest.String()
+}
+
 // Any reports whether anything may be held.
 func (h Hold) Any() bool { return h.all || len(h.refs) > 0 }
 

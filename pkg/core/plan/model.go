@@ -92,8 +92,8 @@ type Item struct {
 	Since int64
 }
 
-// content returns the hash of what WDSes that deliver the same have in common.
-func (i *Item) content() transform.Hash {
+// Content returns the hash of what WDSes that deliver the same have in common.
+func (i *Item) Content() transform.Hash {
 	if i.Bare == (transform.Hash{}) {
 		return i.Hash
 	}

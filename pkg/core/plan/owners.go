@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -160,4 +161,21 @@ func (o Owners) AddListed(peer *Peer, ref objref.Ref) {
 
 // Content returns the hash of the content in the owner's work, without what differs between WDSes
 // that deliver the same.
-func (o *Owner) Content() transform.Hash { return o.Item.content() }
+func (o *Owner) Content() transform.Hash { return o.Item.Content() }
+
+// Text names the owner for users: `Binding "b"` is of our WDS.
+func (o *Owner) Text() string {
+	name := fmt.Sprintf("Binding %q", o.Binding)
+	if o.Binding == "" && o.Work != nil {
+		name = "work " + o.Work.Name
+	}
+	switch {
+	case o.WDS.Name != "":
+		return fmt.Sprintf("WDS %q (%s)", o.WDS.Name, name)
+	case o.WDS != WDS{}:
+		return fmt.Sprintf("WDS %q (%s)", o.WDS.UID, name)
+	case o.Source != "":
+		return fmt.Sprintf("%s of this WDS (%s)", o.Source, name)
+	}
+	return name
+}

@@ -15,7 +15,7 @@ const wayOut = "make the contents equal, or remove the object from one of the tw
 func conflictTexts(conflicts []plan.Conflict) (claims, disputes []string) {
 	for i := range conflicts {
 		c := &conflicts[i]
-		with := ownerText(&c.With)
+		with := c.With.Text()
 		if c.Ours {
 			disputes = append(disputes, fmt.Sprintf("%s: %s wants to deliver this object too, with different content; this Binding delivers it: %s", c.Ref, with, wayOut))
 			continue
@@ -33,34 +33,17 @@ func conflictTexts(conflicts []plan.Conflict) (claims, disputes []string) {
 func leavingTexts(leaving []plan.HandOver) (texts, failures []string) {
 	for i := range leaving {
 		h := &leaving[i]
-		to := ownerText(&h.To)
+		to := h.To.Text()
 		if h.Waits {
 			texts = append(texts, fmt.Sprintf("%s stays until %s has delivered it", h.Ref, to))
 		} else {
 			texts = append(texts, fmt.Sprintf("%s is being handed over to %s", h.Ref, to))
 		}
 		if h.Failed != nil {
-			failures = append(failures, fmt.Sprintf("%s: cannot be handed over to %s: %s", h.Ref, to, ApplyError(h.Failed)))
+			failures = append(failures, fmt.Sprintf("%s: cannot be handed over to %s: %s", h.Ref, to, h.Failed.Refusal()))
 		}
 	}
 	return Bound(texts), Bound(failures)
-}
-
-// ownerText names an owner: `Binding "b"` is of this WDS.
-func ownerText(o *plan.Owner) string {
-	name := fmt.Sprintf("Binding %q", o.Binding)
-	if o.Binding == "" && o.Work != nil {
-		name = "work " + o.Work.Name
-	}
-	switch {
-	case o.WDS.Name != "":
-		return fmt.Sprintf("WDS %q (%s)", o.WDS.Name, name)
-	case o.WDS != plan.WDS{}:
-		return fmt.Sprintf("WDS %q (%s)", o.WDS.UID, name)
-	case o.Source != "":
-		return fmt.Sprintf("%s of this WDS (%s)", o.Source, name)
-	}
-	return name
 }
 
 // MaxTexts bounds the texts about one destination, and those in a status.

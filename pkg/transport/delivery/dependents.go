@@ -83,7 +83,7 @@ func once(all []plan.Dependent) []plan.Dependent {
 		if order := objref.Compare(a.Ref, b.Ref); order != 0 {
 			return order
 		}
-		switch x, y := ownerText(&a.Owner), ownerText(&b.Owner); {
+		switch x, y := a.Owner.Text(), b.Owner.Text(); {
 		case x < y:
 			return -1
 		case x > y:
@@ -92,7 +92,7 @@ func once(all []plan.Dependent) []plan.Dependent {
 		return 0
 	})
 	return slices.CompactFunc(all, func(a, b plan.Dependent) bool {
-		return a.Ref == b.Ref && a.Unknown == b.Unknown && ownerText(&a.Owner) == ownerText(&b.Owner)
+		return a.Ref == b.Ref && a.Unknown == b.Unknown && a.Owner.Text() == b.Owner.Text()
 	})
 }
 
@@ -112,10 +112,10 @@ func requiredTexts(required []plan.Requirement) []string {
 		for n := range r.Others {
 			other := &r.Others[n]
 			if other.Unknown {
-				names = append(names, "what "+ownerText(&other.Owner)+" has, which is not known yet")
+				names = append(names, "what "+other.Owner.Text()+" has, which is not known yet")
 				continue
 			}
-			names = append(names, other.Ref.String()+" of "+ownerText(&other.Owner))
+			names = append(names, other.Ref.String()+" of "+other.Owner.Text())
 		}
 		which := "of its kind"
 		if r.Ref.Group == "" {

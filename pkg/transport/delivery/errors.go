@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"errors"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -32,38 +31,4 @@ func writeError(a *plan.Action, err error) string {
 		return placement.Clip(string(a.Verb) + " work " + a.Name + ": " + string(apierrors.ReasonForError(err)) + " (text withheld: the work contains a Secret)")
 	}
 	return placement.Clip(err.Error())
-}
-
-// ApplyError returns the text of a cluster about an object that it could not apply, without the
-// Secret that the text may quote.
-func ApplyError(item *plan.Item) string {
-	if isSecret(item.Ref) {
-		return placement.Clip(item.Reason + " (text withheld: the object is a Secret)")
-	}
-	if item.Message == "" {
-		return placement.Clip(item.Reason)
-	}
-	return placement.Clip(strings.TrimPrefix(item.Message, "Failed to apply manifest: "))
-}
-
-// Transient reports whether a cluster failed to apply an object for a reason that passes by itself:
-// what the object needs does not exist yet, or what is in its way is being deleted. API servers
-// have no error code for it. These are their texts, and OCM's for a kind that is not served.
-func Transient(item *plan.Item) bool {
-	message := item.Message
-	for _, text := range []string{
-		"the server doesn't have a resource type",
-		"no matches for kind",
-		"the server could not find the requested resource",
-		"because it is being terminated",
-		"object is being deleted",
-		"failed calling webhook",
-		"connection refused",
-		"etcdserver: request timed out",
-	} {
-		if strings.Contains(message, text) {
-			return true
-		}
-	}
-	return strings.Contains(message, `namespaces "`) && strings.Contains(message, "not found")
 }

@@ -36,7 +36,7 @@ func TestTransient(t *testing.T) {
 		`Deployment.apps "x" is invalid: spec`:   false,
 		`secrets is forbidden: User cannot list`: false,
 	} {
-		if got := Transient(&plan.Item{Message: message}); got != want {
+		if got := (&plan.Item{Message: message}).Transient(); got != want {
 			t.Errorf("Transient(%q) = %v, want %v", message, got, want)
 		}
 	}

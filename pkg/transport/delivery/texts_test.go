@@ -61,8 +61,8 @@ func TestTexts(t *testing.T) {
 		"# a write is forbidden\n" + writeError(action, wrap(apierrors.NewForbidden(works, "uid-2-0", errors.New("no")))),
 		"# a write with a Secret is refused\n" + writeError(secret, wrap(apierrors.NewBadRequest("hunter2"))),
 		"# a label of a work was changed\n" + writeError(action, wrap(apierrors.NewAlreadyExists(works, "uid-2-0"))),
-		"# a cluster refused an object\n" + ApplyError(&plan.Item{Ref: settings, Reason: "AppliedManifestFailed", Message: "Failed to apply manifest: no\nway"}),
-		"# a cluster refused a Secret\n" + ApplyError(&plan.Item{Ref: password, Reason: "AppliedManifestFailed", Message: "hunter2"}),
+		"# a cluster refused an object\n" + (&plan.Item{Ref: settings, Reason: "AppliedManifestFailed", Message: "Failed to apply manifest: no\nway"}).Refusal(),
+		"# a cluster refused a Secret\n" + (&plan.Item{Ref: password, Reason: "AppliedManifestFailed", Message: "hunter2"}).Refusal(),
 		"# what a deletion waits for\n" + Leftover{Name: "cluster1"}.String() + "\n" + Leftover{Name: "its2", ITS: true}.String(),
 	}, "\n\n")+"\n")
 }

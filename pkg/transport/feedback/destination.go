@@ -120,7 +120,7 @@ func applicationOf(d *destination, now time.Time) (a application) {
 			case plan.Failed:
 				until := patience(work, item)
 				if !until.After(now) {
-					a.refused = append(a.refused, item.Ref.String()+": "+delivery.ApplyError(item))
+					a.refused = append(a.refused, item.Ref.String()+": "+item.Refusal())
 					continue
 				}
 				a.pending = true
@@ -158,7 +158,7 @@ func overfull(work *delivery.Work) bool {
 // by the clock of the cluster, which a restart of this process does not change, but at most the
 // time that this process has seen: clocks differ.
 func patience(work *delivery.Work, item *plan.Item) time.Time {
-	if !delivery.Transient(item) {
+	if !item.Transient() {
 		return time.Time{}
 	}
 	since := time.Unix(item.Since, 0)

@@ -131,7 +131,7 @@ func (t *whole) reports(d *destination) (refused []string, pending, silent bool)
 			case plan.Failed:
 				left := patienceLeft(work, item, t.now)
 				if left == 0 {
-					refused = append(refused, d.Name+": "+item.Ref.String()+": "+delivery.ApplyError(item))
+					refused = append(refused, d.Name+": "+item.Ref.String()+": "+item.Refusal())
 					continue
 				}
 				pending = true
@@ -146,7 +146,7 @@ func (t *whole) reports(d *destination) (refused []string, pending, silent bool)
 // by the clock of the cluster, which a restart of this process does not change, but at most the
 // time that this process has seen: clocks differ.
 func patienceLeft(work *delivery.Work, item *plan.Item, now time.Time) time.Duration {
-	if !delivery.Transient(item) {
+	if !item.Transient() {
 		return 0
 	}
 	return max(0, min(time.Unix(item.Since, 0).Add(transientFor).Sub(now), work.FailingSince.Add(transientFor).Sub(now)))

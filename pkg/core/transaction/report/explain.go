@@ -51,7 +51,7 @@ const (
 	Skipped State = "Skipped"
 )
 
-var marks = map[State]string{Done: "[x]", Current: "[>]", Broken: "[!]", Pending: "[ ]", Skipped: "[-]"}
+var marks = map[State]rune{Done: 'x', Current: '>', Broken: '!', Pending: ' ', Skipped: '-'}
 
 // Step is a step of a Transaction.
 type Step struct {
@@ -317,13 +317,11 @@ func (e *Explanation) Draw(w io.Writer) {
 	} else {
 		fmt.Fprintf(w, "Transaction %s: %s\nState: %s\n\n", e.Transaction, e.Change, e.State)
 	}
-	width := 0
-	for _, s := range e.Steps {
-		width = max(width, len(s.Name))
+	steps := make([]text.Step, len(e.Steps))
+	for i, s := range e.Steps {
+		steps[i] = text.Step{Mark: marks[s.State], Name: s.Name, Detail: s.Detail}
 	}
-	for _, s := range e.Steps {
-		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%s %-*s  %s", marks[s.State], width, s.Name, s.Detail), " "))
-	}
+	text.WriteSteps(w, steps)
 	if e.Problem != nil {
 		e.Problem.draw(w)
 	}

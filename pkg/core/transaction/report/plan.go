@@ -167,14 +167,5 @@ func (p *Problem) draw(w io.Writer) {
 	if p.Hint != "" {
 		fmt.Fprintln(w, p.Hint+".")
 	}
-	if len(p.Next) > 0 {
-		fmt.Fprintln(w, "\nWhat to do:")
-		for _, step := range p.Next {
-			if strings.HasPrefix(step, "kubectl") {
-				fmt.Fprintln(w, "    "+step)
-			} else {
-				fmt.Fprintln(w, "  "+step)
-			}
-		}
-	}
+	text.WriteNext(w, p.Next)
 }
