@@ -1,0 +1,122 @@
+package explain
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/status"
+)
+
+// Fleet is what is known of ITSes, clusters and mailboxes.
+type Fleet struct {
+	Now time.Time
+	// NoITS says why no ITS is read, "" if one is. Then nothing is known of clusters and mailboxes.
+	NoITS string
+	// Cluster is the cluster that was asked for, "" for all.
+	Cluster string
+	// Clusters has the clusters by name: all, or only the one that was asked for. A name that is
+	// not there does not exist.
+	Clusters foresight.Fact[map[string]*foresight.Cluster]
+	// Mailboxes has what is known of mailboxes, by cluster.
+	Mailboxes map[string]*Mailbox
+}
+
+// Mailbox is what is known of one mailbox.
+type Mailbox struct {
+	// Works are the works in it: of one cluster all, otherwise those of the Bindings that matter.
+	Works foresight.Fact[[]*plan.Work]
+	// Report is what the cluster reports of the object that is explained; nil if nothing.
+	Report foresight.Fact[*status.Report]
+	// Properties are what templates are expanded with; they are needed only for an object that has
+	// templates.
+	Properties foresight.Fact[*customize.Properties]
+}
+
+// Selection is a policy with its Bindings.
+type Selection struct {
+	Policy *controlv1alpha1.BindingPolicy
+	// Bindings are those that the policy owns, that of its name first.
+	Bindings foresight.Fact[[]*controlv1alpha1.Binding]
+}
+
+// Object is what is known of an object.
+type Object struct {
+	Fleet
+
+	Ref     objref.Ref
+	Version string
+	// Live is the object in the WDS, nil if it does not exist. It must not be changed.
+	Live foresight.Fact[*unstructured.Unstructured]
+	// Namespace has the labels of its Namespace, nil if that does not exist.
+	Namespace foresight.Fact[map[string]string]
+	// Policies are all policies, or only the one that was asked for.
+	Policies foresight.Fact[[]Selection]
+	// Policy is the name of the one that was asked for, "" for all.
+	Policy string
+	// Loose are Bindings that no policy and no package owns, and that list the object.
+	Loose []*controlv1alpha1.Binding
+	// CustomTransforms are those of its kind.
+	CustomTransforms foresight.Fact[[]*controlv1alpha1.CustomTransform]
+}
+
+// candidate returns what clauses test.
+func (o *Object) candidate() *match.Candidate {
+	c := &match.Candidate{
+		GroupResource: o.Ref.GroupResource(), Namespace: o.Ref.Namespace, Name: o.Ref.Name,
+		NamespaceLabels: o.Namespace.Value, NamespaceKnown: o.Namespace.Value != nil,
+	}
+	if o.Live.Value != nil {
+		c.Labels = o.Live.Value.GetLabels()
+	}
+	return c
+}
+
+// Policy is what is known of a policy.
+type Policy struct {
+	Fleet
+
+	Name string
+	// Selection is the policy and its Bindings; its policy is nil if it does not exist.
+	Selection foresight.Fact[Selection]
+	// Unserved are what the policy names and the WDS does not serve, or that is no workload.
+	Unserved []string
+}
+
+// Cluster is what is known of a cluster and its mailbox.
+type Cluster struct {
+	Fleet
+}
+
+// Package is what is known of a package of a repository.
+type Package struct {
+	Fleet
+
+	// Namespace, Repository and Name identify it; Revision is the one that was asked for, "" for
+	// the latest.
+	Namespace, Repository, Name, Revision string
+	// Revisions are all revisions of the package.
+	Revisions foresight.Fact[[]Revision]
+	// Deploys: the Repository exists and spec.deployment is true; RepositoryExists says the first.
+	RepositoryExists, Deploys bool
+	// Binding is that of the package, nil if there is none.
+	Binding foresight.Fact[*controlv1alpha1.Binding]
+}
+
+// Revision is what is known of a revision of a package.
+type Revision struct {
+	// Object is the name of the PackageRevision.
+	Object string
+	// Shown is its version, as users name it.
+	Shown     string
+	Lifecycle string
+	Latest    bool
+	// Gates are the readiness gates that are not True, each with what it says.
+	Gates []string
+}

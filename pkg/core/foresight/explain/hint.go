@@ -1,0 +1,47 @@
+package explain
+
+import (
+	"strings"
+
+	"github.com/starlinghq/starling/pkg/core/plan"
+)
+
+// hint returns what mends the refusal of a cluster, for the refusals that users meet most. API
+// servers have no code for them, so they are recognized by their texts; of others, the text itself
+// is all there is to say.
+func hint(item *plan.Item, cluster string) []string {
+	m := item.Message
+	there := "In cluster " + cluster + ": "
+	switch {
+	case strings.Contains(m, "conflict") && strings.Contains(m, "Apply failed"):
+		return []string{"kubectl annotate " + commandRef(item) + " starling.io/apply=server-side-force --overwrite"}
+	case strings.Contains(m, "forbidden") && strings.Contains(m, "exceeded quota"):
+		return []string{there + "kubectl describe resourcequota" + namespaceFlag(item)}
+	case strings.Contains(m, "is forbidden"):
+		return []string{"Give OCM's work agent the right in cluster " + cluster + ": its ServiceAccount is open-cluster-management-agent/klusterlet-work-sa."}
+	case strings.Contains(m, "no matches for kind"), strings.Contains(m, "the server doesn't have a resource type"),
+		strings.Contains(m, "could not find the requested resource"):
+		return []string{"Deliver the CustomResourceDefinition of " + item.Kind + " too, or install it in cluster " + cluster + "."}
+	case strings.Contains(m, `namespaces "`) && strings.Contains(m, "not found"):
+		return []string{"Have a policy select Namespace " + item.Ref.Namespace + " for cluster " + cluster + " too."}
+	case strings.Contains(m, "field is immutable"):
+		return []string{there + "kubectl delete " + commandRef(item) + "   # it is created again from the WDS"}
+	case strings.Contains(m, "failed calling webhook"):
+		return []string{there + "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"}
+	case strings.Contains(m, "admission webhook"), strings.Contains(m, "is invalid"):
+		return []string{"kubectl edit " + commandRef(item)}
+	}
+	return nil
+}
+
+// commandRef returns the object as arguments of kubectl.
+func commandRef(item *plan.Item) string {
+	return item.Ref.GroupResource().String() + " " + item.Ref.Name + namespaceFlag(item)
+}
+
+func namespaceFlag(item *plan.Item) string {
+	if item.Ref.Namespace == "" {
+		return ""
+	}
+	return " --namespace " + item.Ref.Namespace
+}

@@ -1,0 +1,273 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/text"
+)
+
+// Explain returns the way of an object to the clusters and back.
+func (o *Object) Explain() *Explanation {
+	e := &Explanation{Subject: o.Ref.String()}
+	c := &chain{}
+	carriers := o.carriers()
+	c.then(o.exists(carriers), o.isWorkload(carriers), o.selected(carriers))
+	if !c.ended {
+		carriers = o.carry(c, e, carriers)
+	}
+	var reached []string
+	if !c.ended {
+		reached = o.reach(c, carriers)
+	}
+	e.Links = c.links
+	if !c.ended {
+		chains := map[string][]foresight.Link{}
+		for _, cluster := range reached {
+			chains[cluster] = o.toCluster(cluster, carriers)
+		}
+		e.Groups = group(chains)
+	}
+	return e.finish(o.well(reached))
+}
+
+func (o *Object) well(clusters []string) string {
+	return fmt.Sprintf("%s is in %s, applied and healthy as far as it reports", o.Ref, listClusters(clusters))
+}
+
+// maxNames bounds the names that a text lists.
+const maxNames = 6
+
+func listClusters(names []string) string {
+	return text.Plural(len(names), "cluster ", "clusters ") + text.List(names, maxNames)
+}
+
+// carrier is a policy, or a Binding without one, that selects the object or lists it.
+type carrier struct {
+	name   string
+	policy *controlv1alpha1.BindingPolicy // nil for a Binding that no policy owns
+	// compiled is nil if the spec is invalid, for the reasons in invalid.
+	compiled *match.Policy
+	invalid  []string
+	results  []match.ClauseResult
+	selects  bool
+	bindings foresight.Fact[[]*controlv1alpha1.Binding]
+	// listing are those of its Bindings that list the object.
+	listing []*controlv1alpha1.Binding
+}
+
+func (r *carrier) String() string {
+	if r.policy == nil {
+		return "Binding " + r.name
+	}
+	return "BindingPolicy " + r.name
+}
+
+// carriers returns what is known of each policy, and of Bindings without one, sorted by name.
+func (o *Object) carriers() []*carrier {
+	var list []*carrier
+	for i := range o.Policies.Value {
+		s := &o.Policies.Value[i]
+		r := &carrier{name: s.Policy.Name, policy: s.Policy, bindings: s.Bindings, listing: listing(s.Bindings.Value, o.Ref)}
+		r.compiled, r.invalid = match.Compile(&s.Policy.Spec)
+		if r.compiled != nil && o.Live.Value != nil {
+			r.results = r.compiled.Explain(o.candidate())
+			r.selects = slices.ContainsFunc(r.results, func(c match.ClauseResult) bool { return c.Failed == match.TestNone })
+		}
+		list = append(list, r)
+	}
+	for _, b := range o.Loose {
+		list = append(list, &carrier{name: b.Name, selects: true, bindings: foresight.Known([]*controlv1alpha1.Binding{b}), listing: []*controlv1alpha1.Binding{b}})
+	}
+	slices.SortFunc(list, func(a, b *carrier) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// listing returns the Bindings that list an object.
+func listing(bindings []*controlv1alpha1.Binding, ref objref.Ref) []*controlv1alpha1.Binding {
+	var found []*controlv1alpha1.Binding
+	for _, b := range bindings {
+		if _, lists := binding.Refs(&b.Spec)[ref]; lists {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+func namesOf(bindings []*controlv1alpha1.Binding) string {
+	names := make([]string, len(bindings))
+	for i, b := range bindings {
+		names[i] = b.Name
+	}
+	return text.Plural(len(names), "Binding ", "Bindings ") + text.List(names, maxNames)
+}
+
+// allListing returns the Bindings of all carriers that list the object.
+func allListing(carriers []*carrier) []*controlv1alpha1.Binding {
+	var all []*controlv1alpha1.Binding
+	for _, r := range carriers {
+		all = append(all, r.listing...)
+	}
+	return all
+}
+
+func (o *Object) exists(carriers []*carrier) func(*chain) {
+	return func(c *chain) {
+		switch {
+		case o.Live.Unread != "":
+			c.add(foresight.Link{Name: LinkExists, State: foresight.Unknown, Text: "whether " + o.Ref.String() + " exists is unknown: " + o.Live.Unread})
+		case o.Live.Value == nil:
+			what := o.Ref.String() + " does not exist in the WDS"
+			if all := allListing(carriers); len(all) > 0 {
+				c.waiting(LinkExists, what+". "+namesOf(all)+text.Plural(len(all), " lists", " list")+" it still: it is being removed from the clusters")
+				return
+			}
+			c.broken(LinkExists, what, "kubectl apply -f FILE")
+		case o.Live.Value.GetDeletionTimestamp() != nil:
+			c.good(LinkExists, "it exists, and is being deleted: it waits for the finalizers %s", text.List(o.Live.Value.GetFinalizers(), maxNames))
+		default:
+			c.good(LinkExists, "it exists in the WDS")
+		}
+	}
+}
+
+func (o *Object) isWorkload(carriers []*carrier) func(*chain) {
+	return func(c *chain) {
+		if o.Live.Value == nil {
+			return // then only what is listed counts
+		}
+		if why := match.NeverBecause(o.Ref.GroupResource(), o.Live.Value); why != "" {
+			c.broken(LinkWorkload, o.Ref.String()+" is no workload, and is never delivered: "+why, "Deliver an object of another kind or name.")
+			return
+		}
+		if match.Generated(o.Ref.GroupResource(), o.Live.Value) && len(allListing(carriers)) == 0 {
+			c.broken(LinkWorkload, o.Ref.String()+" is made by controllers in each namespace of each cluster, so it is no workload by default",
+				"To deliver it nevertheless, run the binding-controller with --include-generated.")
+			return
+		}
+		c.good(LinkWorkload, "it may be delivered")
+	}
+}
+
+// selected judges whether a policy selects the object.
+func (o *Object) selected(carriers []*carrier) func(*chain) {
+	return func(c *chain) {
+		selects := false
+		for _, r := range carriers {
+			for _, result := range r.results {
+				if result.Failed == match.TestNone {
+					selects = true
+					c.good(LinkSelected, "%s selects it: spec.downsync[%d]", r, result.Clause)
+				}
+			}
+			if r.policy == nil {
+				selects = true
+				c.good(LinkSelected, "%s lists it, and belongs to no policy", r)
+			}
+		}
+		listed := allListing(carriers)
+		switch {
+		case selects, o.Live.Value == nil && len(listed) > 0:
+		case o.Policies.Unread != "":
+			c.unknown(LinkSelected, "which policies select it is unknown: "+o.Policies.Unread)
+		case o.Policy != "" && len(carriers) == 0:
+			c.broken(LinkSelected, "there is no BindingPolicy "+o.Policy, "kubectl get bindingpolicies")
+		case len(carriers) == 0:
+			c.broken(LinkSelected, "there is no BindingPolicy, so nothing is delivered", "Create a BindingPolicy: kubectl explain bindingpolicy.spec")
+		case o.Live.Value == nil:
+			c.unknown(LinkSelected, "no Binding lists it. Whether a policy selects it depends on its labels, which are unknown")
+		default:
+			o.notSelected(c, carriers, listed)
+		}
+	}
+}
+
+// notSelected says what each policy lacks, the nearest first.
+func (o *Object) notSelected(c *chain, carriers []*carrier, listed []*controlv1alpha1.Binding) {
+	type near struct {
+		test   match.Test
+		text   string
+		change []string
+	}
+	var nearest []near
+	frozen := false
+	for _, r := range carriers {
+		if len(r.invalid) > 0 {
+			frozen = frozen || len(r.listing) > 0
+			nearest = append(nearest, near{test: match.TestNone, text: fmt.Sprintf("%s is invalid, and selects nothing new: %s", r, text.List(r.invalid, 1))})
+			continue
+		}
+		best := near{test: -1, text: r.String() + ": spec.downsync is empty"}
+		for _, result := range r.results {
+			if result.Failed > best.test {
+				best = near{test: result.Failed, text: fmt.Sprintf("%s: spec.downsync[%d]: %s", r, result.Clause, result.Text), change: result.Change}
+			}
+		}
+		nearest = append(nearest, best)
+	}
+	if frozen {
+		return // the links of the policy say more
+	}
+	slices.SortStableFunc(nearest, func(a, b near) int { return int(b.test) - int(a.test) })
+	texts := make([]string, len(nearest))
+	for i := range nearest {
+		texts[i] = nearest[i].text
+	}
+	what := "no policy selects it. "
+	if o.Policy != "" {
+		what = "the policy does not select it. "
+	}
+	const most = 3
+	what += text.Join(texts, "; ", most)
+	var fix []string
+	if change := nearest[0].change; len(change) > 0 {
+		switch nearest[0].test { //nolint:exhaustive // only labels can be changed by a command
+		case match.TestObjectLabels:
+			fix = append(fix, o.labelCommand(change))
+		case match.TestNamespaceLabels:
+			fix = append(fix, fmt.Sprintf("kubectl label namespace %s %s --overwrite", o.Ref.Namespace, strings.Join(change, " ")))
+		}
+	} else if name := o.nearestPolicy(carriers); name != "" {
+		fix = append(fix, "kubectl edit bindingpolicy "+name)
+	}
+	if len(listed) > 0 {
+		what += ". " + namesOf(listed) + text.Plural(len(listed), " lists", " list") + " it still"
+		for _, r := range carriers {
+			if len(r.listing) == 0 || r.policy == nil {
+				continue
+			}
+			if blocked := meta.FindStatusCondition(r.policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionRemovalBlocked); blocked != nil {
+				what += ": " + blocked.Message
+				fix = append(fix, binding.AllowCommand(blocked.Message))
+			}
+		}
+	}
+	c.broken(LinkSelected, what, fix...)
+}
+
+// nearestPolicy returns the only policy that could be meant.
+func (o *Object) nearestPolicy(carriers []*carrier) string {
+	if o.Policy != "" {
+		return o.Policy
+	}
+	if len(carriers) == 1 {
+		return carriers[0].name
+	}
+	return ""
+}
+
+func (o *Object) labelCommand(change []string) string {
+	command := fmt.Sprintf("kubectl label %s %s %s --overwrite", o.Ref.GroupResource(), o.Ref.Name, strings.Join(change, " "))
+	if o.Ref.Namespace != "" {
+		command += " --namespace " + o.Ref.Namespace
+	}
+	return command
+}

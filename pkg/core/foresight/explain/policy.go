@@ -1,0 +1,148 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/text"
+)
+
+// Explain returns the way of what a policy selects.
+func (p *Policy) Explain() *Explanation {
+	e := &Explanation{Subject: "BindingPolicy " + p.Name}
+	c := &chain{}
+	bindings := p.Selection.Value.Bindings.Value
+	var clusters []string
+	c.then(p.exists, p.isValid, p.isSynced, p.hasObjects, func(c *chain) { clusters = p.reach(c) }, held(bindings))
+	e.Links = c.links
+	if policy := p.Selection.Value.Policy; policy != nil {
+		e.Notes = p.notes(policy)
+	}
+	if !c.ended {
+		chains := map[string][]foresight.Link{}
+		for _, cluster := range clusters {
+			chains[cluster] = p.toCluster(cluster, bindings)
+		}
+		e.Groups = group(chains)
+	}
+	return e.finish(fmt.Sprintf("what BindingPolicy %s selects is in %s, applied and healthy as far as it reports", p.Name, listClusters(clusters)))
+}
+
+// notes are the errors of the policy that no link shows: those of the transport are about objects,
+// and links show them.
+func (p *Policy) notes(policy *controlv1alpha1.BindingPolicy) []string {
+	const most = 6
+	var transported []string
+	for _, b := range p.Selection.Value.Bindings.Value {
+		transported = append(transported, b.Status.Errors...)
+	}
+	notes := slices.Clone(p.Unserved)
+	if p.objects() == 0 {
+		notes = nil // the link has them
+	}
+	for _, one := range policy.Status.Errors {
+		if !slices.Contains(transported, one) && !slices.Contains(p.Unserved, one) {
+			notes = append(notes, one)
+		}
+	}
+	return text.Bound(notes, most)
+}
+
+func (p *Policy) exists(c *chain) {
+	switch policy := p.Selection.Value.Policy; {
+	case p.Selection.Unread != "":
+		c.unknown(LinkExists, "BindingPolicy "+p.Name+" is unknown: "+p.Selection.Unread)
+	case policy == nil:
+		c.broken(LinkExists, "there is no BindingPolicy "+p.Name, "kubectl get bindingpolicies")
+	case policy.DeletionTimestamp != nil:
+		why := "the binding-controller has not observed that yet"
+		if synced := meta.FindStatusCondition(policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionSynced); synced != nil &&
+			synced.Reason == controlv1alpha1.ReasonDeleting {
+			why = synced.Message
+		}
+		c.waiting(LinkExists, "BindingPolicy "+p.Name+" is being deleted: "+why, "kubectl get bindings.control.kubestellar.io "+p.Name+" -o yaml")
+	default:
+		c.good(LinkExists, "it exists")
+	}
+}
+
+func (p *Policy) isValid(c *chain) {
+	if _, invalid := match.Compile(&p.Selection.Value.Policy.Spec); len(invalid) > 0 {
+		c.broken(LinkValid, text.Join(invalid, "; ", maxNames), "kubectl edit bindingpolicy "+p.Name)
+		return
+	}
+	c.good(LinkValid, "its spec is valid")
+}
+
+func (p *Policy) isSynced(c *chain) {
+	if l := syncedLink(p.Selection.Value.Policy, p.Now); l.State != foresight.Good {
+		c.end(l)
+		return
+	}
+	c.good(LinkSynced, "its Bindings list what it selects")
+}
+
+func (p *Policy) hasObjects(c *chain) {
+	bindings := p.Selection.Value.Bindings
+	if bindings.Unread != "" {
+		c.unknown(LinkObjects, "what it selects is unknown: "+bindings.Unread)
+		return
+	}
+	n := p.objects()
+	if n == 0 {
+		what := "it selects no objects: nothing in the WDS matches spec.downsync"
+		if len(p.Unserved) > 0 {
+			what += ". " + text.Join(p.Unserved, "; ", maxNames)
+		}
+		c.broken(LinkObjects, what, "To see what an object lacks: kubectl starling explain policy/"+p.Name+" --object KIND/NAME")
+		return
+	}
+	c.good(LinkObjects, "%s in %s", text.Count(n, "object"), namesOf(bindings.Value))
+}
+
+// objects returns how many objects its Bindings list.
+func (p *Policy) objects() int {
+	n := 0
+	for _, b := range p.Selection.Value.Bindings.Value {
+		n += binding.CountObjects(&b.Spec)
+	}
+	return n
+}
+
+// reach returns the clusters of the policy, or the one that was asked for.
+func (p *Policy) reach(c *chain) []string {
+	carriers := []*carrier{{listing: p.Selection.Value.Bindings.Value}}
+	clusters := destinations(carriers)
+	if len(clusters) == 0 {
+		what, fix := p.noClusters(p.Selection.Value.Policy)
+		c.broken(LinkClusters, what, fix...)
+		return nil
+	}
+	c.good(LinkClusters, "%s", listClusters(clusters))
+	if p.Cluster != "" {
+		return []string{p.Cluster}
+	}
+	return clusters
+}
+
+// toCluster judges what the policy delivers to one cluster.
+func (p *Policy) toCluster(cluster string, bindings []*controlv1alpha1.Binding) []foresight.Link {
+	known := p.Clusters.Value[cluster]
+	if slices.ContainsFunc(bindings, func(b *controlv1alpha1.Binding) bool { return listsCluster(b, cluster) }) || known == nil || !known.Delivers() {
+		return p.inMailbox(cluster, bindings)
+	}
+	o := &Object{Fleet: p.Fleet}
+	compiled, invalid := match.Compile(&p.Selection.Value.Policy.Spec)
+	way := &passage{Object: o, cluster: cluster, known: known, carriers: []*carrier{{
+		name: p.Name, policy: p.Selection.Value.Policy, compiled: compiled, invalid: invalid, listing: bindings,
+	}}}
+	c := &chain{}
+	c.then(way.notListed)
+	return c.links
+}

@@ -1,0 +1,126 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/health"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/status"
+)
+
+const annotationHeldObjects = pkgv1.AnnotationHeldObjects
+
+// notReported are kinds of which no reports are expected, as agents are by default.
+func notReported() status.Excluded {
+	excluded, err := status.ParseExcluded(status.DefaultExcludeKinds())
+	if err != nil {
+		return status.Excluded{} // our own names can be parsed
+	}
+	return excluded
+}
+
+// isReported judges whether the cluster reports the status of the object.
+func (p *passage) isReported(c *chain) {
+	switch {
+	case p.box.Report.Unread != "":
+		c.unknown(LinkReported, "what cluster "+p.cluster+" reports of "+p.Ref.String()+" is unknown: "+p.box.Report.Unread)
+		return
+	case p.box.Report.Value != nil:
+		c.good(LinkReported, "the cluster reports its status")
+		return
+	case !notReported().Reports(p.Ref.GroupResource()):
+		c.good(LinkReported, "objects of this kind have no status that is reported")
+		c.ended = true
+		return
+	}
+	if p.known != nil {
+		if links := p.known.Judge(p.Now); links[len(links)-1].Name == foresight.LinkAddOn && links[len(links)-1].State != foresight.Good {
+			c.end(links[len(links)-1])
+			return
+		}
+	}
+	if p.Now.Sub(time.Unix(p.item.Since, 0)) < silence {
+		c.waiting(LinkReported, "it is applied, and cluster "+p.cluster+" has not reported its status yet")
+		return
+	}
+	c.broken(LinkReported, fmt.Sprintf("%s is applied, but cluster %s does not report its status", p.Ref, p.cluster),
+		"In cluster "+p.cluster+": kubectl get pods --namespace open-cluster-management-agent-addon")
+}
+
+// isHealthy judges the reported status.
+func (p *passage) isHealthy(c *chain) {
+	report := p.box.Report.Value
+	verdict := health.Evaluate(schema.GroupKind{Group: p.Ref.Group, Kind: p.item.Kind}, report.Status, report.Generation)
+	look := []string{"In cluster " + p.cluster + ": kubectl describe " + commandRef(p.item)}
+	switch verdict.State {
+	case health.Healthy:
+		c.good(LinkHealthy, "healthy")
+	case health.Progressing:
+		c.waiting(LinkHealthy, fmt.Sprintf("%s is progressing in cluster %s: %s", p.Ref, p.cluster, verdict.Message), look...)
+	case health.Unhealthy:
+		c.broken(LinkHealthy, fmt.Sprintf("%s is not healthy in cluster %s: %s", p.Ref, p.cluster, verdict.Message), look...)
+	}
+}
+
+// isReturned judges whether the status is in the WDS, if a policy asks for it.
+func (p *passage) isReturned(c *chain) {
+	if p.Live.Value == nil {
+		return
+	}
+	singleton, all, clusters := p.asked()
+	switch {
+	case !status.Returnable(p.Ref.GroupResource()):
+		c.good(LinkReturned, "the status of this kind is never returned")
+	case !singleton && !all:
+		c.good(LinkReturned, "no policy asks for its status")
+	case singleton && !all && clusters != 1:
+		c.broken(LinkReturned, fmt.Sprintf("the status of one cluster is asked for (wantSingletonReportedState), and %s goes to %d clusters", p.Ref, clusters),
+			"Set wantMultiWECReportedState instead, or select one cluster: kubectl edit bindingpolicy "+p.asking())
+	case p.Live.Value.GetLabels()[controlv1alpha1.LabelExecutingCount] == "":
+		c.waiting(LinkReturned, "its status has not been returned into the WDS yet", checkBinding)
+	default:
+		c.good(LinkReturned, "its status in the WDS is from %s", p.Live.Value.GetLabels()[controlv1alpha1.LabelExecutingCount]+" of the clusters")
+	}
+}
+
+// asked returns how the status of the object is asked for, and of how many clusters.
+func (p *passage) asked() (singleton, all bool, clusters int) {
+	var from []*carrier
+	for _, r := range p.carriers {
+		m := p.modulation(r)
+		if m == nil || !m.WantSingletonReportedState && !m.WantMultiWECReportedState {
+			continue
+		}
+		singleton, all = singleton || m.WantSingletonReportedState, all || m.WantMultiWECReportedState
+		from = append(from, r)
+	}
+	return singleton, all, len(destinations(from))
+}
+
+// asking returns the name of a policy that asks for the status.
+func (p *passage) asking() string {
+	for _, r := range p.carriers {
+		if m := p.modulation(r); m != nil && m.WantSingletonReportedState {
+			return r.name
+		}
+	}
+	return ""
+}
+
+// modulation returns how a Binding carries the object.
+func (p *passage) modulation(r *carrier) *controlv1alpha1.DownsyncModulation {
+	for _, b := range r.listing {
+		for m := range match.Entries(&b.Spec) {
+			if m.Ref == p.Ref {
+				return m.Modulation
+			}
+		}
+	}
+	return nil
+}
