@@ -18,7 +18,7 @@ import (
 
 const (
 	pollInterval = 50 * time.Millisecond
-	// lateAfter is how often discovery is asked before the conditions are read too.
+	// lateAfter is how often discovery shows nothing new before the conditions are read too.
 	lateAfter = 20
 	// lateInterval is how many polls later they are read again.
 	lateInterval = 10
@@ -26,20 +26,25 @@ const (
 
 // established blocks until the API server serves these CustomResourceDefinitions. What it serves is
 // in one document for each API version, however many they are. Those that this does not show are
-// read when it takes long: other versions of a group may be served by somebody else, and a
-// definition may have no version that is served.
+// read when nothing happens for some time: other versions of a group may be served by somebody
+// else, and a definition may have no version that is served. An API server needs minutes for
+// hundreds of definitions, so the patience is that without progress.
 func (i *Installer) established(ctx context.Context, crds []*unstructured.Unstructured) error {
 	left := map[string]map[string]bool{} // API versions in which one is not served yet, by name
 	for _, crd := range crds {
 		left[crd.GetName()] = servedVersions(crd)
 	}
 	why := map[string]string{}
-	for poll := 0; ; poll++ {
+	for still := 0; ; still++ { // still is the number of polls since the last progress
+		before := count(left)
 		if err := i.dropServed(ctx, left); err != nil {
 			return err
 		}
-		late := poll >= lateAfter && (poll-lateAfter)%lateInterval == 0
-		if over := poll >= int(i.Patience/pollInterval); late || over {
+		if count(left) < before {
+			still = 0
+		}
+		late := still >= lateAfter && (still-lateAfter)%lateInterval == 0
+		if over := still >= int(i.Patience/pollInterval); late || over {
 			if err := i.dropEstablished(ctx, left, why); err != nil {
 				return err
 			}
@@ -58,6 +63,14 @@ func (i *Installer) established(ctx context.Context, crds []*unstructured.Unstru
 			return err
 		}
 	}
+}
+
+// count returns the number of API versions in which definitions are not served yet.
+func count(left map[string]map[string]bool) (sum int) {
+	for _, versions := range left {
+		sum += len(versions)
+	}
+	return sum
 }
 
 // servedVersions returns the API versions in which a CustomResourceDefinition is to be served.

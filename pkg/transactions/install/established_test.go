@@ -73,6 +73,10 @@ func TestEstablished(t *testing.T) {
 			served: map[string]time.Duration{"a": 0, "b": 120 * time.Millisecond}, crds: []*unstructured.Unstructured{definition("a", v1), definition("b", v1)},
 			after: 150 * time.Millisecond, maxAsks: 4,
 		},
+		"Slow": { // longer than the patience in all
+			served: map[string]time.Duration{"a": 2 * time.Second, "b": 4 * time.Second}, crds: []*unstructured.Unstructured{definition("a", v1), definition("b", v1)},
+			after: 4 * time.Second, maxAsks: 81,
+		},
 		"ServedByOthers": {
 			served: map[string]time.Duration{"a": 0}, crds: []*unstructured.Unstructured{definition("a", []string{"v1", "v2"}, condition("Established", "True", ""))},
 			after: time.Second, maxAsks: 50,
