@@ -228,8 +228,8 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer running.Wait()
 	running.Go(func() { c.packages.Run(ctx, workers) })
 	running.Go(func() { c.holds.Run(ctx, 1) })
+	running.Go(func() { c.records.Run(ctx, 1) })
 	if c.Records != nil {
-		running.Go(func() { c.records.Run(ctx, 1) })
 		running.Go(func() {
 			err := c.Records.Watch(ctx, func() { c.records.AddAfter(struct{}{}, settling) })
 			if err != nil {
@@ -252,6 +252,9 @@ const settling = 2 * time.Second
 
 // syncRecords has the Locks of clusters list what the clusters have.
 func (c *Controller) syncRecords(ctx context.Context, _ struct{}) (worker.Result, error) {
+	if c.Records == nil {
+		return worker.Result{}, nil
+	}
 	again, err := c.Records.Record(ctx)
 	return worker.Result{After: again}, err
 }
