@@ -150,7 +150,16 @@ func (r *Reader) Get(ref objref.Ref, cluster string) (report *Report, known bool
 	if ws == nil {
 		return nil, known
 	}
-	report = &Report{Updated: updated(ws), Version: versionOf(ws)}
+	read, err := Read(ws)
+	if err != nil {
+		return nil, false
+	}
+	return &Report{Report: *read, Updated: updated(ws), Version: versionOf(ws)}, true
+}
+
+// Read returns what a WorkStatus reports. The error says that its status is no object.
+func Read(ws *controlv1alpha1.WorkStatus) (*corestatus.Report, error) {
+	report := &corestatus.Report{}
 	if n, err := strconv.ParseInt(ws.Annotations[controlv1alpha1.AnnotationGeneration], 10, 64); err == nil {
 		report.Generation = max(0, n)
 	}
@@ -158,10 +167,10 @@ func (r *Reader) Get(ref objref.Ref, cluster string) (report *Report, known bool
 	if raw := ws.Status; raw != nil && len(raw.Raw) > 0 {
 		// Numbers become int64 where they can, as in objects that are read from an API server.
 		if err := json.Unmarshal(raw.Raw, &report.Status); err != nil {
-			return nil, false
+			return nil, fmt.Errorf("read status of WorkStatus %q: %w", ws.Name, err)
 		}
 	}
-	return report, true
+	return report, nil
 }
 
 // Version returns the Version of the report that Get would return, "" for none. It costs an index

@@ -41,15 +41,9 @@ func (f *Fleet) inMailbox(cluster string, bindings []*controlv1alpha1.Binding) [
 		c.then(byConditions(cluster, bindings, f.NoITS))
 		return c.links
 	}
-	if f.Clusters.Unread == "" {
-		if known == nil {
-			c.broken(foresight.LinkAccepted, "no ITS that is read has a cluster "+cluster, "kubectl starling clusters")
-			return c.links
-		}
-		if !known.Delivers() {
-			c.end(known.Judge(f.Now)[0])
-			return c.links
-		}
+	c.then(f.mayReceive(cluster))
+	if c.ended {
+		return c.links
 	}
 	box := f.Mailboxes[cluster]
 	if box == nil {

@@ -30,8 +30,8 @@ const (
 	LinkClusters   = "Clusters"
 	LinkValid      = "Valid"
 	LinkRepository = "Repository"
-	linkLatest     = "Latest"
-	linkRemoved    = "Removed"
+	LinkLatest     = "Latest"
+	LinkRemoved    = "Removed"
 )
 
 // Explanation is the way of something through a fleet.

@@ -23,7 +23,7 @@ func (f *Fleet) clusterExists(c *chain) {
 	switch {
 	case f.NoITS != "":
 		c.unknown(LinkExists, "cluster "+f.Cluster+" is unknown: "+f.NoITS)
-	case f.Clusters.Unread != "":
+	case f.Clusters.Value[f.Cluster] == nil && f.Clusters.Unread != "":
 		c.unknown(LinkExists, "cluster "+f.Cluster+" is unknown: "+f.Clusters.Unread)
 	case f.Clusters.Value[f.Cluster] == nil:
 		c.broken(LinkExists, "no ITS that is read has a cluster "+f.Cluster, "kubectl starling clusters")
@@ -70,7 +70,7 @@ func (f *Fleet) isEmptying(c *chain) {
 	}
 	if len(names) > 0 {
 		c.add(foresight.Link{
-			Name: linkRemoved, State: foresight.Waiting,
+			Name: LinkRemoved, State: foresight.Waiting,
 			Text: fmt.Sprintf("%s being deleted: the cluster deletes the objects first: %s", text.Count(len(names), "ManifestWork is|ManifestWorks are"), text.List(names, maxNames)),
 		})
 	}

@@ -22,7 +22,7 @@ type Fleet struct {
 	// Cluster is the cluster that was asked for, "" for all.
 	Cluster string
 	// Clusters has the clusters by name: all, or only the one that was asked for. A name that is
-	// not there does not exist.
+	// not there does not exist; if some could not be read, it may.
 	Clusters foresight.Fact[map[string]*foresight.Cluster]
 	// Mailboxes has what is known of mailboxes, by cluster.
 	Mailboxes map[string]*Mailbox
@@ -66,8 +66,8 @@ type Object struct {
 	CustomTransforms foresight.Fact[[]*controlv1alpha1.CustomTransform]
 }
 
-// candidate returns what clauses test.
-func (o *Object) candidate() *match.Candidate {
+// Candidate returns what clauses test.
+func (o *Object) Candidate() *match.Candidate {
 	c := &match.Candidate{
 		GroupResource: o.Ref.GroupResource(), Namespace: o.Ref.Namespace, Name: o.Ref.Name,
 		NamespaceLabels: o.Namespace.Value, NamespaceKnown: o.Namespace.Value != nil,

@@ -59,15 +59,9 @@ func (o *Object) toCluster(cluster string, carriers []*carrier) []foresight.Link
 
 // isDestination judges whether a Binding lists the cluster.
 func (p *passage) isDestination(c *chain) {
-	if p.NoITS == "" && p.Clusters.Unread == "" {
-		switch {
-		case p.known == nil:
-			c.broken(foresight.LinkAccepted, "no ITS that is read has a cluster "+p.cluster, "kubectl starling clusters")
-			return
-		case !p.known.Delivers():
-			c.end(p.known.Judge(p.Now)[0])
-			return
-		}
+	c.then(p.mayReceive(p.cluster))
+	if c.ended {
+		return
 	}
 	for _, b := range allListing(p.carriers) {
 		if listsCluster(b, p.cluster) && (p.binding == nil || p.delivers(b)) {
@@ -79,6 +73,19 @@ func (p *passage) isDestination(c *chain) {
 		return
 	}
 	p.notListed(c)
+}
+
+// mayReceive judges whether anything is delivered to a cluster. It adds a link only if nothing is.
+func (f *Fleet) mayReceive(cluster string) func(*chain) {
+	return func(c *chain) {
+		known := f.Clusters.Value[cluster]
+		switch {
+		case known != nil && !known.Delivers():
+			c.end(known.Judge(f.Now)[0])
+		case known == nil && f.NoITS == "" && f.Clusters.Unread == "":
+			c.broken(foresight.LinkAccepted, "no ITS that is read has a cluster "+cluster, "kubectl starling clusters")
+		}
+	}
 }
 
 func listsCluster(b *controlv1alpha1.Binding, cluster string) bool {

@@ -79,7 +79,7 @@ func (o *Object) carriers() []*carrier {
 		r := &carrier{name: s.Policy.Name, policy: s.Policy, bindings: s.Bindings, listing: listing(s.Bindings.Value, o.Ref)}
 		r.compiled, r.invalid = match.Compile(&s.Policy.Spec)
 		if r.compiled != nil && o.Live.Value != nil {
-			r.results = r.compiled.Explain(o.candidate())
+			r.results = r.compiled.Explain(o.Candidate())
 			r.selects = slices.ContainsFunc(r.results, func(c match.ClauseResult) bool { return c.Failed == match.TestNone })
 		}
 		list = append(list, r)

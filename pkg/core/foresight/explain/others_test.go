@@ -1,4 +1,4 @@
-package explain
+package explain_test
 
 import (
 	"testing"
@@ -8,8 +8,10 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/test/golden"
+	"github.com/starlinghq/starling/test/situations"
 )
 
 // TestPolicy has each situation of a policy.
@@ -17,98 +19,100 @@ func TestPolicy(t *testing.T) {
 	t.Parallel()
 	for _, s := range []struct {
 		name   string
-		change func(w *world, p *Policy)
+		change func(w *situations.World, p *explain.Policy)
 		want   string
 		state  foresight.State
 	}{
-		{"well", func(*world, *Policy) {}, "", ""},
-		{"absent", func(_ *world, p *Policy) { p.Selection.Value.Policy = nil }, LinkExists, broken},
-		{"unreadable", func(_ *world, p *Policy) {
-			p.Selection = foresight.Unread[Selection]("you may not get bindingpolicies")
-		}, LinkExists, unknown},
-		{"deleting", func(w *world, _ *Policy) {
-			at := metav1.NewTime(now)
-			w.policy.DeletionTimestamp = &at
-			w.synced(metav1.ConditionFalse, "Deleting", "waiting for the objects to leave the clusters: waiting until the works are removed from: c1")
-		}, LinkExists, waiting},
-		{"invalid", func(w *world, _ *Policy) {
-			w.policy.Spec.Downsync = []controlv1alpha1.DownsyncPolicyClause{{}}
-		}, LinkValid, broken},
-		{"not-synced", func(w *world, _ *Policy) { w.policy.Generation++ }, LinkSynced, waiting},
-		{"blocked", func(w *world, _ *Policy) { w.block() }, LinkSynced, broken},
-		{"no-objects", func(w *world, p *Policy) {
-			w.unlisted()
+		{"well", func(*situations.World, *explain.Policy) {}, "", ""},
+		{"absent", func(_ *situations.World, p *explain.Policy) { p.Selection.Value.Policy = nil }, explain.LinkExists, broken},
+		{"unreadable", func(_ *situations.World, p *explain.Policy) {
+			p.Selection = foresight.Unread[explain.Selection]("you may not get bindingpolicies")
+		}, explain.LinkExists, unknown},
+		{"deleting", func(w *situations.World, _ *explain.Policy) {
+			at := metav1.NewTime(situations.Now)
+			w.Selecting.DeletionTimestamp = &at
+			w.SetSynced(metav1.ConditionFalse, "Deleting", "waiting for the objects to leave the clusters: waiting until the works are removed from: c1")
+		}, explain.LinkExists, waiting},
+		{"invalid", func(w *situations.World, _ *explain.Policy) {
+			w.Selecting.Spec.Downsync = []controlv1alpha1.DownsyncPolicyClause{{}}
+		}, explain.LinkValid, broken},
+		{"not-synced", func(w *situations.World, _ *explain.Policy) { w.Selecting.Generation++ }, explain.LinkSynced, waiting},
+		{"blocked", func(w *situations.World, _ *explain.Policy) { w.Block() }, explain.LinkSynced, broken},
+		{"no-objects", func(w *situations.World, p *explain.Policy) {
+			w.Unlist()
 			p.Unserved = []string{`spec.downsync[0].resources[0]: the WDS serves no resource "Deployment" (resources are lowercase plurals, such as "deployments")`}
-		}, LinkObjects, broken},
-		{"bindings-unreadable", func(_ *world, p *Policy) {
+		}, explain.LinkObjects, broken},
+		{"bindings-unreadable", func(_ *situations.World, p *explain.Policy) {
 			p.Selection.Value.Bindings = foresight.Unread[[]*controlv1alpha1.Binding]("you may not list bindings.control.kubestellar.io")
-		}, LinkObjects, unknown},
-		{"no-clusters", func(w *world, _ *Policy) { w.binding.Spec.Destinations, w.policy.Spec.ClusterSelectors = nil, nil }, LinkClusters, broken},
-		{"held-back", func(w *world, _ *Policy) {
-			w.binding.Status.Conditions = []metav1.Condition{
-				condition("Held", metav1.ConditionTrue, "Held", "1 object is held by annotation starling.io/hold: deployments.apps shop/web"),
-				condition("Delivered", metav1.ConditionFalse, "Held", "annotation starling.io/hold holds back changes to: c1"),
+		}, explain.LinkObjects, unknown},
+		{"no-clusters", func(w *situations.World, _ *explain.Policy) {
+			w.Binding.Spec.Destinations, w.Selecting.Spec.ClusterSelectors = nil, nil
+		}, explain.LinkClusters, broken},
+		{"held-back", func(w *situations.World, _ *explain.Policy) {
+			w.Binding.Status.Conditions = []metav1.Condition{
+				situations.Condition("Held", metav1.ConditionTrue, "Held", "1 object is held by annotation starling.io/hold: deployments.apps shop/web"),
+				situations.Condition("Delivered", metav1.ConditionFalse, "Held", "annotation starling.io/hold holds back changes to: c1"),
 			}
-		}, LinkFree, broken},
-		{"held", func(w *world, _ *Policy) {
-			w.binding.Status.Conditions = append(w.binding.Status.Conditions,
-				condition("Held", metav1.ConditionTrue, "Held", "1 object is held by annotation starling.io/hold: deployments.apps shop/web"))
+		}, explain.LinkFree, broken},
+		{"held", func(w *situations.World, _ *explain.Policy) {
+			w.Binding.Status.Conditions = append(w.Binding.Status.Conditions,
+				situations.Condition("Held", metav1.ConditionTrue, "Held", "1 object is held by annotation starling.io/hold: deployments.apps shop/web"))
 		}, "", ""},
-		{"not-observed", func(w *world, _ *Policy) { w.binding.Generation++ }, LinkDelivered, waiting},
-		{"not-delivered-yet", func(w *world, _ *Policy) {
-			w.undelivered("c2")
-			w.binding.Status.Conditions[0] = condition("Delivered", metav1.ConditionFalse, "Delivering", "being delivered to: c2")
-		}, LinkDelivered, waiting},
-		{"conflict", func(w *world, _ *Policy) {
-			w.claim()
-			w.binding.Status.Errors = []string{`c1: deployments.apps shop/web: WDS "wds2" (Binding "shop") delivers this object, with different content; ` +
+		{"not-observed", func(w *situations.World, _ *explain.Policy) { w.Binding.Generation++ }, explain.LinkDelivered, waiting},
+		{"not-delivered-yet", func(w *situations.World, _ *explain.Policy) {
+			w.Undelivered("c2")
+			w.Binding.Status.Conditions[0] = situations.Condition("Delivered", metav1.ConditionFalse, "Delivering", "being delivered to: c2")
+		}, explain.LinkDelivered, waiting},
+		{"conflict", func(w *situations.World, _ *explain.Policy) {
+			w.Claim()
+			w.Binding.Status.Errors = []string{`c1: deployments.apps shop/web: WDS "wds2" (Binding "shop") delivers this object, with different content; ` +
 				`this Binding does not deliver it: make the contents equal, or remove the object from one of the two`}
-		}, LinkDelivered, broken},
-		{"refused", func(w *world, p *Policy) {
-			w.fails("c2", `namespaces "shop" not found`)
-			w.policy.Status.Errors = []string{`c2: deployments.apps shop/web: namespaces "shop" not found`, "spec.downsync[0].statusCollectors: a is invalid"}
-			w.binding.Status.Errors = w.policy.Status.Errors[:1]
-		}, LinkApplied, broken},
-		{"not-applied-yet", func(w *world, _ *Policy) { w.item("c3").State = plan.Pending }, LinkApplied, waiting},
-		{"agent-silent", func(w *world, _ *Policy) { w.silence("c3", time.Hour) }, foresight.LinkAgent, broken},
-		{"no-add-on", func(w *world, _ *Policy) {
+		}, explain.LinkDelivered, broken},
+		{"refused", func(w *situations.World, p *explain.Policy) {
+			w.Fails("c2", `namespaces "shop" not found`)
+			w.Selecting.Status.Errors = []string{`c2: deployments.apps shop/web: namespaces "shop" not found`, "spec.downsync[0].statusCollectors: a is invalid"}
+			w.Binding.Status.Errors = w.Selecting.Status.Errors[:1]
+		}, explain.LinkApplied, broken},
+		{"not-applied-yet", func(w *situations.World, _ *explain.Policy) { w.Item("c3").State = plan.Pending }, explain.LinkApplied, waiting},
+		{"agent-silent", func(w *situations.World, _ *explain.Policy) { w.Silence("c3", time.Hour) }, foresight.LinkAgent, broken},
+		{"no-add-on", func(w *situations.World, _ *explain.Policy) {
 			w.Clusters.Value["c3"].AddOn.Value = nil
-			w.binding.Status.Conditions[2] = condition("Healthy", metav1.ConditionUnknown, "NotReported", "clusters not reporting status: c3")
+			w.Binding.Status.Conditions[2] = situations.Condition("Healthy", metav1.ConditionUnknown, "NotReported", "clusters not reporting status: c3")
 		}, foresight.LinkAddOn, broken},
-		{"cluster-gone", func(w *world, _ *Policy) { delete(w.Clusters.Value, "c3") }, foresight.LinkAccepted, broken},
-		{"cluster-not-accepted", func(w *world, _ *Policy) { w.Clusters.Value["c3"].Accepted = false }, foresight.LinkAccepted, broken},
-		{"cluster-not-selected", func(w *world, p *Policy) {
+		{"cluster-gone", func(w *situations.World, _ *explain.Policy) { delete(w.Clusters.Value, "c3") }, foresight.LinkAccepted, broken},
+		{"cluster-not-accepted", func(w *situations.World, _ *explain.Policy) { w.Clusters.Value["c3"].Accepted = false }, foresight.LinkAccepted, broken},
+		{"cluster-not-selected", func(w *situations.World, p *explain.Policy) {
 			p.Cluster = "c4"
-			w.Clusters.Value["c4"] = clusterOf("c4")
+			w.Clusters.Value["c4"] = situations.ClusterOf("c4")
 			w.Clusters.Value["c4"].Labels = nil
-		}, LinkCluster, broken},
-		{"unhealthy", func(w *world, _ *Policy) {
-			w.binding.Status.Problems = []string{"c1: deployments.apps shop/web: 1 of 2 replicas available"}
-		}, LinkHealthy, broken},
-		{"mailbox-unreadable", func(w *world, _ *Policy) {
+		}, explain.LinkCluster, broken},
+		{"unhealthy", func(w *situations.World, _ *explain.Policy) {
+			w.Binding.Status.Problems = []string{"c1: deployments.apps shop/web: 1 of 2 replicas available"}
+		}, explain.LinkHealthy, broken},
+		{"mailbox-unreadable", func(w *situations.World, _ *explain.Policy) {
 			w.Mailboxes["c1"].Works = foresight.Unread[[]*plan.Work]("you may not list manifestworks in ITS its1")
-		}, LinkDelivered, unknown},
-		{"no-its", func(w *world, p *Policy) { w.noITS(); p.Fleet = w.Fleet }, "", ""},
-		{"no-its-not-applied", func(w *world, p *Policy) {
-			w.noITS()
+		}, explain.LinkDelivered, unknown},
+		{"no-its", func(w *situations.World, p *explain.Policy) { w.WithoutITS(); p.Fleet = w.Fleet }, "", ""},
+		{"no-its-not-applied", func(w *situations.World, p *explain.Policy) {
+			w.WithoutITS()
 			p.Fleet = w.Fleet
-			w.binding.Status.Conditions[1] = condition("Applied", metav1.ConditionFalse, "Applying", "not applied yet in: c2")
-		}, LinkApplied, unknown},
-		{"no-its-errors", func(w *world, p *Policy) {
-			w.noITS()
+			w.Binding.Status.Conditions[1] = situations.Condition("Applied", metav1.ConditionFalse, "Applying", "not applied yet in: c2")
+		}, explain.LinkApplied, unknown},
+		{"no-its-errors", func(w *situations.World, p *explain.Policy) {
+			w.WithoutITS()
 			p.Fleet = w.Fleet
-			w.binding.Status.Conditions[1] = condition("Applied", metav1.ConditionFalse, "Failed", "1 object could not be applied; see status.errors")
-			w.binding.Status.Errors = []string{`c2: deployments.apps shop/web: namespaces "shop" not found`}
-		}, LinkApplied, broken},
+			w.Binding.Status.Conditions[1] = situations.Condition("Applied", metav1.ConditionFalse, "Failed", "1 object could not be applied; see status.errors")
+			w.Binding.Status.Errors = []string{`c2: deployments.apps shop/web: namespaces "shop" not found`}
+		}, explain.LinkApplied, broken},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			p := &Policy{Name: "web", Fleet: w.Fleet, Selection: foresight.Known(w.Policies.Value[0])}
+			w := situations.NewWorld(t)
+			p := &explain.Policy{Name: "web", Fleet: w.Fleet, Selection: foresight.Known(w.Policies.Value[0])}
 			s.change(w, p)
 			e := p.Explain()
 			checkFirst(t, e, s.want, s.state)
-			golden.Compare(t, "policy/"+s.name, draw(e))
+			golden.Compare(t, "policy/"+s.name, situations.Draw(e))
 		})
 	}
 }
@@ -118,37 +122,37 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	for _, s := range []struct {
 		name   string
-		change func(w *world)
+		change func(w *situations.World)
 		want   string
 		state  foresight.State
 	}{
-		{"well", func(*world) {}, "", ""},
-		{"absent", func(w *world) { w.Cluster = "c9" }, LinkExists, broken},
-		{"no-its", func(w *world) { w.noITS() }, LinkExists, unknown},
-		{"unreadable", func(w *world) {
+		{"well", func(*situations.World) {}, "", ""},
+		{"absent", func(w *situations.World) { w.Cluster = "c9" }, explain.LinkExists, broken},
+		{"no-its", func(w *situations.World) { w.WithoutITS() }, explain.LinkExists, unknown},
+		{"unreadable", func(w *situations.World) {
 			w.Clusters = foresight.Unread[map[string]*foresight.Cluster]("you may not get managedclusters in ITS its1")
-		}, LinkExists, unknown},
-		{"not-accepted", func(w *world) { w.Clusters.Value["c1"].Accepted = false }, foresight.LinkAccepted, broken},
-		{"silent", func(w *world) { w.silence("c1", time.Hour) }, foresight.LinkAgent, broken},
-		{"no-add-on-and-refuses", func(w *world) {
+		}, explain.LinkExists, unknown},
+		{"not-accepted", func(w *situations.World) { w.Clusters.Value["c1"].Accepted = false }, foresight.LinkAccepted, broken},
+		{"silent", func(w *situations.World) { w.Silence("c1", time.Hour) }, foresight.LinkAgent, broken},
+		{"no-add-on-and-refuses", func(w *situations.World) {
 			w.Clusters.Value["c1"].AddOn.Value = nil
-			w.fails("c1", `namespaces "shop" not found`)
+			w.Fails("c1", `namespaces "shop" not found`)
 		}, foresight.LinkAddOn, broken},
-		{"mailbox-unreadable", func(w *world) {
+		{"mailbox-unreadable", func(w *situations.World) {
 			w.Mailboxes["c1"].Works = foresight.Unread[[]*plan.Work]("you may not list manifestworks in ITS its1")
-		}, LinkDelivered, unknown},
-		{"emptying", func(w *world) { w.Mailboxes["c1"].Works.Value[0].Deleting = true }, linkRemoved, waiting},
-		{"refuses", func(w *world) { w.fails("c1", `namespaces "shop" not found`) }, LinkApplied, broken},
-		{"not-applied-yet", func(w *world) { w.item("c1").State = plan.Pending }, LinkApplied, waiting},
+		}, explain.LinkDelivered, unknown},
+		{"emptying", func(w *situations.World) { w.Mailboxes["c1"].Works.Value[0].Deleting = true }, explain.LinkRemoved, waiting},
+		{"refuses", func(w *situations.World) { w.Fails("c1", `namespaces "shop" not found`) }, explain.LinkApplied, broken},
+		{"not-applied-yet", func(w *situations.World) { w.Item("c1").State = plan.Pending }, explain.LinkApplied, waiting},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
+			w := situations.NewWorld(t)
 			w.Cluster = "c1"
 			s.change(w)
-			e := (&Cluster{Fleet: w.Fleet}).Explain()
+			e := (&explain.Cluster{Fleet: w.Fleet}).Explain()
 			checkFirst(t, e, s.want, s.state)
-			golden.Compare(t, "cluster/"+s.name, draw(e))
+			golden.Compare(t, "cluster/"+s.name, situations.Draw(e))
 		})
 	}
 }
@@ -156,53 +160,62 @@ func TestCluster(t *testing.T) {
 // TestPackage has each situation of a package.
 func TestPackage(t *testing.T) {
 	t.Parallel()
-	v2 := func(p *Package) *Revision { return &p.Revisions.Value[1] }
+	v2 := func(p *explain.Package) *explain.Revision { return &p.Revisions.Value[1] }
 	for _, s := range []struct {
 		name   string
-		change func(w *world, p *Package)
+		change func(w *situations.World, p *explain.Package)
 		want   string
 		state  foresight.State
 	}{
-		{"well", func(*world, *Package) {}, "", ""},
-		{"absent", func(_ *world, p *Package) { p.Revisions.Value = nil }, LinkExists, broken},
-		{"revision-absent", func(_ *world, p *Package) { p.Revision = "c1.web.v9" }, LinkExists, broken},
-		{"unreadable", func(_ *world, p *Package) {
-			p.Revisions = foresight.Unread[[]Revision]("you may not list packagerevisions")
-		}, LinkExists, unknown},
-		{"draft", func(_ *world, p *Package) { v2(p).Lifecycle, v2(p).Latest, p.Revision = "Draft", false, "c1.web.v2" }, LinkPublished, broken},
-		{"proposed", func(_ *world, p *Package) { v2(p).Lifecycle, v2(p).Latest, p.Revision = "Proposed", false, "c1.web.v2" }, LinkPublished, broken},
-		{"gate", func(_ *world, p *Package) {
+		{"well", func(*situations.World, *explain.Package) {}, "", ""},
+		{"absent", func(_ *situations.World, p *explain.Package) { p.Revisions.Value = nil }, explain.LinkExists, broken},
+		{"revision-absent", func(_ *situations.World, p *explain.Package) { p.Revision = "c1.web.v9" }, explain.LinkExists, broken},
+		{"unreadable", func(_ *situations.World, p *explain.Package) {
+			p.Revisions = foresight.Unread[[]explain.Revision]("you may not list packagerevisions")
+		}, explain.LinkExists, unknown},
+		{"draft", func(_ *situations.World, p *explain.Package) {
+			v2(p).Lifecycle, v2(p).Latest, p.Revision = "Draft", false, "c1.web.v2"
+		}, explain.LinkPublished, broken},
+		{"proposed", func(_ *situations.World, p *explain.Package) {
+			v2(p).Lifecycle, v2(p).Latest, p.Revision = "Proposed", false, "c1.web.v2"
+		}, explain.LinkPublished, broken},
+		{"gate", func(_ *situations.World, p *explain.Package) {
 			v2(p).Lifecycle, v2(p).Latest, p.Revision = "Draft", false, "c1.web.v2"
 			v2(p).Gates = []string{"gate PackagePipelinePassed is False: set-image: no image of that name"}
-		}, LinkPublished, broken},
-		{"older", func(_ *world, p *Package) { p.Revision = "c1.web.v1" }, linkLatest, broken},
-		{"no-repository", func(_ *world, p *Package) { p.RepositoryExists, p.Deploys = false, false }, LinkRepository, broken},
-		{"no-cluster-repository", func(_ *world, p *Package) { p.Deploys = false }, LinkRepository, broken},
-		{"no-cluster", func(w *world, p *Package) { p.Binding.Value = nil; delete(w.Clusters.Value, "c1") }, LinkBound, broken},
-		{"cluster-not-accepted", func(w *world, p *Package) { p.Binding.Value = nil; w.Clusters.Value["c1"].Accepted = false }, foresight.LinkAccepted, broken},
-		{"not-bound-yet", func(_ *world, p *Package) { p.Binding.Value = nil }, LinkBound, waiting},
-		{"binding-unreadable", func(_ *world, p *Package) {
+		}, explain.LinkPublished, broken},
+		{"older", func(_ *situations.World, p *explain.Package) { p.Revision = "c1.web.v1" }, explain.LinkLatest, broken},
+		{"no-repository", func(_ *situations.World, p *explain.Package) { p.RepositoryExists, p.Deploys = false, false }, explain.LinkRepository, broken},
+		{"no-cluster-repository", func(_ *situations.World, p *explain.Package) { p.Deploys = false }, explain.LinkRepository, broken},
+		{"no-cluster", func(w *situations.World, p *explain.Package) { p.Binding.Value = nil; delete(w.Clusters.Value, "c1") }, explain.LinkBound, broken},
+		{"cluster-not-accepted", func(w *situations.World, p *explain.Package) {
+			p.Binding.Value = nil
+			w.Clusters.Value["c1"].Accepted = false
+		}, foresight.LinkAccepted, broken},
+		{"not-bound-yet", func(_ *situations.World, p *explain.Package) { p.Binding.Value = nil }, explain.LinkBound, waiting},
+		{"binding-unreadable", func(_ *situations.World, p *explain.Package) {
 			p.Binding = foresight.Unread[*controlv1alpha1.Binding]("you may not get bindings.control.kubestellar.io")
-		}, LinkBound, unknown},
-		{"older-is-bound", func(_ *world, p *Package) { p.Binding.Value.Spec.Workload.Packages[0].Name = "c1.web.v1" }, LinkBound, waiting},
-		{"cluster-is-gone", func(_ *world, p *Package) { p.Binding.Value.Spec.Destinations = nil }, LinkBound, broken},
-		{"refused", func(w *world, _ *Package) { w.fails("c1", `namespaces "shop" not found`) }, LinkApplied, broken},
+		}, explain.LinkBound, unknown},
+		{"older-is-bound", func(_ *situations.World, p *explain.Package) {
+			p.Binding.Value.Spec.Workload.Packages[0].Name = "c1.web.v1"
+		}, explain.LinkBound, waiting},
+		{"cluster-is-gone", func(_ *situations.World, p *explain.Package) { p.Binding.Value.Spec.Destinations = nil }, explain.LinkBound, broken},
+		{"refused", func(w *situations.World, _ *explain.Package) { w.Fails("c1", `namespaces "shop" not found`) }, explain.LinkApplied, broken},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.binding.Spec.Destinations = w.binding.Spec.Destinations[:1]
-			w.binding.Spec.Workload = controlv1alpha1.DownsyncObjectClauses{Packages: []controlv1alpha1.PackageClause{{Name: "c1.web.v2", Revision: 2}}}
-			p := &Package{
-				Fleet: w.Fleet, Namespace: "default", Repository: "c1", Name: "web", RepositoryExists: true, Deploys: true, Binding: foresight.Known(w.binding),
-				Revisions: foresight.Known([]Revision{
+			w := situations.NewWorld(t)
+			w.Binding.Spec.Destinations = w.Binding.Spec.Destinations[:1]
+			w.Binding.Spec.Workload = controlv1alpha1.DownsyncObjectClauses{Packages: []controlv1alpha1.PackageClause{{Name: "c1.web.v2", Revision: 2}}}
+			p := &explain.Package{
+				Fleet: w.Fleet, Namespace: "default", Repository: "c1", Name: "web", RepositoryExists: true, Deploys: true, Binding: foresight.Known(w.Binding),
+				Revisions: foresight.Known([]explain.Revision{
 					{Object: "c1.web.v1", Shown: "1", Lifecycle: "Published"}, {Object: "c1.web.v2", Shown: "2", Lifecycle: "Published", Latest: true},
 				}),
 			}
 			s.change(w, p)
 			e := p.Explain()
 			checkFirst(t, e, s.want, s.state)
-			golden.Compare(t, "package/"+s.name, draw(e))
+			golden.Compare(t, "package/"+s.name, situations.Draw(e))
 		})
 	}
 }

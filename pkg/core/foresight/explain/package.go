@@ -74,10 +74,10 @@ func (p *Package) isLatest(c *chain) {
 	r := p.revision()
 	i := slices.IndexFunc(p.Revisions.Value, func(r Revision) bool { return r.Latest })
 	if r.Latest || i < 0 {
-		c.good(linkLatest, "it is the latest published revision")
+		c.good(LinkLatest, "it is the latest published revision")
 		return
 	}
-	c.broken(linkLatest, fmt.Sprintf("%s is not delivered: a later revision is published, %s", r.Object, p.Revisions.Value[i].Object),
+	c.broken(LinkLatest, fmt.Sprintf("%s is not delivered: a later revision is published, %s", r.Object, p.Revisions.Value[i].Object),
 		fmt.Sprintf("kubectl starling explain packagerevision/%s --namespace %s", p.Revisions.Value[i].Object, p.Namespace))
 }
 

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/starlinghq/starling/pkg/foresight"
+	"github.com/starlinghq/starling/pkg/plugin"
+)
+
+// noITS is what is said if no ITS is known.
+const noITS = "no ITS is known: name its context with --its-context or $" + plugin.ITSVariable
+
+// reader returns a Reader of the WDS and the ITSes of the flags. If an ITS cannot be found, what is
+// known without it is said nevertheless.
+func (o *explainer) reader() (*foresight.Reader, error) {
+	wds, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	found, err := o.itses.Find()
+	if err != nil {
+		return nil, err
+	}
+	config := foresight.Config{WDS: wds, Clock: o.clock, NoITS: noITS}
+	for _, of := range found {
+		config.ITSes = append(config.ITSes, foresight.Space{Name: of.Name, Config: of.Config})
+	}
+	if discovery, err := o.flags.ToDiscoveryClient(); err == nil {
+		config.Served = &served{discovery: discovery}
+	}
+	return foresight.NewReader(config)
+}
+
+// namespace returns that of the flags.
+func (o *options) namespace() (string, error) {
+	namespace, _, err := o.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("find the namespace: %w", err)
+	}
+	return namespace, nil
+}

@@ -1,0 +1,303 @@
+package foresight
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/core/customtransform"
+	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/foresight/explain"
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// Names of resources in texts.
+const (
+	policies = "bindingpolicies"
+	bindings = "bindings.control.kubestellar.io"
+)
+
+var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// ObjectQuery says of which object facts are read.
+type ObjectQuery struct {
+	// Resource is the resource of the object, in the version in which it is read.
+	Resource        schema.GroupVersionResource
+	Namespace, Name string
+	// Policy is the only policy that counts, "" for all. Cluster is the only cluster.
+	Policy, Cluster string
+}
+
+// Object reads what is known of an object.
+func (r *Reader) Object(ctx context.Context, q ObjectQuery) *explain.Object {
+	o := &explain.Object{Ref: objref.New(q.Resource.GroupResource(), q.Namespace, q.Name), Version: q.Resource.Version, Policy: q.Policy}
+	var found foresight.Fact[[]*controlv1alpha1.BindingPolicy]
+	var names foresight.Fact[[]metav1.PartialObjectMetadata]
+	var wds types.UID
+	together(
+		func() { o.Fleet = r.fleet(ctx, q.Cluster) },
+		func() { o.Live = r.live(ctx, q) },
+		func() { o.Namespace = r.namespaceLabels(ctx, q.Namespace) },
+		func() { found = r.policies(ctx, q.Policy) },
+		func() { names = r.bindingNames(ctx) },
+		func() { o.CustomTransforms = r.customTransforms(ctx, o.Ref.GroupResource()) },
+		func() { wds = r.identity(ctx) },
+	)
+	what := reading{cluster: q.Cluster, wds: wds, report: &o.Ref}
+	if o.Live.Value != nil {
+		what.properties = o.Live.Value.GetAnnotations()[controlv1alpha1.AnnotationExpandTemplates] == "true"
+	}
+	o.Policies = foresight.Fact[[]explain.Selection]{Unread: found.Unread}
+	var reads []func()
+	for _, policy := range found.Value {
+		s := explain.Selection{Policy: policy, Bindings: foresight.Fact[[]*controlv1alpha1.Binding]{Unread: names.Unread}}
+		o.Policies.Value = append(o.Policies.Value, s)
+	}
+	for i := range o.Policies.Value {
+		s := &o.Policies.Value[i]
+		if !mayCarry(o, s.Policy) {
+			continue
+		}
+		own := ownedBy(names.Value, s.Policy.UID)
+		what.bindings = append(what.bindings, uidsOf(own)...)
+		if names.Unread == "" {
+			reads = append(reads, func() { s.Bindings = r.bindings(ctx, own) })
+		}
+	}
+	if q.Policy == "" {
+		loose := looseOf(names.Value)
+		what.bindings = append(what.bindings, uidsOf(loose)...)
+		reads = append(reads, func() {
+			for _, b := range r.bindings(ctx, loose).Value {
+				if _, lists := binding.Refs(&b.Spec)[o.Ref]; lists {
+					o.Loose = append(o.Loose, b)
+				}
+			}
+		})
+	}
+	together(append(reads, func() { r.readMailboxes(ctx, &o.Fleet, what) })...)
+	return o
+}
+
+// mayCarry reports whether the Bindings of a policy could list the object: it selects it, or its
+// Bindings do not follow it.
+func mayCarry(o *explain.Object, policy *controlv1alpha1.BindingPolicy) bool {
+	synced := meta.IsStatusConditionTrue(policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionSynced)
+	compiled, _ := match.Compile(&policy.Spec)
+	return compiled == nil || o.Live.Value == nil || !synced || policy.Status.ObservedGeneration != policy.Generation ||
+		compiled.Modulation(o.Candidate()) != nil
+}
+
+func (r *Reader) live(ctx context.Context, q ObjectQuery) foresight.Fact[*unstructured.Unstructured] {
+	live, err := r.objects.Resource(q.Resource).Namespace(q.Namespace).Get(ctx, q.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return foresight.Known[*unstructured.Unstructured](nil)
+	case err != nil:
+		return foresight.Unread[*unstructured.Unstructured](r.unreadInWDS("get", q.Resource.GroupResource().String(), err))
+	}
+	return foresight.Known(live)
+}
+
+func (r *Reader) namespaceLabels(ctx context.Context, name string) foresight.Fact[map[string]string] {
+	if name == "" {
+		return foresight.Known[map[string]string](nil)
+	}
+	namespace, err := r.metadata.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return foresight.Known[map[string]string](nil)
+	case err != nil:
+		return foresight.Unread[map[string]string](r.unreadInWDS("get", "namespaces", err))
+	case namespace.Labels == nil:
+		return foresight.Known(map[string]string{})
+	}
+	return foresight.Known(namespace.Labels)
+}
+
+// identity returns the UID of the WDS, "" if it cannot be read.
+func (r *Reader) identity(ctx context.Context) types.UID {
+	system, err := r.metadata.Resource(namespaces).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return system.UID
+}
+
+// policies reads all policies, or the one that is named.
+func (r *Reader) policies(ctx context.Context, name string) foresight.Fact[[]*controlv1alpha1.BindingPolicy] {
+	if name != "" {
+		policy, err := r.wds.BindingPolicies().Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return foresight.Known[[]*controlv1alpha1.BindingPolicy](nil)
+		case err != nil:
+			return foresight.Unread[[]*controlv1alpha1.BindingPolicy](r.unreadInWDS("get", policies, err))
+		}
+		return foresight.Known([]*controlv1alpha1.BindingPolicy{policy})
+	}
+	var found []*controlv1alpha1.BindingPolicy
+	err := pages(metav1.ListOptions{}, func(o metav1.ListOptions) (string, error) {
+		list, err := r.wds.BindingPolicies().List(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		for i := range list.Items {
+			found = append(found, &list.Items[i])
+		}
+		return list.Continue, nil
+	})
+	if err != nil {
+		return foresight.Unread[[]*controlv1alpha1.BindingPolicy](r.unreadInWDS("list", policies, err))
+	}
+	return foresight.Known(found)
+}
+
+// bindingNames reads the metadata of all Bindings: they may be large, and few of them matter.
+func (r *Reader) bindingNames(ctx context.Context) foresight.Fact[[]metav1.PartialObjectMetadata] {
+	var found []metav1.PartialObjectMetadata
+	err := pages(metav1.ListOptions{}, func(o metav1.ListOptions) (string, error) {
+		list, err := r.metadata.Resource(controlv1alpha1.Bindings).List(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		found = append(found, list.Items...)
+		return list.Continue, nil
+	})
+	if err != nil {
+		return foresight.Unread[[]metav1.PartialObjectMetadata](r.unreadInWDS("list", bindings, err))
+	}
+	return foresight.Known(found)
+}
+
+// ownedBy returns the Bindings that a policy owns, that of its name first.
+func ownedBy(all []metav1.PartialObjectMetadata, policy types.UID) []metav1.PartialObjectMetadata {
+	var own []metav1.PartialObjectMetadata
+	for i := range all {
+		if owner := metav1.GetControllerOfNoCopy(&all[i]); owner != nil && owner.UID == policy {
+			own = append(own, all[i])
+		}
+	}
+	slices.SortFunc(own, func(a, b metav1.PartialObjectMetadata) int {
+		if d := len(a.Name) - len(b.Name); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return own
+}
+
+// looseOf returns the Bindings that neither a policy nor a package owns: users may write them.
+func looseOf(all []metav1.PartialObjectMetadata) []metav1.PartialObjectMetadata {
+	var loose []metav1.PartialObjectMetadata
+	for i := range all {
+		if metav1.GetControllerOfNoCopy(&all[i]) == nil && all[i].Labels[controlv1alpha1.LabelPackageRepository] == "" {
+			loose = append(loose, all[i])
+		}
+	}
+	return loose
+}
+
+func uidsOf(all []metav1.PartialObjectMetadata) []types.UID {
+	uids := make([]types.UID, len(all))
+	for i := range all {
+		uids[i] = all[i].UID
+	}
+	return uids
+}
+
+// bindings reads these Bindings. One that is gone meanwhile is missing.
+func (r *Reader) bindings(ctx context.Context, names []metav1.PartialObjectMetadata) foresight.Fact[[]*controlv1alpha1.Binding] {
+	found := make([]*controlv1alpha1.Binding, len(names))
+	errs := make([]error, len(names))
+	reads := make([]func(), len(names))
+	for i := range names {
+		reads[i] = func() { found[i], errs[i] = r.wds.Bindings().Get(ctx, names[i].Name, metav1.GetOptions{}) }
+	}
+	together(reads...)
+	var all []*controlv1alpha1.Binding
+	for i, err := range errs {
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return foresight.Unread[[]*controlv1alpha1.Binding](r.unreadInWDS("get", bindings, err))
+		default:
+			all = append(all, found[i])
+		}
+	}
+	return foresight.Known(all)
+}
+
+// customTransforms reads those of a resource.
+func (r *Reader) customTransforms(ctx context.Context, gr schema.GroupResource) foresight.Fact[[]*controlv1alpha1.CustomTransform] {
+	list, err := r.wds.CustomTransforms().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return foresight.Unread[[]*controlv1alpha1.CustomTransform](r.unreadInWDS("list", controlv1alpha1.CustomTransforms.Resource, err))
+	}
+	var found []*controlv1alpha1.CustomTransform
+	for i := range list.Items {
+		if customtransform.GroupResource(&list.Items[i].Spec) == gr {
+			found = append(found, &list.Items[i])
+		}
+	}
+	return foresight.Known(found)
+}
+
+// Policy reads what is known of a policy, in all clusters or in one.
+func (r *Reader) Policy(ctx context.Context, name, cluster string) *explain.Policy {
+	p := &explain.Policy{Name: name}
+	var found foresight.Fact[[]*controlv1alpha1.BindingPolicy]
+	var names foresight.Fact[[]metav1.PartialObjectMetadata]
+	together(
+		func() { p.Fleet = r.fleet(ctx, cluster) },
+		func() { found = r.policies(ctx, name) },
+		func() { names = r.bindingNames(ctx) },
+	)
+	p.Selection.Unread = found.Unread
+	if len(found.Value) == 0 {
+		return p
+	}
+	policy := found.Value[0]
+	own := ownedBy(names.Value, policy.UID)
+	p.Selection.Value = explain.Selection{Policy: policy, Bindings: foresight.Fact[[]*controlv1alpha1.Binding]{Unread: names.Unread}}
+	reads := []func(){func() { r.readMailboxes(ctx, &p.Fleet, reading{cluster: cluster, bindings: uidsOf(own)}) }}
+	if names.Unread == "" {
+		reads = append(reads, func() { p.Selection.Value.Bindings = r.bindings(ctx, own) })
+	}
+	if r.config.Served != nil {
+		reads = append(reads, func() { p.Unserved = match.Unserved(&policy.Spec, r.config.Served) })
+	}
+	together(reads...)
+	return p
+}
+
+// Cluster reads what is known of a cluster and its mailbox.
+func (r *Reader) Cluster(ctx context.Context, name string) *explain.Cluster {
+	c := &explain.Cluster{}
+	var boxes explain.Fleet
+	boxes.Cluster, boxes.Mailboxes = name, map[string]*explain.Mailbox{}
+	together(
+		func() { c.Fleet = r.fleet(ctx, name) },
+		func() {
+			if len(r.itses) == 1 {
+				r.readMailboxes(ctx, &boxes, reading{cluster: name})
+			}
+		},
+	)
+	if len(r.itses) == 1 {
+		c.Mailboxes = boxes.Mailboxes
+	} else {
+		r.readMailboxes(ctx, &c.Fleet, reading{cluster: name})
+	}
+	return c
+}
