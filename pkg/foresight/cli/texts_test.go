@@ -57,8 +57,15 @@ func TestTexts(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	var texts []golden.Text
 	for _, args := range [][]string{
-		{"--help"}, {}, {"-f", "a.yaml", "--fail-on=all"}, {"--label", "c1=site=edge"}, {"--label", "cluster/c1=site"}, {"--label", "cluster/c1"},
-		{"-f", "a.yaml", "-o", "table"}, {"--delete", "configmap/a"}, {"a"},
+		{"--help"},
+		{},
+		{"-f", "a.yaml", "--fail-on=all"},
+		{"--label", "c1=site=edge"},
+		{"--label", "cluster/c1=site"},
+		{"--label", "cluster/c1"},
+		{"-f", "a.yaml", "-o", "table"},
+		{"--delete", "configmap/a"},
+		{"a"},
 	} {
 		var out bytes.Buffer
 		cmd := NewPlanCommand(genericclioptions.NewConfigFlags(false), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out})
