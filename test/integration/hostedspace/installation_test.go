@@ -2,11 +2,14 @@ package hostedspace_test
 
 import (
 	"bytes"
+	"context"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -83,9 +86,58 @@ func TestInstallWDS(t *testing.T) { //nolint:paralleltest // it compares version
 	}
 	succeeds(t, args, "Chart wds is installed already")
 
-	// It waits for an API server that starts.
-	fleet.Kill(t, "wds1/kube-apiserver")
-	succeeds(t, args, "Waiting for space wds1: ", "Chart wds is installed already")
+	waits(t, fleet, args)
+}
+
+// waits runs the command while the API server is down. The supervisor restarts it at once, so it is
+// killed until the command has printed that it waits.
+func waits(t *testing.T, fleet *testenv.Fleet, args []string) {
+	t.Helper()
+	bin, err := testenv.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bin, append([]string{"space"}, args...)...)
+	out := &output{}
+	cmd.Stderr = out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		if strings.Contains(out.String(), "Waiting for space wds1: ") {
+			return true, ""
+		}
+		if c := fleet.Component(t, "wds1/kube-apiserver"); c.PID != 0 {
+			testenv.KillProcess(t, c)
+		}
+		return false, "the command does not wait"
+	})
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	contains(t, out.String(), "Chart wds is installed already")
+}
+
+// output is what a program prints. It can be read meanwhile.
+type output struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.text.Write(p)
+}
+
+// String implements fmt.Stringer.
+func (o *output) String() string {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.text.String()
 }
 
 // interruptUpgrade kills the command while Helm upgrades the release.
