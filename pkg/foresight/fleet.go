@@ -4,27 +4,18 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
-	workv1 "open-cluster-management.io/api/work/v1"
 
-	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/inventory"
-	"github.com/starlinghq/starling/pkg/core/objref"
-	"github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/statusagent"
-	"github.com/starlinghq/starling/pkg/statusreports"
-	"github.com/starlinghq/starling/pkg/works"
 )
 
 // fleet returns what is known of clusters, without their mailboxes: of all, or of the one that is
@@ -176,201 +167,4 @@ func (i *its) readAddOns(ctx context.Context, name string) foresight.Fact[map[st
 		return foresight.Unread[map[string]*addonv1alpha1.ManagedClusterAddOn](unread("list", resource, i.name, err))
 	}
 	return foresight.Known(found)
-}
-
-// reading is what is read of mailboxes.
-type reading struct {
-	// cluster is the one mailbox that is read whole; if it is "", the works of bindings are read in
-	// all mailboxes.
-	cluster  string
-	bindings []types.UID
-	// wds is the UID of the WDS, which works of other WDSes do not have; "" if it is not known.
-	wds types.UID
-	// report is the object of which reports are read, nil for none.
-	report *objref.Ref
-	// properties are read, too.
-	properties bool
-}
-
-// mailbox is a mailbox, and the data of the ConfigMap with further properties of its cluster.
-type mailbox struct {
-	explain.Mailbox
-
-	data map[string]string
-}
-
-// readMailboxes adds what is read of mailboxes in all ITSes. A mailbox counts in the ITS that has
-// its cluster.
-func (r *Reader) readMailboxes(ctx context.Context, f *explain.Fleet, what reading) {
-	if len(r.itses) == 0 {
-		return
-	}
-	boxes := make([]map[string]*mailbox, len(r.itses))
-	rest := make([]explain.Mailbox, len(r.itses))
-	var reads []func()
-	for i, of := range r.itses {
-		reads = append(reads, func() { boxes[i], rest[i] = of.readBoxes(ctx, r.texts, what) })
-	}
-	together(reads...)
-	names := map[string]bool{}
-	if f.Cluster != "" {
-		names[f.Cluster] = true
-	}
-	for name := range f.Clusters.Value {
-		names[name] = true
-	}
-	for i := range boxes {
-		for name := range boxes[i] {
-			names[name] = true
-		}
-	}
-	for name := range names {
-		i := 0
-		if known := f.Clusters.Value[name]; known != nil {
-			i = max(slices.IndexFunc(r.itses, func(of *its) bool { return of.name == known.ITS }), 0)
-		} else {
-			i = max(slices.IndexFunc(boxes, func(in map[string]*mailbox) bool { return in[name] != nil }), 0)
-		}
-		box := boxes[i][name]
-		if box == nil {
-			box = &mailbox{}
-		}
-		box.Works.Unread, box.Report.Unread, box.Properties.Unread = rest[i].Works.Unread, rest[i].Report.Unread, rest[i].Properties.Unread
-		if known := f.Clusters.Value[name]; what.properties && box.Properties.Unread == "" && known != nil {
-			box.Properties.Value = clusters.Properties(name, known.Labels, known.Annotations, box.data)
-		}
-		f.Mailboxes[name] = &box.Mailbox
-	}
-}
-
-// readBoxes reads from one ITS. unread has what could not be read.
-func (i *its) readBoxes(ctx context.Context, texts *works.Manifests, what reading) (boxes map[string]*mailbox, unread explain.Mailbox) {
-	boxes = map[string]*mailbox{}
-	var mu sync.Mutex
-	in := func(name string, do func(*mailbox)) {
-		mu.Lock()
-		defer mu.Unlock()
-		if boxes[name] == nil {
-			boxes[name] = &mailbox{}
-		}
-		do(boxes[name])
-	}
-	var reads []func()
-	readWorks := func(options metav1.ListOptions) func() {
-		return func() {
-			err := i.eachWork(ctx, what.cluster, options, func(w *workv1.ManifestWork) {
-				read := works.Read(w, texts)
-				if what.wds != "" {
-					read.Foreign = works.Foreign(w, what.wds)
-				}
-				in(w.Namespace, func(box *mailbox) { box.Works.Value = append(box.Works.Value, read) })
-			})
-			if err != "" {
-				mu.Lock()
-				defer mu.Unlock()
-				unread.Works.Unread = err
-			}
-		}
-	}
-	if what.cluster != "" {
-		reads = append(reads, readWorks(metav1.ListOptions{}))
-	} else {
-		for _, uid := range what.bindings {
-			reads = append(reads, readWorks(metav1.ListOptions{LabelSelector: controlv1alpha1.LabelBindingUID + "=" + string(uid)}))
-		}
-	}
-	if what.report != nil {
-		reads = append(reads, func() {
-			unread.Report.Unread = i.eachReport(ctx, what.cluster, status.ReportName(*what.report), func(ws *controlv1alpha1.WorkStatus) {
-				if report, err := statusreports.Read(ws); err == nil {
-					in(ws.Namespace, func(box *mailbox) { box.Report.Value = report })
-				}
-			})
-		})
-	}
-	if what.properties {
-		reads = append(reads, func() {
-			unread.Properties.Unread = i.eachProperties(ctx, what.cluster, func(m *corev1.ConfigMap) {
-				in(m.Name, func(box *mailbox) { box.data = clusters.PropertiesIn(m) })
-			})
-		})
-	}
-	together(reads...)
-	return boxes, unread
-}
-
-func (i *its) eachWork(ctx context.Context, mailbox string, options metav1.ListOptions, do func(*workv1.ManifestWork)) (problem string) {
-	err := pages(options, func(o metav1.ListOptions) (string, error) {
-		list, err := i.works.ManifestWorks(mailbox).List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for n := range list.Items {
-			do(&list.Items[n])
-		}
-		return list.Continue, nil
-	})
-	if err != nil {
-		return unread("list", "manifestworks", i.name, err)
-	}
-	return ""
-}
-
-func (i *its) eachReport(ctx context.Context, mailbox, name string, do func(*controlv1alpha1.WorkStatus)) (problem string) {
-	const resource = "workstatuses"
-	if mailbox != "" {
-		ws, err := i.starling.WorkStatuses(mailbox).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return unread("get", resource, i.name, err)
-		default:
-			do(ws)
-		}
-		return ""
-	}
-	err := pages(metav1.ListOptions{FieldSelector: metav1.ObjectNameField + "=" + name}, func(o metav1.ListOptions) (string, error) {
-		list, err := i.starling.WorkStatuses("").List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for n := range list.Items {
-			do(&list.Items[n])
-		}
-		return list.Continue, nil
-	})
-	if err != nil {
-		return unread("list", resource, i.name, err)
-	}
-	return ""
-}
-
-func (i *its) eachProperties(ctx context.Context, cluster string, do func(*corev1.ConfigMap)) (problem string) {
-	const resource = "configmaps"
-	api := i.core.CoreV1().ConfigMaps(controlv1alpha1.PropertiesNamespace)
-	if cluster != "" {
-		m, err := api.Get(ctx, cluster, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return unread("get", resource, i.name, err)
-		default:
-			do(m)
-		}
-		return ""
-	}
-	err := pages(metav1.ListOptions{}, func(o metav1.ListOptions) (string, error) {
-		list, err := api.List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for n := range list.Items {
-			do(&list.Items[n])
-		}
-		return list.Continue, nil
-	})
-	if err != nil {
-		return unread("list", resource, i.name, err)
-	}
-	return ""
 }

@@ -138,6 +138,10 @@ var situations = []Situation{
 		w.Binding.Spec.Destinations = nil
 		w.Clusters.Value["c2"].Accepted = false
 	}, explain.LinkClusters, broken},
+	{"only-drained-clusters", func(w *World) {
+		w.Binding.Spec.Destinations = nil
+		w.Clusters.Value["c2"].Labels[controlv1alpha1.LabelDrained] = "true"
+	}, explain.LinkClusters, broken},
 	{"loose-binding", func(w *World) { w.Policies.Value, w.Loose = nil, []*controlv1alpha1.Binding{w.Binding} }, "", ""},
 }
 
@@ -154,6 +158,10 @@ var onTheWay = []Situation{
 	{"cluster-absent", func(w *World) { w.only("c9") }, foresight.LinkAccepted, broken},
 	{"cluster-gone", func(w *World) { delete(w.Clusters.Value, "c2") }, foresight.LinkAccepted, broken},
 	{"cluster-not-accepted", func(w *World) { w.only("c1"); w.Clusters.Value["c1"].Accepted = false }, foresight.LinkAccepted, broken},
+	{"cluster-drained", func(w *World) {
+		w.only("c1")
+		w.Clusters.Value["c1"].Labels[controlv1alpha1.LabelDrained] = "true"
+	}, foresight.LinkAccepted, broken},
 	{"cluster-leaving", func(w *World) { w.only("c1"); w.Clusters.Value["c1"].Leaving = true }, foresight.LinkAccepted, broken},
 	{"cluster-name-taken", func(w *World) {
 		w.only("c1")

@@ -122,6 +122,8 @@ func (p *Policy) ExplainCluster(clusterLabels map[string]string) (selected bool,
 	switch {
 	case p.SelectsCluster(clusterLabels):
 		return true, "", nil
+	case p.MatchesCluster(clusterLabels):
+		return false, "it is drained", []string{controlv1alpha1.LabelDrained + "-"}
 	case len(p.clusters) == 0:
 		return false, "clusterSelectors is empty, so it selects no cluster", nil
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/test/golden"
 )
@@ -80,8 +81,11 @@ func TestExplainAgreesWithTheIndex(t *testing.T) {
 			t.Errorf("seed %d (-index +explained):\n%s", seed, diff)
 		}
 		labels := randomLabels(rnd)
+		if rnd.IntN(4) == 0 {
+			labels[controlv1alpha1.LabelDrained] = "true"
+		}
 		if selects, what, change := p.ExplainCluster(labels); selects != p.SelectsCluster(labels) || selects == (what != "") ||
-			len(change) > 0 && !p.SelectsCluster(changeLabels(labels, change)) {
+			len(change) > 0 && !p.MatchesCluster(changeLabels(labels, change)) {
 			t.Errorf("seed %d: cluster %v: %v %q %v", seed, labels, selects, what, change)
 		}
 	}

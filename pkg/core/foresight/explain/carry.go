@@ -12,6 +12,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
@@ -167,8 +168,14 @@ func (f *Fleet) noClusters(p *controlv1alpha1.BindingPolicy) (what string, fix [
 		ready.Reason == controlv1alpha1.ReasonNoDestinations {
 		what = "BindingPolicy " + p.Name + ": " + ready.Message
 	}
-	if pending := f.pending(p); len(pending) > 0 {
-		return what, []string{"kubectl starling cluster accept " + strings.Join(pending, " ")}
+	if pending, drained := f.leftOut(p); len(pending)+len(drained) > 0 {
+		if len(pending) > 0 {
+			fix = append(fix, "kubectl starling cluster accept "+strings.Join(pending, " "))
+		}
+		if len(drained) > 0 {
+			fix = append(fix, "kubectl starling cluster undrain "+strings.Join(drained, " "))
+		}
+		return what, fix
 	}
 	return what, []string{"kubectl edit bindingpolicy " + p.Name, "kubectl starling clusters"}
 }
@@ -184,18 +191,23 @@ func destinations(carriers []*carrier) []string {
 	return slices.Compact(clusters)
 }
 
-// pending returns the clusters that a policy selects and that their ITSes do not accept, sorted.
-func (f *Fleet) pending(p *controlv1alpha1.BindingPolicy) []string {
+// leftOut returns the clusters that match a policy and are no destinations: those that their ITSes
+// do not accept, and those that are drained. Sorted.
+func (f *Fleet) leftOut(p *controlv1alpha1.BindingPolicy) (pending, drained []string) {
 	compiled, invalid := match.Compile(&p.Spec)
 	if len(invalid) > 0 {
-		return nil
+		return nil, nil
 	}
-	var names []string
 	for name, cluster := range f.Clusters.Value {
-		if !cluster.Accepted && !cluster.Leaving && compiled.SelectsCluster(cluster.Labels) {
-			names = append(names, name)
+		switch {
+		case cluster.Leaving || !compiled.MatchesCluster(cluster.Labels):
+		case !cluster.Accepted:
+			pending = append(pending, name)
+		case inventory.Drained(cluster.Labels):
+			drained = append(drained, name)
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(pending)
+	slices.Sort(drained)
+	return pending, drained
 }
