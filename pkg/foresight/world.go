@@ -330,21 +330,25 @@ func (r *WorldReader) ReadContent(ctx context.Context, before, after *forecast.W
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for _, need := range needs {
+	resources := make([]match.Resource, len(needs)) // found before the Worlds change
+	for i, need := range needs {
 		known := before.Objects[need.Ref]
 		if known == nil {
 			known = after.Objects[need.Ref]
 		}
+		resources[i] = known.Resource
+	}
+	for i, need := range needs {
 		r.Progress(need.Ref.String())
 		group.Go(func() error {
-			live, err := objects.Resource(known.Resource.GroupVersionResource).Namespace(need.Ref.Namespace).Get(ctx, need.Ref.Name, metav1.GetOptions{})
+			live, err := objects.Resource(resources[i].GroupVersionResource).Namespace(need.Ref.Namespace).Get(ctx, need.Ref.Name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
 			if err != nil {
 				return fmt.Errorf("read %s: %w", need.Ref, err)
 			}
-			read := &forecast.Object{Resource: known.Resource, Meta: live, Read: true}
+			read := &forecast.Object{Resource: resources[i], Meta: live, Read: true}
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			for _, w := range []struct {
