@@ -27,7 +27,7 @@ import (
 // returns its readiness check.
 func startTransactions(ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space, found *clusters.Reader) (ready func() error) {
 	var running atomic.Pointer[transactionscontroller.Controller]
-	answering := startGates(ctx, group, o, wds)
+	var answering atomic.Pointer[gates.Controller]
 	group.Go(func() error {
 		if err := spaces.WaitForResources(ctx, wds, transactions.Required...); err != nil {
 			return err
@@ -57,6 +57,7 @@ func startTransactions(ctx context.Context, group *errgroup.Group, o *options, w
 		group.Go(func() error { return controller.Run(ctx, o.concurrency) })
 		group.Go(func() error { return record(ctx) })
 		group.Go(func() error { return watch.Run(ctx) })
+		group.Go(func() error { return runGates(ctx, o, wds, watch, &answering) })
 		return group.Wait()
 	})
 	return func() error {
@@ -64,31 +65,25 @@ func startTransactions(ctx context.Context, group *errgroup.Group, o *options, w
 		if controller == nil {
 			return errors.New("waiting for the WDS to serve transactions")
 		}
-		return errors.Join(controller.Ready(), answering())
+		if gates := answering.Load(); gates != nil { // without packages there is nothing to wait for
+			return errors.Join(controller.Ready(), gates.Ready())
+		}
+		return controller.Ready()
 	}
 }
 
-// startGates starts the controller of the gates that transactions answer, as soon as the WDS serves
-// packages. It returns its readiness check: without packages there is nothing to wait for.
-func startGates(ctx context.Context, group *errgroup.Group, o *options, wds *spaces.Space) (ready func() error) {
-	var running atomic.Pointer[gates.Controller]
-	group.Go(func() error {
-		if err := spaces.WaitForResources(ctx, wds, gates.Required...); err != nil {
-			return err
-		}
-		controller, err := gates.New(gates.Config{WDS: wds.Config, WDSName: wds.Name, Clock: clock.RealClock{}})
-		if err != nil {
-			return err
-		}
-		running.Store(controller)
-		return controller.Run(ctx, o.concurrency)
-	})
-	return func() error {
-		if controller := running.Load(); controller != nil {
-			return controller.Ready()
-		}
-		return nil
+// runGates runs the controller of the gates that transactions answer, as soon as the WDS serves
+// packages.
+func runGates(ctx context.Context, o *options, wds *spaces.Space, watch *transactions.Informers, running *atomic.Pointer[gates.Controller]) error {
+	if err := spaces.WaitForResources(ctx, wds, gates.Required...); err != nil {
+		return err
 	}
+	controller, err := gates.New(gates.Config{WDS: wds.Config, WDSName: wds.Name, Watch: watch, Clock: clock.RealClock{}})
+	if err != nil {
+		return err
+	}
+	running.Store(controller)
+	return controller.Run(ctx, o.concurrency)
 }
 
 // newDestinations returns the ITSes, by name.

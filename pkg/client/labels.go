@@ -53,13 +53,24 @@ func ReadLabels(ctx context.Context, list ListMetadata, names []string) (map[str
 
 // ReadEach reads metadata from the API server, in pages, and calls do with that of each object.
 func ReadEach(ctx context.Context, list ListMetadata, options metav1.ListOptions, do func(*metav1.PartialObjectMetadata)) error {
+	return EachItem(ctx, list, options, func(m *metav1.PartialObjectMetadata) error {
+		do(m)
+		return nil
+	})
+}
+
+// EachItem reads a list from the API server, in pages of options.Limit or 500 objects, and calls do
+// with each object. An error of do ends that.
+func EachItem[T, L runtime.Object](
+	ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), options metav1.ListOptions, do func(T) error,
+) error {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return list(ctx, options)
 	})
-	pages.PageSize = pageSize
+	pages.PageSize, pages.PageBufferSize = pageSize, 1 // objects may be large
 	return pages.EachListItem(ctx, options, func(obj runtime.Object) error {
-		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			do(m)
+		if item, ok := obj.(T); ok {
+			return do(item)
 		}
 		return nil
 	})

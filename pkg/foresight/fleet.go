@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
@@ -15,7 +13,6 @@ import (
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/inventory"
-	"github.com/starlinghq/starling/pkg/statusagent"
 )
 
 // fleet returns what is known of clusters, without their mailboxes: of all, or of the one that is
@@ -41,8 +38,8 @@ func (r *Reader) clusters(ctx context.Context, name string) foresight.Fact[map[s
 	for i, of := range r.itses {
 		reads = append(reads,
 			func() { found[i], problems[i] = of.readClusters(ctx, name) },
-			func() { leases[i] = of.readLeases(ctx, name) },
-			func() { addOns[i] = of.readAddOns(ctx, name) })
+			func() { leases[i] = of.Leases(ctx, name) },
+			func() { addOns[i] = of.StatusAddOns(ctx, name) })
 	}
 	together(reads...)
 
@@ -63,7 +60,7 @@ func (r *Reader) clusters(ctx context.Context, name string) foresight.Fact[map[s
 		}
 		lease := foresight.Fact[*coordinationv1.Lease]{Value: leases[i].Value[cluster], Unread: leases[i].Unread}
 		addOn := foresight.Fact[*addonv1alpha1.ManagedClusterAddOn]{Value: addOns[i].Value[cluster], Unread: addOns[i].Unread}
-		all[cluster] = ClusterOf(r.itses[i].name, found[i][cluster], lease, addOn)
+		all[cluster] = ClusterOf(r.itses[i].Name, found[i][cluster], lease, addOn)
 	}
 	problems = slices.DeleteFunc(problems, func(p string) bool { return p == "" })
 	return foresight.Fact[map[string]*foresight.Cluster]{Value: all, Unread: strings.Join(problems, "; ")}
@@ -77,94 +74,4 @@ func firstOf(members map[int]inventory.Member) int {
 		}
 	}
 	return first
-}
-
-func (i *its) readClusters(ctx context.Context, name string) (found map[string]*clusterv1.ManagedCluster, problem string) {
-	found = map[string]*clusterv1.ManagedCluster{}
-	const resource = "managedclusters"
-	if name != "" {
-		c, err := i.clusters.ManagedClusters().Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			problem = unread("get", resource, i.name, err)
-		default:
-			found[name] = c
-		}
-		return found, problem
-	}
-	err := pages(metav1.ListOptions{}, func(o metav1.ListOptions) (string, error) {
-		list, err := i.clusters.ManagedClusters().List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for n := range list.Items {
-			found[list.Items[n].Name] = &list.Items[n]
-		}
-		return list.Continue, nil
-	})
-	if err != nil {
-		problem = unread("list", resource, i.name, err)
-	}
-	return found, problem
-}
-
-func (i *its) readLeases(ctx context.Context, name string) foresight.Fact[map[string]*coordinationv1.Lease] {
-	const resource = "leases"
-	found := map[string]*coordinationv1.Lease{}
-	if name != "" {
-		lease, err := i.core.CoordinationV1().Leases(name).Get(ctx, ClusterLease, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return foresight.Unread[map[string]*coordinationv1.Lease](unread("get", resource, i.name, err))
-		default:
-			found[name] = lease
-		}
-		return foresight.Known(found)
-	}
-	err := pages(metav1.ListOptions{FieldSelector: metav1.ObjectNameField + "=" + ClusterLease}, func(o metav1.ListOptions) (string, error) {
-		list, err := i.core.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for n := range list.Items {
-			found[list.Items[n].Namespace] = &list.Items[n]
-		}
-		return list.Continue, nil
-	})
-	if err != nil {
-		return foresight.Unread[map[string]*coordinationv1.Lease](unread("list", resource, i.name, err))
-	}
-	return foresight.Known(found)
-}
-
-func (i *its) readAddOns(ctx context.Context, name string) foresight.Fact[map[string]*addonv1alpha1.ManagedClusterAddOn] {
-	const resource = "managedclusteraddons"
-	found := map[string]*addonv1alpha1.ManagedClusterAddOn{}
-	if name != "" {
-		addOn, err := i.addOns.ManagedClusterAddOns(name).Get(ctx, statusagent.AddonName, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return foresight.Unread[map[string]*addonv1alpha1.ManagedClusterAddOn](unread("get", resource, i.name, err))
-		default:
-			found[name] = addOn
-		}
-		return foresight.Known(found)
-	}
-	err := pages(metav1.ListOptions{FieldSelector: metav1.ObjectNameField + "=" + statusagent.AddonName}, func(o metav1.ListOptions) (string, error) {
-		list, err := i.addOns.ManagedClusterAddOns(metav1.NamespaceAll).List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for n := range list.Items {
-			found[list.Items[n].Namespace] = &list.Items[n]
-		}
-		return list.Continue, nil
-	})
-	if err != nil {
-		return foresight.Unread[map[string]*addonv1alpha1.ManagedClusterAddOn](unread("list", resource, i.name, err))
-	}
-	return foresight.Known(found)
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -69,7 +68,7 @@ func (r *Reader) readMailboxes(ctx context.Context, f *explain.Fleet, what readi
 	for name := range names {
 		i := 0
 		if known := f.Clusters.Value[name]; known != nil {
-			i = max(slices.IndexFunc(r.itses, func(of *its) bool { return of.name == known.ITS }), 0)
+			i = max(slices.IndexFunc(r.itses, func(of *ITS) bool { return of.Name == known.ITS }), 0)
 		} else {
 			i = max(slices.IndexFunc(boxes, func(in map[string]*mailbox) bool { return in[name] != nil }), 0)
 		}
@@ -86,7 +85,7 @@ func (r *Reader) readMailboxes(ctx context.Context, f *explain.Fleet, what readi
 }
 
 // readBoxes reads from one ITS. unread has what could not be read.
-func (i *its) readBoxes(ctx context.Context, texts *works.Manifests, what reading) (boxes map[string]*mailbox, unread explain.Mailbox) {
+func (i *ITS) readBoxes(ctx context.Context, texts *works.Manifests, what reading) (boxes map[string]*mailbox, unread explain.Mailbox) {
 	boxes = map[string]*mailbox{}
 	var mu sync.Mutex
 	in := func(name string, do func(*mailbox)) {
@@ -139,80 +138,4 @@ func (i *its) readBoxes(ctx context.Context, texts *works.Manifests, what readin
 	}
 	together(reads...)
 	return boxes, unread
-}
-
-func (i *its) eachWork(ctx context.Context, mailbox string, options metav1.ListOptions, do func(*workv1.ManifestWork)) (problem string) {
-	err := pages(options, func(o metav1.ListOptions) (string, error) {
-		list, err := i.works.ManifestWorks(mailbox).List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for n := range list.Items {
-			do(&list.Items[n])
-		}
-		return list.Continue, nil
-	})
-	if err != nil {
-		return unread("list", "manifestworks", i.name, err)
-	}
-	return ""
-}
-
-func (i *its) eachReport(ctx context.Context, mailbox, name string, do func(*controlv1alpha1.WorkStatus)) (problem string) {
-	const resource = "workstatuses"
-	if mailbox != "" {
-		ws, err := i.starling.WorkStatuses(mailbox).Get(ctx, name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return unread("get", resource, i.name, err)
-		default:
-			do(ws)
-		}
-		return ""
-	}
-	err := pages(metav1.ListOptions{FieldSelector: metav1.ObjectNameField + "=" + name}, func(o metav1.ListOptions) (string, error) {
-		list, err := i.starling.WorkStatuses("").List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for n := range list.Items {
-			do(&list.Items[n])
-		}
-		return list.Continue, nil
-	})
-	if err != nil {
-		return unread("list", resource, i.name, err)
-	}
-	return ""
-}
-
-func (i *its) eachProperties(ctx context.Context, cluster string, do func(*corev1.ConfigMap)) (problem string) {
-	const resource = "configmaps"
-	api := i.core.CoreV1().ConfigMaps(controlv1alpha1.PropertiesNamespace)
-	if cluster != "" {
-		m, err := api.Get(ctx, cluster, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return unread("get", resource, i.name, err)
-		default:
-			do(m)
-		}
-		return ""
-	}
-	err := pages(metav1.ListOptions{}, func(o metav1.ListOptions) (string, error) {
-		list, err := api.List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for n := range list.Items {
-			do(&list.Items[n])
-		}
-		return list.Continue, nil
-	})
-	if err != nil {
-		return unread("list", resource, i.name, err)
-	}
-	return ""
 }

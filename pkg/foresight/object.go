@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/foresight"
@@ -50,6 +52,7 @@ func (r *Reader) Object(ctx context.Context, q ObjectQuery) *explain.Object {
 		func() { o.Namespace = r.namespaceLabels(ctx, q.Namespace) },
 		func() { found = r.policies(ctx, q.Policy) },
 		func() { names = r.bindingNames(ctx) },
+		func() { o.Holds = r.binding(ctx, pkgv1.HoldsBinding) },
 		func() { o.CustomTransforms = r.customTransforms(ctx, o.Ref.GroupResource()) },
 		func() { wds = r.identity(ctx) },
 	)
@@ -147,15 +150,9 @@ func (r *Reader) policies(ctx context.Context, name string) foresight.Fact[[]*co
 		return foresight.Known([]*controlv1alpha1.BindingPolicy{policy})
 	}
 	var found []*controlv1alpha1.BindingPolicy
-	err := pages(metav1.ListOptions{}, func(o metav1.ListOptions) (string, error) {
-		list, err := r.wds.BindingPolicies().List(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		for i := range list.Items {
-			found = append(found, &list.Items[i])
-		}
-		return list.Continue, nil
+	err := client.EachItem(ctx, r.wds.BindingPolicies().List, metav1.ListOptions{}, func(policy *controlv1alpha1.BindingPolicy) error {
+		found = append(found, policy)
+		return nil
 	})
 	if err != nil {
 		return foresight.Unread[[]*controlv1alpha1.BindingPolicy](r.unreadInWDS("list", policies, err))
@@ -163,16 +160,14 @@ func (r *Reader) policies(ctx context.Context, name string) foresight.Fact[[]*co
 	return foresight.Known(found)
 }
 
-// bindingNames reads the metadata of all Bindings: they may be large, and few of them matter.
+// bindingNames reads the metadata of all Bindings that may deliver anything: they may be large, and
+// few of them matter.
 func (r *Reader) bindingNames(ctx context.Context) foresight.Fact[[]metav1.PartialObjectMetadata] {
 	var found []metav1.PartialObjectMetadata
-	err := pages(metav1.ListOptions{}, func(o metav1.ListOptions) (string, error) {
-		list, err := r.metadata.Resource(controlv1alpha1.Bindings).List(ctx, o)
-		if err != nil {
-			return "", err
+	err := client.ReadEach(ctx, r.metadata.Resource(controlv1alpha1.Bindings).List, metav1.ListOptions{}, func(m *metav1.PartialObjectMetadata) {
+		if m.Name != pkgv1.HoldsBinding {
+			found = append(found, *m)
 		}
-		found = append(found, list.Items...)
-		return list.Continue, nil
 	})
 	if err != nil {
 		return foresight.Unread[[]metav1.PartialObjectMetadata](r.unreadInWDS("list", bindings, err))
@@ -214,6 +209,18 @@ func uidsOf(all []metav1.PartialObjectMetadata) []types.UID {
 		uids[i] = all[i].UID
 	}
 	return uids
+}
+
+// binding reads a Binding, nil if it does not exist.
+func (r *Reader) binding(ctx context.Context, name string) foresight.Fact[*controlv1alpha1.Binding] {
+	b, err := r.wds.Bindings().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return foresight.Known[*controlv1alpha1.Binding](nil)
+	case err != nil:
+		return foresight.Unread[*controlv1alpha1.Binding](r.unreadInWDS("get", bindings, err))
+	}
+	return foresight.Known(b)
 }
 
 // bindings reads these Bindings. One that is gone meanwhile is missing.
@@ -261,6 +268,7 @@ func (r *Reader) Policy(ctx context.Context, name, cluster string) *explain.Poli
 	together(
 		func() { p.Fleet = r.fleet(ctx, cluster) },
 		func() { found = r.policies(ctx, name) },
+		func() { p.Holds = r.binding(ctx, pkgv1.HoldsBinding) },
 		func() { names = r.bindingNames(ctx) },
 	)
 	p.Selection.Unread = found.Unread

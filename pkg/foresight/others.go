@@ -50,7 +50,7 @@ func (r *WorldReader) ReadOthers(ctx context.Context, w *forecast.World, names [
 		if err != nil {
 			return err
 		}
-		selector := controlv1alpha1.LabelWDSUID + "!=" + string(system.UID)
+		selector := controlv1alpha1.LabelWDSUID + "," + controlv1alpha1.LabelWDSUID + "!=" + string(system.UID)
 		if len(ofPackages) > 0 {
 			selector = controlv1alpha1.LabelWDSUID
 		}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
-	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
@@ -33,7 +32,7 @@ func (r *Reader) Package(ctx context.Context, q PackageQuery) *explain.Package {
 	together(
 		func() { p.Fleet = r.fleet(ctx, p.Repository) },
 		func() { r.repository(ctx, p) },
-		func() { p.Binding = r.packageBinding(ctx, packagebinding.Name(of)) },
+		func() { p.Binding = r.binding(ctx, packagebinding.Name(of)) },
 	)
 	what := reading{cluster: p.Repository}
 	if b := p.Binding.Value; b != nil {
@@ -103,15 +102,4 @@ func (r *Reader) repository(ctx context.Context, p *explain.Package) {
 	}
 	spec, _ := repository.Object["spec"].(map[string]any)
 	p.Deploys, _ = spec["deployment"].(bool)
-}
-
-func (r *Reader) packageBinding(ctx context.Context, name string) foresight.Fact[*controlv1alpha1.Binding] {
-	b, err := r.wds.Bindings().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return foresight.Known[*controlv1alpha1.Binding](nil)
-	case err != nil:
-		return foresight.Unread[*controlv1alpha1.Binding](r.unreadInWDS("get", bindings, err))
-	}
-	return foresight.Known(b)
 }

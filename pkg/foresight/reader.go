@@ -4,24 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned/typed/addon/v1alpha1"
-	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned/typed/cluster/v1"
-	workclient "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 
 	"github.com/starlinghq/starling/pkg/client"
-	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/pkg/works"
 )
 
@@ -29,7 +27,7 @@ import (
 type Config struct {
 	WDS *rest.Config
 	// ITSes may be empty: then NoITS says why, and nothing is known of clusters and mailboxes.
-	ITSes []Space
+	ITSes []spaces.Connection
 	NoITS string
 	// Served is what the WDS serves.
 	Served match.API
@@ -43,32 +41,15 @@ type Reader struct {
 	wds      *client.Client
 	objects  dynamic.Interface
 	metadata metadata.Interface
-	itses    []*its
+	itses    []*ITS
 	texts    *works.Manifests
 
 	mu   sync.Mutex
 	lost error
 }
 
-// its has the clients of an ITS.
-type its struct {
-	name     string
-	clusters clusterclient.ClusterV1Interface
-	addOns   addonclient.AddonV1alpha1Interface
-	works    workclient.WorkV1Interface
-	core     kubernetes.Interface
-	starling *client.Client
-}
-
-const (
-	// rememberedTexts is how many manifests are parsed once only: they are the same in many
-	// mailboxes.
-	rememberedTexts = 10000
-	// itsTimeout bounds a request to an ITS: one that does not answer is unknown.
-	itsTimeout = 10 * time.Second
-	// pageSize is how many objects are read in one request.
-	pageSize = 500
-)
+// rememberedTexts is how many manifests are parsed once only: they are the same in many mailboxes.
+const rememberedTexts = 10000
 
 // NewReader returns a Reader. It does not read anything yet.
 func NewReader(config Config) (*Reader, error) {
@@ -85,34 +66,15 @@ func NewReader(config Config) (*Reader, error) {
 		return nil, fmt.Errorf("build client for metadata: %w", err)
 	}
 	for _, of := range config.ITSes {
-		one, err := newITS(of)
+		of.Config = rest.CopyConfig(of.Config)
+		of.Config.Timeout = itsTimeout
+		one, err := NewITS(of)
 		if err != nil {
 			return nil, fmt.Errorf("ITS %q: %w", of.Name, err)
 		}
 		r.itses = append(r.itses, one)
 	}
 	return r, nil
-}
-
-func newITS(of Space) (*its, error) {
-	config := quick(of.Config)
-	config.Timeout = itsTimeout
-	i := &its{name: of.Name}
-	var err error
-	if i.clusters, err = clusterclient.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("build client for ManagedClusters: %w", err)
-	}
-	if i.addOns, err = addonclient.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("build client for ManagedClusterAddOns: %w", err)
-	}
-	if i.works, err = workclient.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("build client for ManifestWorks: %w", err)
-	}
-	if i.core, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("build client for Leases: %w", err)
-	}
-	i.starling, err = client.New(config)
-	return i, err
 }
 
 // unread says why something could not be read: "you may not list leases in ITS its1".
@@ -153,18 +115,6 @@ func together(functions ...func()) {
 	running.Wait()
 }
 
-// pages calls do with the options for each page of a list, until there is no further one.
-func pages(options metav1.ListOptions, do func(metav1.ListOptions) (next string, err error)) error {
-	options.Limit = pageSize
-	for {
-		next, err := do(options)
-		if err != nil || next == "" {
-			return err
-		}
-		options.Continue = next
-	}
-}
-
 // Policies returns the names of all BindingPolicies. It is for the completion of a shell.
 func (r *Reader) Policies(ctx context.Context) []string {
 	var names []string
@@ -177,9 +127,14 @@ func (r *Reader) Policies(ctx context.Context) []string {
 	return names
 }
 
-// Clusters returns all clusters of all ITSes, by name, with their Leases and add-ons.
-func (r *Reader) Clusters(ctx context.Context) foresight.Fact[map[string]*foresight.Cluster] {
-	return r.clusters(ctx, "")
+// ClusterNames returns the names of all clusters of all ITSes. It is for the completion of a shell.
+func (r *Reader) ClusterNames(ctx context.Context) []string {
+	var names []string
+	for _, of := range r.itses {
+		found, _ := of.readClusters(ctx, "") // what is known of them is enough
+		names = slices.AppendSeq(names, maps.Keys(found))
+	}
+	return names
 }
 
 // now returns the time of the facts.

@@ -30,14 +30,8 @@ import (
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/spaces"
 )
-
-// Space is a connection to a WDS or to an ITS.
-type Space struct {
-	// Name is how texts name it: that of its context.
-	Name   string
-	Config *rest.Config
-}
 
 // parallel is how many requests to one space are under way at the same time.
 const parallel = 16
@@ -45,8 +39,8 @@ const parallel = 16
 // WorldReader reads a forecast.World with the rights of the caller.
 type WorldReader struct {
 	// WDS is the WDS, and ITSes are its ITSes, none if they are not known.
-	WDS   Space
-	ITSes []Space
+	WDS   spaces.Connection
+	ITSes []spaces.Connection
 	// Progress is called with what is being read.
 	Progress func(what string)
 
@@ -259,7 +253,7 @@ func (r *WorldReader) readClusters(ctx context.Context, w *forecast.World) error
 }
 
 // readITS reads the clusters of an ITS and, by cluster, the ConfigMaps with properties.
-func readITS(ctx context.Context, its Space) ([]clusterv1.ManagedCluster, map[string]*corev1.ConfigMap, error) {
+func readITS(ctx context.Context, its spaces.Connection) ([]clusterv1.ManagedCluster, map[string]*corev1.ConfigMap, error) {
 	c, err := clusterclient.NewForConfig(quick(its.Config))
 	if err != nil {
 		return nil, nil, err

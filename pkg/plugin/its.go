@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/starlinghq/starling/pkg/spaces"
@@ -23,13 +23,6 @@ const ITSVariable = "STARLING_ITS_CONTEXT"
 type ITSFlags struct {
 	flags    *genericclioptions.ConfigFlags
 	contexts []string
-}
-
-// ITS is the connection to one ITS.
-type ITS struct {
-	// Name is that of its context.
-	Name   string
-	Config *rest.Config
 }
 
 // NewITSFlags returns the flags beside those that connect to the WDS: the ITSes are in the same
@@ -51,7 +44,7 @@ func (f *ITSFlags) AddTo(cmd *cobra.Command) {
 
 // Find returns the connections to the ITSes, none if it is not known which there are. It sends no
 // request.
-func (f *ITSFlags) Find() ([]ITS, error) {
+func (f *ITSFlags) Find() ([]spaces.Connection, error) {
 	raw, err := f.flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, err
@@ -63,7 +56,7 @@ func (f *ITSFlags) Find() ([]ITS, error) {
 	if len(names) == 0 {
 		names = spaces.MarkedITSes(&raw)
 	}
-	var found []ITS
+	var found []spaces.Connection
 	for _, name := range names {
 		if raw.Contexts[name] == nil {
 			return nil, fmt.Errorf("the kubeconfig has no context %q for an ITS: it has %s", name, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
@@ -76,7 +69,20 @@ func (f *ITSFlags) Find() ([]ITS, error) {
 		if err != nil {
 			return nil, fmt.Errorf("use context %q: %w", name, err)
 		}
-		found = append(found, ITS{Name: name, Config: config})
+		found = append(found, spaces.Connection{Name: name, Config: config})
 	}
 	return found, nil
+}
+
+// Current returns the connection to the current context.
+func (f *ITSFlags) Current() (spaces.Connection, error) {
+	config, err := f.flags.ToRESTConfig()
+	if err != nil {
+		return spaces.Connection{}, err
+	}
+	raw, err := f.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return spaces.Connection{}, err
+	}
+	return spaces.Connection{Name: cmp.Or(*f.flags.Context, raw.CurrentContext), Config: config}, nil
 }

@@ -6,8 +6,16 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
+
+// Connection connects a user to a space, with a context of a kubeconfig.
+type Connection struct {
+	// Name is how texts name the space: that of the context.
+	Name   string
+	Config *rest.Config
+}
 
 // roleExtension is the name of the extension of a context in a kubeconfig that says what its server
 // is. Programs that merge kubeconfigs keep it.

@@ -13,6 +13,7 @@ import (
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/core/packages/gate"
 	"github.com/starlinghq/starling/pkg/packages/informers"
 )
 
@@ -22,8 +23,8 @@ var Required = []schema.GroupVersionResource{
 	pkgv1alpha1.Transactions, pkgv1beta1.Locks, pkgv1beta1.ImageConfigs,
 }
 
-// Informers watch the objects of pkg.crossplane.io. Further event handlers must be added before
-// Run. Their objects are shared: copy before you change one.
+// Informers watch the objects of pkg.crossplane.io. Their objects are shared: copy before you change
+// one.
 type Informers struct {
 	// Packages and Revisions are by the name of the kind of the packages.
 	Packages  map[string]*informers.Informer[pkgv1.Provider]
@@ -34,7 +35,10 @@ type Informers struct {
 	ImageConfigs *informers.Informer[pkgv1beta1.ImageConfig]
 }
 
-const byPackage = "package"
+const (
+	byPackage  = "package"
+	byRevision = "revision"
+)
 
 // NewInformers returns Informers that are not started.
 func NewInformers(c *Client) (*Informers, error) {
@@ -57,6 +61,12 @@ func NewInformers(c *Client) (*Informers, error) {
 		byPackage: informers.Index(func(tx *pkgv1alpha1.Transaction) []string {
 			if _, owner := PackageOf(tx); owner != "" {
 				return []string{string(owner)}
+			}
+			return nil
+		}),
+		byRevision: informers.Index(func(tx *pkgv1alpha1.Transaction) []string {
+			if key, ok := gate.RevisionOf(tx); ok {
+				return []string{key.String()}
 			}
 			return nil
 		}),
@@ -112,6 +122,11 @@ func (i *Informers) RevisionsOf(ref Ref) []*pkgv1.ProviderRevision {
 // of the same name that existed before is another one.
 func (i *Informers) TransactionsOf(p *pkgv1.Provider) []*pkgv1alpha1.Transaction {
 	return i.Transactions.By(byPackage, string(p.UID))
+}
+
+// OfRevision returns the Transactions that were created for a PackageRevision, in no order.
+func (i *Informers) OfRevision(key types.NamespacedName) []*pkgv1alpha1.Transaction {
+	return i.Transactions.By(byRevision, key.String())
 }
 
 // PackageOf returns the package that a Transaction was created for, which owns it, and its UID.

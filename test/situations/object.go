@@ -187,10 +187,15 @@ var onTheWay = []Situation{
 	{"held-by-mistake", func(w *World) { w.only("c1"); w.hold("deployment/web"); w.Item("c1").Hash[0]++ }, explain.LinkFree, broken},
 	{"held-by-transaction", func(w *World) {
 		w.only("c1")
-		w.Binding.Annotations = map[string]string{pkgv1.AnnotationHeldObjects: plan.EncodeHolds([]plan.TransactionHold{
-			plan.NewTransactionHold("tx-aws", []objref.Ref{Web}, []string{"c1"}),
-		})}
+		w.HoldFor("tx-aws", "c1")
 		w.Item("c1").Hash[0]++
+	}, explain.LinkFree, broken},
+	{"held-by-transaction-elsewhere", func(w *World) { w.only("c1"); w.HoldFor("tx-aws", "c2") }, "", ""},
+	{"held-by-mistake-of-transactions", func(w *World) {
+		w.only("c1")
+		w.HoldFor("tx-aws")
+		w.Holds.Value.Annotations[pkgv1.AnnotationHeldObjects] = "tx-aws"
+		w.Undelivered("c1")
 	}, explain.LinkFree, broken},
 	{"conflict", func(w *World) { w.only("c1"); w.Claim() }, explain.LinkFree, broken},
 	{"conflict-that-is-reported", func(w *World) {
@@ -354,6 +359,13 @@ var onTheWay = []Situation{
 
 func (w *World) hold(what string) {
 	w.Binding.Annotations = map[string]string{controlv1alpha1.AnnotationHold: what}
+}
+
+// HoldFor lets a Transaction hold the object in clusters, or in all.
+func (w *World) HoldFor(transaction string, clusters ...string) {
+	text := plan.EncodeHolds([]plan.TransactionHold{plan.NewTransactionHold(transaction, []objref.Ref{Web}, clusters)})
+	w.Holds.Value = BindingOf(pkgv1.HoldsBinding, nil)
+	w.Holds.Value.Annotations = map[string]string{pkgv1.AnnotationHeldObjects: text}
 }
 
 // Claim lets another WDS deliver the object to c1.

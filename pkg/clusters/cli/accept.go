@@ -33,7 +33,7 @@ type joinRequest struct {
 
 // openRequests returns the requests for the cluster that nobody has answered, the oldest first.
 func (m *member) openRequests(ctx context.Context) ([]joinRequest, error) {
-	list, err := m.kube.CertificatesV1().CertificateSigningRequests().List(ctx,
+	list, err := m.Core.CertificatesV1().CertificateSigningRequests().List(ctx,
 		metav1.ListOptions{LabelSelector: clusterv1.ClusterNameLabelKey + "=" + m.cluster.Name})
 	if err != nil {
 		return nil, fmt.Errorf("list requests for certificates: %w", err)
@@ -172,7 +172,7 @@ func doAccept(ctx context.Context, _ *action, m *member, p *plan) error {
 
 // patch changes the ManagedCluster.
 func (m *member) patch(ctx context.Context, patch string) error {
-	changed, err := m.clusters.Patch(ctx, m.cluster.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: fieldManager})
+	changed, err := m.Clusters.Patch(ctx, m.cluster.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: fieldManager})
 	if err == nil {
 		m.cluster = changed
 	}
@@ -181,7 +181,7 @@ func (m *member) patch(ctx context.Context, patch string) error {
 
 // answer approves or denies requests for certificates.
 func (m *member) answer(ctx context.Context, names []string, with certificatesv1.RequestConditionType) error {
-	requests := m.kube.CertificatesV1().CertificateSigningRequests()
+	requests := m.Core.CertificatesV1().CertificateSigningRequests()
 	for _, name := range names {
 		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			csr, err := requests.Get(ctx, name, metav1.GetOptions{})
@@ -206,7 +206,7 @@ func (m *member) answer(ctx context.Context, names []string, with certificatesv1
 
 // pendingAccept approves nothing: the user has not seen what is requested meanwhile.
 func pendingAccept(ctx context.Context, a *action, m *member, _ *client.Client) (string, error) {
-	cluster, err := m.clusters.Get(ctx, m.cluster.Name, metav1.GetOptions{})
+	cluster, err := m.Clusters.Get(ctx, m.cluster.Name, metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}

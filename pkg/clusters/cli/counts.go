@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,10 +10,13 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	coreplan "github.com/starlinghq/starling/pkg/core/plan"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/foresight"
+	"github.com/starlinghq/starling/pkg/statusreports"
 	"github.com/starlinghq/starling/pkg/works"
 )
 
@@ -37,8 +39,10 @@ type counter struct {
 	healthy map[string]map[objref.Ref]bool
 }
 
+// texts is how many manifests are parsed once.
+const texts = 4096
+
 func newCounter() *counter {
-	const texts = 4096
 	excluded, _ := corestatus.ParseExcluded(corestatus.DefaultExcludeKinds()) // a test parses them
 	return &counter{
 		texts: works.NewManifests(texts), excluded: excluded,
@@ -68,11 +72,8 @@ func (c *counter) addWork(work *workv1.ManifestWork) {
 func (c *counter) addReport(ws *controlv1alpha1.WorkStatus) {
 	source := &ws.Spec.SourceRef
 	ref := objref.Ref{Group: source.Group, Resource: source.Resource, Namespace: source.Namespace, Name: source.Name}
-	if ws.Name != corestatus.ReportName(ref) {
-		return // it was written by somebody else
-	}
-	var status map[string]any
-	if ws.Status != nil && json.Unmarshal(ws.Status.Raw, &status) != nil {
+	report, err := statusreports.Read(ws)
+	if err != nil || ws.Name != corestatus.ReportName(ref) { // it was written by somebody else
 		return
 	}
 	of := c.healthy[ws.Namespace]
@@ -80,9 +81,7 @@ func (c *counter) addReport(ws *controlv1alpha1.WorkStatus) {
 		of = map[objref.Ref]bool{}
 		c.healthy[ws.Namespace] = of
 	}
-	generation := int64(0)
-	_, _ = fmt.Sscan(ws.Annotations[controlv1alpha1.AnnotationGeneration], &generation) // 0 is unknown
-	of[ref] = health.Evaluate(schema.GroupKind{Group: source.Group, Kind: source.Kind}, status, generation).State == health.Healthy
+	of[ref] = health.Evaluate(schema.GroupKind{Group: source.Group, Kind: source.Kind}, report.Status, report.Generation).State == health.Healthy
 }
 
 // of returns the counts of a cluster.
@@ -103,28 +102,23 @@ func (c *counter) of(cluster string) *counts {
 
 // count reads the works and reports of clusters of an ITS: of one mailbox, or of all with "".
 // unread is why they are not known, "" if they are.
-func (c *counter) count(ctx context.Context, h *hub, mailbox string) (unread string, err error) {
-	options := metav1.ListOptions{Limit: pageSize, LabelSelector: controlv1alpha1.LabelWDSUID}
-	for {
-		list, err := h.works.ManifestWorks(mailbox).List(ctx, options)
-		if apierrors.IsForbidden(err) {
-			return "you may not list ManifestWorks", nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("list the works of ITS %q: %w", h.name, err)
-		}
-		for i := range list.Items {
-			c.addWork(&list.Items[i])
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			break
-		}
+func (c *counter) count(ctx context.Context, h *foresight.ITS, mailbox string) (unread string, err error) {
+	options := metav1.ListOptions{LabelSelector: controlv1alpha1.LabelWDSUID}
+	err = client.EachItem(ctx, h.Works.ManifestWorks(mailbox).List, options, func(work *workv1.ManifestWork) error {
+		c.addWork(work)
+		return nil
+	})
+	if apierrors.IsForbidden(err) {
+		return "you may not list ManifestWorks", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("list the works of ITS %q: %w", h.Name, err)
 	}
 	if mailbox == "" {
-		_, err = h.reports.ListWorkStatuses(ctx, metav1.ListOptions{}, c.addReport)
+		_, err = h.Starling.ListWorkStatuses(ctx, metav1.ListOptions{}, c.addReport)
 	} else {
 		var list *controlv1alpha1.WorkStatusList
-		if list, err = h.reports.WorkStatuses(mailbox).List(ctx, metav1.ListOptions{}); err == nil {
+		if list, err = h.Starling.WorkStatuses(mailbox).List(ctx, metav1.ListOptions{}); err == nil {
 			for i := range list.Items {
 				c.addReport(&list.Items[i])
 			}

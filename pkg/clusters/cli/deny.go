@@ -130,7 +130,7 @@ func missingForDenial(left []string, unknown string, l *load, heartbeat func() s
 // that are being deleted, and that of the right to them.
 func (m *member) release(ctx context.Context) error {
 	name := "open-cluster-management:managedcluster:" + m.cluster.Name + ":work"
-	bindings := m.kube.RbacV1().RoleBindings(m.cluster.Name)
+	bindings := m.Core.RbacV1().RoleBindings(m.cluster.Name)
 	binding, err := bindings.Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("read the right of the agent to its works: %w", err)
@@ -145,7 +145,7 @@ func (m *member) release(ctx context.Context) error {
 			return fmt.Errorf("remove the right of the agent to its works: %w", err)
 		}
 	}
-	works := m.works.ManifestWorks(m.cluster.Name)
+	works := m.Works.ManifestWorks(m.cluster.Name)
 	list, err := works.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("list the works in mailbox %s: %w", m, err)

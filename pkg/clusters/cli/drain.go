@@ -113,7 +113,7 @@ func missingForDrain(l *load, heartbeat string) string {
 
 // heartbeat says when the agent of the cluster was last heard of.
 func (m *member) heartbeat(ctx context.Context) string {
-	lease, err := m.kube.CoordinationV1().Leases(m.cluster.Name).Get(ctx, foresight.ClusterLease, metav1.GetOptions{})
+	lease, err := m.Core.CoordinationV1().Leases(m.cluster.Name).Get(ctx, foresight.ClusterLease, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "it was never heard of"
 	}

@@ -15,15 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned/typed/addon/v1alpha1"
-	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned/typed/cluster/v1"
-	workclient "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
-	"github.com/starlinghq/starling/pkg/client"
+	"github.com/starlinghq/starling/pkg/foresight"
 	"github.com/starlinghq/starling/pkg/plugin"
+	"github.com/starlinghq/starling/pkg/spaces"
 )
 
 // options are common to the commands about clusters of ITSes.
@@ -50,63 +46,22 @@ func (o *options) progress(format string, args ...any) *plugin.Progress {
 	return plugin.StartProgressLines(plugin.EscapingWriter{Writer: o.ErrOut}, o.terminal, format, args...)
 }
 
-// hub is an ITS as its administrator sees it.
-type hub struct {
-	// name is that of its context.
-	name     string
-	kube     kubernetes.Interface
-	clusters clusterclient.ManagedClusterInterface
-	works    workclient.ManifestWorksGetter
-	addOns   addonclient.ManagedClusterAddOnsGetter
-	reports  *client.Client
-}
-
-func newHub(name string, config *rest.Config) (*hub, error) {
-	config = limited(config)
-	h := &hub{name: name}
-	var err error
-	if h.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	clusters, err := clusterclient.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	h.clusters = clusters.ManagedClusters()
-	if h.works, err = workclient.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if h.addOns, err = addonclient.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	h.reports, err = client.New(config)
-	return h, err
-}
-
 // hubs returns the ITSes. If it is not known which there are, the current context may be one.
-func (o *options) hubs() ([]*hub, error) {
+func (o *options) hubs() ([]*foresight.ITS, error) {
 	found, err := o.its.Find()
 	if err != nil {
 		return nil, err
 	}
 	if len(found) == 0 {
-		config, err := o.flags.ToRESTConfig()
+		current, err := o.its.Current()
 		if err != nil {
 			return nil, err
 		}
-		raw, err := o.flags.ToRawKubeConfigLoader().RawConfig()
-		if err != nil {
-			return nil, err
-		}
-		name := raw.CurrentContext
-		if *o.flags.Context != "" {
-			name = *o.flags.Context
-		}
-		found = []plugin.ITS{{Name: name, Config: config}}
+		found = []spaces.Connection{current}
 	}
-	hubs := make([]*hub, 0, len(found))
+	hubs := make([]*foresight.ITS, 0, len(found))
 	for _, its := range found {
-		h, err := newHub(its.Name, its.Config)
+		h, err := foresight.NewITS(its)
 		if err != nil {
 			return nil, fmt.Errorf("connect to ITS %q: %w", its.Name, err)
 		}
@@ -117,26 +72,27 @@ func (o *options) hubs() ([]*hub, error) {
 
 // member is a cluster of an ITS.
 type member struct {
-	*hub
+	*foresight.ITS
+
 	cluster *clusterv1.ManagedCluster
 }
 
 // String returns its/cluster.
-func (m *member) String() string { return m.hub.name + "/" + m.cluster.Name }
+func (m *member) String() string { return m.ITS.Name + "/" + m.cluster.Name }
 
 // list returns the clusters of all ITSes that the selector selects, by name.
-func list(ctx context.Context, hubs []*hub, selector string) ([]*member, error) {
+func list(ctx context.Context, hubs []*foresight.ITS, selector string) ([]*member, error) {
 	var all []*member
 	for _, h := range hubs {
-		found, err := h.clusters.List(ctx, metav1.ListOptions{LabelSelector: selector})
+		found, err := h.Clusters.List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("context %q is no ITS, it serves no ManagedClusters: name the ITS with --its-context", h.name)
+			return nil, fmt.Errorf("context %q is no ITS, it serves no ManagedClusters: name the ITS with --its-context", h.Name)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list the clusters of ITS %q: %w", h.name, err)
+			return nil, fmt.Errorf("list the clusters of ITS %q: %w", h.Name, err)
 		}
 		for i := range found.Items {
-			all = append(all, &member{hub: h, cluster: &found.Items[i]})
+			all = append(all, &member{ITS: h, cluster: &found.Items[i]})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *member) int { return strings.Compare(a.cluster.Name, b.cluster.Name) })

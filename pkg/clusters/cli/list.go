@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -25,7 +24,6 @@ import (
 	"github.com/starlinghq/starling/pkg/core/text"
 	read "github.com/starlinghq/starling/pkg/foresight"
 	"github.com/starlinghq/starling/pkg/plugin"
-	"github.com/starlinghq/starling/pkg/statusagent"
 )
 
 const wide = "wide"
@@ -115,15 +113,15 @@ func (o *options) show(ctx context.Context, names []string, selector, format str
 }
 
 // readRows reads what is known of the clusters. notes say what could not be read.
-func readRows(ctx context.Context, hubs []*hub, members []*member, now time.Time) (rows []row, notes []string, err error) {
+func readRows(ctx context.Context, hubs []*read.ITS, members []*member, now time.Time) (rows []row, notes []string, err error) {
 	const few = 20 // mailboxes are read one by one up to this number
 	rows = make([]row, 0, len(members))
 	for _, h := range hubs {
-		of := slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m.hub != h })
+		of := slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m.ITS != h })
 		if len(of) == 0 {
 			continue
 		}
-		leases, addOns := h.leases(ctx), h.addOnsOf(ctx)
+		leases, addOns := h.Leases(ctx, ""), h.StatusAddOns(ctx, "")
 		counter, unread := newCounter(), ""
 		mailboxes := []string{""}
 		if len(of) <= few {
@@ -137,13 +135,14 @@ func readRows(ctx context.Context, hubs []*hub, members []*member, now time.Time
 				return nil, nil, err
 			}
 			if unread != "" {
-				notes = append(notes, fmt.Sprintf("what is delivered to clusters of ITS %s is unknown: %s", h.name, unread))
+				notes = append(notes, fmt.Sprintf("what is delivered to clusters of ITS %s is unknown: %s", h.Name, unread))
 				break
 			}
 		}
 		for _, m := range of {
-			lease, addOn := leases(m.cluster.Name), addOns(m.cluster.Name)
-			r := row{Cluster: read.ClusterOf(h.name, m.cluster, lease, addOn)}
+			lease := foresight.Fact[*coordinationv1.Lease]{Value: leases.Value[m.cluster.Name], Unread: leases.Unread}
+			addOn := foresight.Fact[*addonv1alpha1.ManagedClusterAddOn]{Value: addOns.Value[m.cluster.Name], Unread: addOns.Unread}
+			r := row{Cluster: read.ClusterOf(h.Name, m.cluster, lease, addOn)}
 			r.Links = r.Judge(now)
 			r.State = stateOf(r.Cluster, r.Links)
 			if unread == "" {
@@ -184,49 +183,6 @@ func stateOf(c *foresight.Cluster, links []foresight.Link) string {
 		return "NotAvailable"
 	}
 	return "NoStatus"
-}
-
-// leases returns the Lease of each cluster.
-func (h *hub) leases(ctx context.Context) func(cluster string) foresight.Fact[*coordinationv1.Lease] {
-	list, err := h.kube.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + read.ClusterLease})
-	if err != nil {
-		why := whyUnread(err, "Leases")
-		return func(string) foresight.Fact[*coordinationv1.Lease] {
-			return foresight.Unread[*coordinationv1.Lease](why)
-		}
-	}
-	found := map[string]*coordinationv1.Lease{}
-	for i := range list.Items {
-		found[list.Items[i].Namespace] = &list.Items[i]
-	}
-	return func(cluster string) foresight.Fact[*coordinationv1.Lease] { return foresight.Known(found[cluster]) }
-}
-
-// addOnsOf returns the status add-on of each cluster.
-func (h *hub) addOnsOf(ctx context.Context) func(cluster string) foresight.Fact[*addonv1alpha1.ManagedClusterAddOn] {
-	list, err := h.addOns.ManagedClusterAddOns("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + statusagent.AddonName})
-	if err != nil && !apierrors.IsNotFound(err) {
-		why := whyUnread(err, "ManagedClusterAddOns")
-		return func(string) foresight.Fact[*addonv1alpha1.ManagedClusterAddOn] {
-			return foresight.Unread[*addonv1alpha1.ManagedClusterAddOn](why)
-		}
-	}
-	found := map[string]*addonv1alpha1.ManagedClusterAddOn{}
-	if err == nil {
-		for i := range list.Items {
-			found[list.Items[i].Namespace] = &list.Items[i]
-		}
-	}
-	return func(cluster string) foresight.Fact[*addonv1alpha1.ManagedClusterAddOn] {
-		return foresight.Known(found[cluster])
-	}
-}
-
-func whyUnread(err error, what string) string {
-	if apierrors.IsForbidden(err) {
-		return "you may not list " + what
-	}
-	return err.Error()
 }
 
 // printRows prints the table, and what could not be read.

@@ -18,9 +18,6 @@ import (
 	"github.com/starlinghq/starling/pkg/works"
 )
 
-// pageSize is how many objects one request reads.
-const pageSize = 500
-
 // load is what is delivered to a cluster, and the Bindings that list it.
 type load struct {
 	// Bindings are those with works in the mailbox, or that list the cluster. Sorted.
@@ -70,7 +67,7 @@ func (l *load) listing() []bound {
 
 // loadOf reads what concerns a cluster. wds may be nil.
 func (m *member) loadOf(ctx context.Context, wds *client.Client) (*load, error) {
-	list, err := m.works.ManifestWorks(m.cluster.Name).List(ctx, metav1.ListOptions{})
+	list, err := m.Works.ManifestWorks(m.cluster.Name).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("list the works in mailbox %s: %w", m, err)
 	}
@@ -91,7 +88,7 @@ func newLoad(all []workv1.ManifestWork, bindings []bound) *load {
 		}
 		return found[key]
 	}
-	texts := works.NewManifests(pageSize)
+	known := works.NewManifests(texts)
 	names := map[string]string{} // of WDSes, by Binding
 	for i := range all {
 		work := &all[i]
@@ -105,7 +102,7 @@ func newLoad(all []workv1.ManifestWork, bindings []bound) *load {
 		of := at(work.Labels[controlv1alpha1.LabelWDSName], name)
 		names[work.Labels[controlv1alpha1.LabelBindingUID]] = of.WDS
 		of.Works++
-		items := works.Read(work, texts).Items
+		items := works.Read(work, known).Items
 		for j := range items {
 			if items[j].Observe && !items[j].Withdrawn {
 				continue // a claim
@@ -133,25 +130,19 @@ func readBindings(ctx context.Context, wds *client.Client, cluster string) (foun
 	if wds == nil {
 		return nil, "no WDS is known"
 	}
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		list, err := wds.Bindings().List(ctx, options)
-		if apierrors.IsNotFound(err) {
-			return nil, "the current context is no WDS"
+	err := client.EachItem(ctx, wds.Bindings().List, metav1.ListOptions{}, func(b *controlv1alpha1.Binding) error {
+		if slices.ContainsFunc(b.Spec.Destinations, func(d controlv1alpha1.Destination) bool { return d.ClusterID == cluster }) {
+			found = append(found, boundOf(ctx, wds, b))
 		}
-		if err != nil {
-			return nil, err.Error()
-		}
-		for i := range list.Items {
-			b := &list.Items[i]
-			if slices.ContainsFunc(b.Spec.Destinations, func(d controlv1alpha1.Destination) bool { return d.ClusterID == cluster }) {
-				found = append(found, boundOf(ctx, wds, b))
-			}
-		}
-		if options.Continue = list.Continue; options.Continue == "" {
-			return found, ""
-		}
+		return nil
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, "the current context is no WDS"
+	case err != nil:
+		return nil, err.Error()
 	}
+	return found, ""
 }
 
 func boundOf(ctx context.Context, wds *client.Client, b *controlv1alpha1.Binding) bound {

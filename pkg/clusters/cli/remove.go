@@ -56,7 +56,7 @@ func doRemove(ctx context.Context, a *action, m *member, _ *plan) error {
 
 // delete requests the deletion of the ManagedCluster.
 func (m *member) delete(ctx context.Context) error {
-	err := m.clusters.Delete(ctx, m.cluster.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.cluster.UID}})
+	err := m.Clusters.Delete(ctx, m.cluster.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &m.cluster.UID}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -88,7 +88,7 @@ func afterRemove(ctx, deadline context.Context, a *action, m *member) error {
 				return false, err
 			}
 		}
-		now, err := m.clusters.Get(ctx, m.cluster.Name, metav1.GetOptions{})
+		now, err := m.Clusters.Get(ctx, m.cluster.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) || err == nil && now.UID != m.cluster.UID { // its agent may ask again at once
 			return true, nil
 		}
@@ -97,7 +97,7 @@ func afterRemove(ctx, deadline context.Context, a *action, m *member) error {
 	if err != nil {
 		return timedOut(ctx, err, "ManagedCluster "+m.cluster.Name+" is being deleted, and waits for the works in its mailbox")
 	}
-	namespaces := m.kube.CoreV1().Namespaces()
+	namespaces := m.Core.CoreV1().Namespaces()
 	mailbox, err := namespaces.Get(ctx, m.cluster.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil

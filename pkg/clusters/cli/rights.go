@@ -60,7 +60,7 @@ func (m *member) rightsLeft(ctx context.Context) (left []string, unknown string,
 			spec.User = addOn + ":agent:any"
 			spec.Groups = []string{addOn, "system:open-cluster-management:addon:" + statusagent.AddonName, "system:authenticated"}
 		}
-		answer, err := m.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		answer, err := m.Core.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
 		if apierrors.IsForbidden(err) {
 			return nil, "you may not create SubjectAccessReviews", nil
 		}

@@ -11,6 +11,7 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"github.com/starlinghq/starling/pkg/core/foresight"
+	read "github.com/starlinghq/starling/pkg/foresight"
 	"github.com/starlinghq/starling/test/golden"
 )
 
@@ -130,7 +131,7 @@ func TestTable(t *testing.T) {
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	at := func(its, name string) *member {
-		m := &member{hub: &hub{name: its}, cluster: &clusterv1.ManagedCluster{}}
+		m := &member{ITS: &read.ITS{Name: its}, cluster: &clusterv1.ManagedCluster{}}
 		m.cluster.Name = name
 		return m
 	}

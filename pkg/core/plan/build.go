@@ -226,7 +226,7 @@ func (b *builder) holdOn() {
 	b.needed = map[objref.Ref]bool{}
 	for _, item := range Items(b.works) {
 		if b.now.Hold.Holds(item.Ref) {
-			for _, need := range prerequisites(item.Ref) {
+			for _, need := range Prerequisites(item.Ref) {
 				b.needed[need] = true
 			}
 		}

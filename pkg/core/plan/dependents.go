@@ -26,10 +26,6 @@ func IsPrerequisite(ref objref.Ref) bool {
 	return ref.GroupResource() == definitions || ref.GroupResource() == namespaces
 }
 
-// Prerequisites returns what must be in a cluster for the object to be there: its Namespace, and
-// its CustomResourceDefinition if the kind has one.
-func Prerequisites(ref objref.Ref) []objref.Ref { return prerequisites(ref) }
-
 // DefinitionOf returns the CustomResourceDefinition that an object would have. For a kind that is
 // built into API servers there is none.
 func DefinitionOf(gr schema.GroupResource) objref.Ref {
@@ -86,7 +82,7 @@ func (b *builder) ownDependents(prerequisite objref.Ref) []objref.Ref {
 	if b.dependents == nil {
 		b.dependents = map[objref.Ref][]objref.Ref{}
 		add := func(ref objref.Ref) {
-			for _, need := range prerequisites(ref) {
+			for _, need := range Prerequisites(ref) {
 				b.dependents[need] = append(b.dependents[need], ref)
 			}
 		}

@@ -210,7 +210,7 @@ func (b *builder) departures() {
 			continue
 		}
 		b.leaving[item] = leaving{how, to}
-		for _, need := range prerequisites(item.Ref) {
+		for _, need := range Prerequisites(item.Ref) {
 			b.under[need] = true
 		}
 	}

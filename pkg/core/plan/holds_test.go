@@ -52,6 +52,15 @@ func TestHolds(t *testing.T) {
 			t.Errorf("%q: error %v; it must hold everything", invalid, err)
 		}
 	}
+	for _, tc := range []struct {
+		mailbox string
+		ref     objref.Ref
+		want    string
+	}{{"east", settings, "tx-b"}, {"north", settings, ""}, {"north", crd, "tx-a"}, {"east", objref.Ref{Resource: "secrets", Name: "x"}, ""}} {
+		if got := holds.Holder(tc.mailbox, tc.ref); got != tc.want {
+			t.Errorf("%s is held in %s by %q, want %q", tc.ref, tc.mailbox, got, tc.want)
+		}
+	}
 	if plan.EncodeHolds(nil) != "" {
 		t.Error("no holds are no annotation")
 	}

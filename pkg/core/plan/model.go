@@ -170,7 +170,7 @@ func NewDesired(objects []Object, limits packing.Limits) *Desired {
 		d.index[objects[i].Ref] = i
 	}
 	for i := range objects {
-		for _, ref := range prerequisites(objects[i].Ref) {
+		for _, ref := range Prerequisites(objects[i].Ref) {
 			if j, ok := d.index[ref]; ok {
 				d.needs[i] = append(d.needs[i], j)
 			}
@@ -200,9 +200,9 @@ func (d *Desired) Wants(ref objref.Ref) bool {
 // Len returns the number of objects.
 func (d *Desired) Len() int { return len(d.objects) }
 
-// prerequisites returns what must be in a cluster before the object can be: its namespace and its
-// kind.
-func prerequisites(ref objref.Ref) []objref.Ref {
+// Prerequisites returns what must be in a cluster before the object can be: its Namespace, and its
+// CustomResourceDefinition if the kind has one.
+func Prerequisites(ref objref.Ref) []objref.Ref {
 	if packing.WaveOf(ref.GroupResource()) == packing.WaveFirst {
 		return nil
 	}

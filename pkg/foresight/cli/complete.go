@@ -130,5 +130,5 @@ func (e *explainer) clusterNames(ctx context.Context) []string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	return slices.Collect(maps.Keys(reader.Clusters(ctx).Value))
+	return reader.ClusterNames(ctx)
 }

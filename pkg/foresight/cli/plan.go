@@ -271,22 +271,10 @@ func (p *planner) remove(after *forecast.World) error {
 
 // reader returns what reads the WDS and its ITSes.
 func (o *options) reader() (*foresight.WorldReader, error) {
-	config, err := o.flags.ToRESTConfig()
+	wds, err := o.itses.Current()
 	if err != nil {
 		return nil, err
 	}
-	raw, err := o.flags.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return nil, err
-	}
-	name := raw.CurrentContext
-	if *o.flags.Context != "" {
-		name = *o.flags.Context
-	}
-	r := &foresight.WorldReader{WDS: foresight.Space{Name: name, Config: config}, Progress: func(string) {}}
 	itses, err := o.itses.Find()
-	for _, its := range itses {
-		r.ITSes = append(r.ITSes, foresight.Space{Name: its.Name, Config: its.Config})
-	}
-	return r, err
+	return &foresight.WorldReader{WDS: wds, ITSes: itses, Progress: func(string) {}}, err
 }

@@ -21,10 +21,7 @@ func (o *explainer) reader() (*foresight.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := foresight.Config{WDS: wds, Clock: o.clock, NoITS: noITS}
-	for _, of := range found {
-		config.ITSes = append(config.ITSes, foresight.Space{Name: of.Name, Config: of.Config})
-	}
+	config := foresight.Config{WDS: wds, ITSes: found, Clock: o.clock, NoITS: noITS}
 	if discovery, err := o.flags.ToDiscoveryClient(); err == nil {
 		config.Served = &served{discovery: discovery}
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
 
@@ -25,6 +26,8 @@ type resources struct {
 	store *store.Store
 	// maxBytes bounds the size of the files in one response.
 	maxBytes int
+	// authorizer reports what users may do in the space.
+	authorizer authorizer.Authorizer
 }
 
 var (
@@ -194,6 +197,9 @@ func (r *resources) Update(ctx context.Context, name string, info rest.UpdatedOb
 			return prr.DeepCopy(), nil // the cached files are shared, and a patch would change them in place
 		},
 		func(cr *storev1alpha1.PackageRevision, wanted *porchv1alpha1.PackageRevisionResources) (*porchv1alpha1.PackageRevisionResources, error) {
+			if err := r.checkAllowed(ctx, cr); err != nil {
+				return nil, err
+			}
 			written, err := r.store.UpdateFiles(ctx, cr, wanted.Spec.Resources, userName(ctx), dryrun.IsDryRun(o.DryRun))
 			if err != nil {
 				return nil, err

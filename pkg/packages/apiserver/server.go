@@ -125,7 +125,7 @@ func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 	group.VersionedResourcesStorageMap[porchv1alpha1.GroupVersion.Version] = map[string]rest.Storage{
 		"packagerevisions":          revisions,
 		"packagerevisions/approval": &approval{revisionKind, revisions},
-		"packagerevisionresources":  &resources{resourcesKind, c.Store, c.MaxList},
+		"packagerevisionresources":  &resources{resourcesKind, c.Store, c.MaxList, config.Authorization.Authorizer},
 		"packages":                  &porchPackages{packageKind, c.Store, c.Done},
 	}
 	if err := server.InstallAPIGroup(&group); err != nil {

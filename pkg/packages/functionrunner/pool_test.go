@@ -143,7 +143,8 @@ func TestTimeoutIsForFunctions(t *testing.T) {
 func TestRunaways(t *testing.T) {
 	limits := functionrunner.Config{Workers: 1, Timeout: time.Minute, Memory: 200 << 20, MaxMessage: 1 << 20} // more than a busy machine takes
 	patient := pool(t, limits)
-	limits.Timeout, limits.RenderTimeout = 5*time.Second, time.Minute
+	// With the race detector a process holds several times the memory that the collector knows of.
+	limits.Timeout, limits.RenderTimeout, limits.Memory = 5*time.Second, time.Minute, 2<<30
 	impatient := pool(t, limits)
 	for name, tc := range map[string]struct {
 		sources []string
@@ -193,7 +194,7 @@ func TestRunaways(t *testing.T) {
 
 // Each function has its own time, and all functions of a package have a time together.
 func TestTimeouts(t *testing.T) {
-	impatient := pool(t, functionrunner.Config{Workers: 1, Timeout: 5 * time.Second, RenderTimeout: time.Minute})
+	impatient := pool(t, functionrunner.Config{Workers: 1, Timeout: 5 * time.Second, RenderTimeout: time.Minute, Memory: 2 << 30})
 	slow := "x = 0\nfor i in range(%d): x = len(str(list(range(1000))))"
 	began := time.Now()
 	if _, err := renderPrograms(t.Context(), impatient, fmt.Sprintf(slow, 1000)); err != nil {
@@ -205,7 +206,7 @@ func TestTimeouts(t *testing.T) {
 	if _, err := renderPrograms(t.Context(), impatient, slices.Repeat([]string{fmt.Sprintf(slow, rounds)}, 10)...); err != nil {
 		t.Errorf("ten functions of 0.6 s each: %v", err)
 	}
-	short := pool(t, functionrunner.Config{RenderTimeout: 3 * time.Second})
+	short := pool(t, functionrunner.Config{RenderTimeout: 3 * time.Second, Memory: 2 << 30})
 	_, err := renderPrograms(t.Context(), short, slices.Repeat([]string{"for i in range(500000): pass"}, 1000)...)
 	if err == nil || !strings.Contains(err.Error(), "starlark:v0.5 was killed: all functions of the package together took longer than 3s") {
 		t.Errorf("error %v", err)

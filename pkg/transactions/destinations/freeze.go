@@ -42,7 +42,7 @@ func (d *Destinations) Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 		return err
 	}
 	// Who watches Bindings sees the hold before one that is created now.
-	if bindings, err := d.bindings(ctx); err != nil || len(bindings) == 0 {
+	if some, err := d.anyBinding(ctx); err != nil || !some {
 		return err
 	}
 	return d.observed(ctx, tx.Name)

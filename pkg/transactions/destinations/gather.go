@@ -2,6 +2,7 @@ package destinations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,9 +62,6 @@ type gathered struct {
 	varies bool
 }
 
-// pageSize is how many objects are read at once.
-const pageSize = 500
-
 // gather reads everything that the verdict on a proposal depends on.
 func (d *Destinations) gather(ctx context.Context, tx *pkgv1alpha1.Transaction, proposal *propose.Proposal) (*gathered, error) {
 	g := &gathered{input: &destination.Input{
@@ -103,6 +101,7 @@ func (d *Destinations) complete(ctx context.Context, g *gathered, bindings []*co
 	return d.clusters(ctx, g, held)
 }
 
+// bindings returns the Bindings that have objects of the WDS.
 func (d *Destinations) bindings(ctx context.Context) ([]*controlv1alpha1.Binding, error) {
 	list, err := d.control.Bindings().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -110,12 +109,35 @@ func (d *Destinations) bindings(ctx context.Context) ([]*controlv1alpha1.Binding
 	}
 	all := make([]*controlv1alpha1.Binding, 0, len(list.Items))
 	for i := range list.Items {
-		b := &list.Items[i]
-		if b.Name != pkgv1.HoldsBinding && len(b.Spec.Workload.Packages) == 0 { // those of packages have other objects
+		if b := &list.Items[i]; ofObjects(b) {
 			all = append(all, b)
 		}
 	}
 	return all, nil
+}
+
+// ofObjects reports whether a Binding has objects of the WDS: those of packages have others.
+func ofObjects(b *controlv1alpha1.Binding) bool {
+	return b.Name != pkgv1.HoldsBinding && len(b.Spec.Workload.Packages) == 0
+}
+
+var errFound = errors.New("found")
+
+// anyBinding reports whether bindings would return any. It does not read all of them.
+func (d *Destinations) anyBinding(ctx context.Context) (bool, error) {
+	const few = 10
+	err := client.EachItem(ctx, d.control.Bindings().List, metav1.ListOptions{Limit: few}, func(b *controlv1alpha1.Binding) error {
+		if ofObjects(b) {
+			return errFound
+		}
+		return nil
+	})
+	if errors.Is(err, errFound) {
+		return true, nil
+	} else if err != nil {
+		return false, fmt.Errorf("list Bindings: %w", err)
+	}
+	return false, nil
 }
 
 // heldAt returns the CRDs that clusters keep as they were, by cluster.
@@ -448,22 +470,16 @@ func breaks(ctx context.Context, c *destination.Change) bool {
 
 func (d *Destinations) read(ctx context.Context, g *gathered, resource schema.GroupVersionResource) ([]*destination.Object, error) {
 	var found []*destination.Object
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := d.objects.Resource(resource).List(ctx, options)
-		if apierrors.IsNotFound(err) {
-			return nil, nil // it is not established
-		} else if err != nil {
-			return nil, fmt.Errorf("list %s: %w", resource.GroupResource(), err)
-		}
-		for i := range page.Items {
-			o := &page.Items[i]
-			found = append(found, g.deliver(objref.New(resource.GroupResource(), o.GetNamespace(), o.GetName()), o))
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return found, nil
-		}
+	err := client.EachItem(ctx, d.objects.Resource(resource).List, metav1.ListOptions{}, func(o *unstructured.Unstructured) error {
+		found = append(found, g.deliver(objref.New(resource.GroupResource(), o.GetNamespace(), o.GetName()), o))
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil // it is not established
+	} else if err != nil {
+		return nil, fmt.Errorf("list %s: %w", resource.GroupResource(), err)
 	}
+	return found, nil
 }
 
 func serves(crd *destination.CRD, name string) bool {

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/destination"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -128,19 +130,14 @@ func (i *inITS) readLocks(ctx context.Context, cluster string) error {
 // readProperties reads the properties that templates use, as the transport does.
 func (i *inITS) readProperties(ctx context.Context) error {
 	i.properties = map[string]map[string]string{}
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := i.configMaps.ConfigMaps(controlv1alpha1.PropertiesNamespace).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list ConfigMaps with properties of clusters: %w", err)
-		}
-		for n := range page.Items {
-			i.properties[page.Items[n].Name] = clusters.PropertiesIn(&page.Items[n])
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
+	err := client.EachItem(ctx, i.configMaps.ConfigMaps(controlv1alpha1.PropertiesNamespace).List, metav1.ListOptions{}, func(m *corev1.ConfigMap) error {
+		i.properties[m.Name] = clusters.PropertiesIn(m)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list ConfigMaps with properties of clusters: %w", err)
 	}
+	return nil
 }
 
 // readReports reads which versions of a CRD clusters store: one request for all of them, since the
@@ -186,20 +183,13 @@ func (i *inITS) readWorks(ctx context.Context, space types.UID, in *destination.
 	if i.beside != "" {
 		options.LabelSelector = controlv1alpha1.LabelWDSUID
 	}
-	for {
-		page, err := i.objects.Resource(works).Namespace(cluster).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list ManifestWorks: %w", err)
-		}
-		for n := range page.Items {
-			if err := i.addWork(space, &page.Items[n], in); err != nil {
-				return err
-			}
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
-		}
+	err := client.EachItem(ctx, i.objects.Resource(works).Namespace(cluster).List, options, func(work *unstructured.Unstructured) error {
+		return i.addWork(space, work, in)
+	})
+	if err != nil {
+		return fmt.Errorf("list ManifestWorks: %w", err)
 	}
+	return nil
 }
 
 func (i *inITS) addWork(space types.UID, o *unstructured.Unstructured, in *destination.Input) error {
@@ -208,7 +198,7 @@ func (i *inITS) addWork(space types.UID, o *unstructured.Unstructured, in *desti
 		return fmt.Errorf("decode ManifestWork %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 	}
 	own := work.Labels[controlv1alpha1.LabelWDSUID] == string(space)
-	from := destination.Foreign{Space: work.Labels[controlv1alpha1.LabelWDSName], Binding: work.Labels[controlv1alpha1.LabelBindingName]}
+	from := destination.Foreign{Space: work.Labels[controlv1alpha1.LabelWDSName], Binding: work.Annotations[controlv1alpha1.AnnotationBinding]}
 	if own {
 		from.Space = ""
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/starlinghq/starling/pkg/foresight"
 	"github.com/starlinghq/starling/pkg/foresight/cli"
 	"github.com/starlinghq/starling/pkg/plugin"
+	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/test/situations"
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -124,7 +125,7 @@ func TestSituations(t *testing.T) {
 			f.write(w)
 			config := foresight.Config{WDS: f.user(f.wds, "wds", s.Name), Clock: clocktesting.NewFakePassiveClock(f.start), NoITS: w.NoITS}
 			if w.NoITS == "" {
-				config.ITSes = []foresight.Space{{Name: "its1", Config: f.user(f.its, "its", s.Name)}}
+				config.ITSes = []spaces.Connection{{Name: "its1", Config: f.user(f.its, "its", s.Name)}}
 			}
 			reader, err := foresight.NewReader(config)
 			if err != nil {

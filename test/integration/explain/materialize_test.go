@@ -120,6 +120,9 @@ func (f *fleet) write(w *situations.World) {
 	for _, b := range w.Loose {
 		f.writeBinding(b, nil)
 	}
+	if w.Holds.Value != nil {
+		f.writeBinding(w.Holds.Value, nil)
+	}
 	for _, ct := range w.CustomTransforms.Value {
 		f.create(f.wds, controlv1alpha1.CustomTransforms, "CustomTransform", object(f.t, ct))
 	}

@@ -5,6 +5,7 @@ package foresight
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -271,6 +272,32 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		})
 		if step.want == 0 {
 			testenv.Still(t, 500*time.Millisecond, func() int { return len(happened(before, h.delivered(t))) })
+		}
+	}
+}
+
+// TestPlanHidesSecrets: no format has the content of a Secret, neither as it is nor as it will be,
+// also not in base64 or in the annotation of kubectl apply.
+func TestPlanHidesSecrets(t *testing.T) {
+	h := newHub(t)
+	h.its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: c1}}")
+	h.its.Apply(t, "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: c1, labels: {site: edge}}, spec: {hubAcceptsClient: true}}")
+	secret := "{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: shop, labels: {app: shop}}, stringData: {key: %s}}"
+	h.applyAll(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}\n---\n"+fmt.Sprintf(secret, "geheimnis")+"\n---\n"+edge)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		_, is := h.delivered(t)["c1 Secret shop/password"]
+		return is, "the Secret is not in the mailbox"
+	})
+	edit := file(t, fmt.Sprintf(secret, "verborgen"))
+	for _, format := range []string{"", "wide", "diff", "json", "yaml", "name"} {
+		out, code := h.run(t, "-f", edit, "-o", format)
+		if code != 2 || !strings.Contains(strings.ToLower(out), "secret") || !strings.Contains(out, "password") {
+			t.Errorf("-o %q: exit code %d, want 2 and a Secret that changes: %s", format, code, out)
+		}
+		for _, value := range []string{"geheimnis", "verborgen"} {
+			if strings.Contains(out, value) || strings.Contains(out, base64.StdEncoding.EncodeToString([]byte(value))) {
+				t.Errorf("-o %q shows the value %q: %s", format, value, out)
+			}
 		}
 	}
 }

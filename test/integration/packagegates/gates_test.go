@@ -100,6 +100,21 @@ func TestAllowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.becomes(t, v2, "True AllValidationsPassed")
+
+	// It was allowed for this content: the author may not put another one there.
+	content := must[*dynamic.DynamicClient](t)(dynamic.NewForConfig(h.wds.As("author"))).Resource(resources).Namespace(namespace)
+	const other = `{"spec":{"resources":{"other.yaml":"{apiVersion: v1, kind: ConfigMap, metadata: {name: other, annotations: {config.kubernetes.io/local-config: \"true\"}}}"}}}`
+	change := func() error {
+		_, err := content.Patch(t.Context(), v2, types.MergePatchType, []byte(other), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	if err := change(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "remove the annotation from the PackageRevision first") {
+		t.Errorf("the author changes the content: %v", err)
+	}
+	const disallow = `{"metadata":{"annotations":{"pkg.crossplane.io/allow-breaking-crds":null}}}`
+	if _, err := author.Patch(t.Context(), v2, types.MergePatchType, []byte(disallow), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Errorf("the author removes the annotation: %v", err)
+	}
 	h.publish(t, v2)
 }
 

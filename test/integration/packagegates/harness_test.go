@@ -95,7 +95,7 @@ func (h *hub) run(t *testing.T) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answering := must[*gates.Controller](t)(gates.New(gates.Config{WDS: config, WDSName: "wds1", Clock: clock.RealClock{}}))
+	answering := must[*gates.Controller](t)(gates.New(gates.Config{WDS: config, WDSName: "wds1", Watch: watch, Clock: clock.RealClock{}}))
 	stop = testenv.Run(t, reader.Run, watch.Run, testenv.Workers(controller.Run, 4), testenv.Workers(answering.Run, 4))
 	testenv.Ready(t, controller.Ready, answering.Ready)
 	return stop
@@ -137,8 +137,8 @@ func (h *hub) repository(t *testing.T, name string, deployment bool) {
 func (h *hub) work(t *testing.T, cluster, name string, wds types.UID, binding string, manifest *unstructured.Unstructured) {
 	t.Helper()
 	h.its.Apply(t, fmt.Sprintf(`{apiVersion: work.open-cluster-management.io/v1, kind: ManifestWork, metadata: {name: %s, namespace: %s, labels: {
-		%s: %q, %s: wds-of-%s, %s: %s}}, spec: {workload: {manifests: [%s]}}}`,
-		name, cluster, controlv1alpha1.LabelWDSUID, wds, controlv1alpha1.LabelWDSName, name, controlv1alpha1.LabelBindingName, binding, encode(t, manifest)))
+		%s: %q, %s: wds-of-%s}, annotations: {%s: %s}}, spec: {workload: {manifests: [%s]}}}`,
+		name, cluster, controlv1alpha1.LabelWDSUID, wds, controlv1alpha1.LabelWDSName, name, controlv1alpha1.AnnotationBinding, binding, encode(t, manifest)))
 }
 
 func encode(t *testing.T, value any) string {

@@ -33,9 +33,9 @@ import (
 // Name of the controller, in logs and metrics.
 const Name = "packagegates"
 
-// Required are the resources that the WDS must serve before Run.
+// Required are the resources that the WDS must serve before Run, besides transactions.Required.
 var Required = []schema.GroupVersionResource{
-	storev1alpha1.PackageRevisions, porchv1alpha1.ResourcePackageRevisions, pkgv1alpha1.Transactions, pkgv1beta1.Locks,
+	storev1alpha1.PackageRevisions, porchv1alpha1.ResourcePackageRevisions,
 }
 
 // Config is what a Controller works with. All fields are required.
@@ -43,7 +43,9 @@ type Config struct {
 	// WDS is the WDS; WDSName its name in metrics.
 	WDS     *rest.Config
 	WDSName string
-	Clock   clock.PassiveClock
+	// Watch has the Transactions and the Lock. The caller runs it.
+	Watch *transactions.Informers
+	Clock clock.PassiveClock
 }
 
 // Controller reconciles the gates of revisions. At most one replica may run: it needs a lease.
@@ -51,7 +53,7 @@ type Controller struct {
 	clock     clock.PassiveClock
 	writer    *writer.Writer
 	revisions *informers.Informers // of which only the revisions run
-	watch     *transactions.GateInformers
+	watch     *transactions.Informers
 	queue     *worker.Queue[types.NamespacedName]
 
 	mutex sync.Mutex
@@ -62,19 +64,12 @@ type Controller struct {
 
 // New returns a Controller that sends no requests until Run.
 func New(config Config) (*Controller, error) {
-	c := &Controller{clock: config.Clock, installed: map[types.NamespacedName]bool{}}
+	c := &Controller{clock: config.Clock, watch: config.Watch, installed: map[types.NamespacedName]bool{}}
 	var err error
 	if c.writer, err = writer.New(config.WDS, config.WDSName, "starling-"+Name); err != nil {
 		return nil, err
 	}
 	if c.revisions, err = informers.New(config.WDS); err != nil {
-		return nil, err
-	}
-	client, err := transactions.NewClient(config.WDS)
-	if err != nil {
-		return nil, err
-	}
-	if c.watch, err = transactions.NewGateInformers(client); err != nil {
 		return nil, err
 	}
 	c.queue = worker.New(worker.Config{
@@ -92,7 +87,6 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { c.revisions.Revisions.RunWithContext(ctx) })
-	running.Go(func() { c.watch.Run(ctx) })
 	c.queue.Run(ctx, workers)
 	return nil
 }

@@ -14,8 +14,9 @@ import (
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
-// held judges the holds on Bindings: one that holds back a change is broken.
-func held(bindings []*controlv1alpha1.Binding) func(*chain) {
+// held judges the holds on Bindings, by their users and by Transactions: one that holds back a
+// change is broken.
+func held(bindings []*controlv1alpha1.Binding, holds *controlv1alpha1.Binding) func(*chain) {
 	return func(c *chain) {
 		for _, b := range bindings {
 			is := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionHeld)
@@ -24,13 +25,27 @@ func held(bindings []*controlv1alpha1.Binding) func(*chain) {
 			}
 			delivered := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionDelivered)
 			if delivered != nil && delivered.Reason == controlv1alpha1.ReasonHeld {
-				c.broken(LinkFree, fmt.Sprintf("Binding %s: %s: %s", b.Name, is.Message, delivered.Message),
-					"kubectl annotate bindings.control.kubestellar.io "+b.Name+" "+controlv1alpha1.AnnotationHold+"-")
+				c.broken(LinkFree, fmt.Sprintf("Binding %s: %s: %s", b.Name, is.Message, delivered.Message), release(b, is.Message, holds)...)
 				return
 			}
 			c.good(LinkFree, "Binding %s: %s. They have their current content", b.Name, is.Message)
 		}
 	}
+}
+
+// release returns what ends the holds on a Binding that the message of its condition Held names.
+func release(b *controlv1alpha1.Binding, message string, holds *controlv1alpha1.Binding) []string {
+	var fix []string
+	if _, byUser := b.Annotations[controlv1alpha1.AnnotationHold]; byUser {
+		fix = append(fix, "kubectl annotate bindings.control.kubestellar.io "+b.Name+" "+controlv1alpha1.AnnotationHold+"-")
+	}
+	held, _ := foresight.HoldsOf(holds) // the status of that Binding says what is wrong
+	for _, one := range held.List() {
+		if command := "kubectl starling tx explain " + one.Transaction; strings.Contains(message, plan.HeldFor(one.Transaction)) && !slices.Contains(fix, command) {
+			fix = append(fix, command)
+		}
+	}
+	return fix
 }
 
 // inMailbox judges how the content of Bindings does in one cluster.

@@ -62,6 +62,9 @@ type Object struct {
 	Policy string
 	// Loose are Bindings that no policy and no package owns, and that list the object.
 	Loose []*controlv1alpha1.Binding
+	// Holds is the Binding pkgv1.HoldsBinding, which has what Transactions hold; nil if there is
+	// none.
+	Holds foresight.Fact[*controlv1alpha1.Binding]
 	// CustomTransforms are those of its kind.
 	CustomTransforms foresight.Fact[[]*controlv1alpha1.CustomTransform]
 }
@@ -85,6 +88,9 @@ type Policy struct {
 	Name string
 	// Selection is the policy and its Bindings; its policy is nil if it does not exist.
 	Selection foresight.Fact[Selection]
+	// Holds is the Binding pkgv1.HoldsBinding, which has what Transactions hold; nil if there is
+	// none.
+	Holds foresight.Fact[*controlv1alpha1.Binding]
 	// Unserved are what the policy names and the WDS does not serve, or that is no workload.
 	Unserved []string
 }

@@ -2,9 +2,10 @@ package explain
 
 import (
 	"fmt"
-	"slices"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
@@ -30,12 +31,16 @@ func (p *passage) isFree(c *chain) {
 		c.broken(LinkFree, what, "Make the contents equal, or remove the object from one of the two.")
 		return
 	}
+	if p.Holds.Unread != "" {
+		c.add(foresight.Link{Name: LinkFree, State: foresight.Unknown, Text: "whether a transaction holds " + p.Ref.String() + " is unknown: " + p.Holds.Unread})
+		return
+	}
 	c.good(LinkFree, "nothing holds it, and no other owner delivers it")
 }
 
 // heldBy names what holds the object in the mailbox, and what releases it.
 func (p *passage) heldBy() (by string, fix []string) {
-	const user, transactions = controlv1alpha1.AnnotationHold, annotationHeldObjects
+	const user = controlv1alpha1.AnnotationHold
 	if value, ok := p.binding.Annotations[user]; ok {
 		hold, err := plan.ParseHold(value)
 		switch {
@@ -50,23 +55,14 @@ func (p *passage) heldBy() (by string, fix []string) {
 			return "annotation " + user + " of Binding " + p.binding.Name, fix
 		}
 	}
-	value, ok := p.binding.Annotations[transactions]
-	if !ok {
-		return "", nil
+	holds, err := foresight.HoldsOf(p.Holds.Value)
+	switch by := holds.Holder(p.cluster, p.Ref); {
+	case err != nil:
+		return "annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding + ", which is invalid and so holds everything", []string{checkBinding}
+	case by != "":
+		return "transaction " + by, []string{"kubectl starling tx explain " + by}
 	}
-	holds, err := plan.ParseHolds(value)
-	if err != nil {
-		return "annotation " + transactions + " of Binding " + p.binding.Name + ", which is invalid and so holds everything", []string{checkBinding}
-	}
-	if !holds.At(p.cluster).Holds(p.Ref) {
-		return "", nil
-	}
-	for _, one := range holds.List() {
-		if refs, err := one.Refs(); err == nil && slices.Contains(refs, p.Ref) {
-			return "transaction " + one.Transaction, []string{"kubectl starling tx explain " + one.Transaction}
-		}
-	}
-	return "annotation " + transactions, nil
+	return "", nil
 }
 
 // owner names the owner that delivers the object to the mailbox.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/test/golden"
@@ -66,4 +67,20 @@ func linksOf(e *explain.Explanation) [][]foresight.Link {
 		all = append(all, e.Groups[i].Links)
 	}
 	return all
+}
+
+// TestHoldsUnread: what Transactions hold could not be read. The rest is judged nevertheless.
+func TestHoldsUnread(t *testing.T) {
+	t.Parallel()
+	w := situations.NewWorld(t)
+	w.Cluster = "c1"
+	w.Holds = foresight.Unread[*controlv1alpha1.Binding]("you may not get bindings.control.kubestellar.io")
+	w.Fails("c1", `namespaces "shop" not found`)
+	links := w.Explain().Groups[0].Links
+	if free := foresight.First(links); free == nil || free.Name != explain.LinkFree || free.State != unknown {
+		t.Errorf("the first link that is not good is %v, want %s %s", free, explain.LinkFree, unknown)
+	}
+	if last := links[len(links)-1]; last.Name != explain.LinkApplied || last.State != broken {
+		t.Errorf("the last link is %v, want %s %s", last, explain.LinkApplied, broken)
+	}
 }

@@ -49,9 +49,19 @@ func TestPolicy(t *testing.T) {
 			w.Binding.Spec.Destinations, w.Selecting.Spec.ClusterSelectors = nil, nil
 		}, explain.LinkClusters, broken},
 		{"held-back", func(w *situations.World, _ *explain.Policy) {
+			w.Binding.Annotations = map[string]string{controlv1alpha1.AnnotationHold: "deployments.apps/shop/web"}
 			w.Binding.Status.Conditions = []metav1.Condition{
 				situations.Condition("Held", metav1.ConditionTrue, "Held", "1 object is held by annotation starling.io/hold: deployments.apps shop/web"),
 				situations.Condition("Delivered", metav1.ConditionFalse, "Held", "annotation starling.io/hold holds back changes to: c1"),
+			}
+		}, explain.LinkFree, broken},
+		{"held-back-by-transaction", func(w *situations.World, p *explain.Policy) {
+			w.HoldFor("tx-aws")
+			p.Holds = w.Holds
+			w.Binding.Status.Conditions = []metav1.Condition{
+				situations.Condition("Held", metav1.ConditionTrue, "Held", "1 object is held for transaction tx-aws until it ends: deployments.apps/shop/web"),
+				situations.Condition("Delivered", metav1.ConditionFalse, "Held",
+					"annotation pkg.crossplane.io/held-objects of Binding transactions.pkg.crossplane.io holds back changes to: c1"),
 			}
 		}, explain.LinkFree, broken},
 		{"held", func(w *situations.World, _ *explain.Policy) {
@@ -199,6 +209,10 @@ func TestPackage(t *testing.T) {
 			p.Binding.Value.Spec.Workload.Packages[0].Name = "c1.web.v1"
 		}, explain.LinkBound, waiting},
 		{"cluster-is-gone", func(_ *situations.World, p *explain.Package) { p.Binding.Value.Spec.Destinations = nil }, explain.LinkBound, broken},
+		{"cluster-is-drained", func(w *situations.World, p *explain.Package) {
+			p.Binding.Value.Spec.Destinations = nil
+			w.Clusters.Value["c1"].Labels[controlv1alpha1.LabelDrained] = "true"
+		}, foresight.LinkAccepted, broken},
 		{"refused", func(w *situations.World, _ *explain.Package) { w.Fails("c1", `namespaces "shop" not found`) }, explain.LinkApplied, broken},
 	} {
 		t.Run(s.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ func (p *Package) Explain() *Explanation {
 	c := &chain{}
 	c.then(p.exists, p.isPublished, p.isLatest, p.isDeployed, p.isBound)
 	if !c.ended {
-		c.then(held([]*controlv1alpha1.Binding{p.Binding.Value}))
+		c.then(held([]*controlv1alpha1.Binding{p.Binding.Value}, nil))
 	}
 	e.Links = c.links
 	if !c.ended {
@@ -100,7 +100,7 @@ func (p *Package) isBound(c *chain) {
 		c.unknown(LinkBound, "the Binding of the package is unknown: "+p.Binding.Unread)
 	case b == nil && p.NoITS == "" && p.Clusters.Unread == "" && p.Clusters.Value[p.Repository] == nil:
 		c.broken(LinkBound, "no ITS that is read has a cluster "+p.Repository+", so the package has no Binding", "kubectl starling clusters")
-	case b == nil && p.Clusters.Value[p.Repository] != nil && !p.Clusters.Value[p.Repository].Delivers():
+	case (b == nil || !listsCluster(b, p.Repository)) && p.Clusters.Value[p.Repository] != nil && !p.Clusters.Value[p.Repository].Delivers():
 		c.end(p.Clusters.Value[p.Repository].Judge(p.Now)[0])
 	case b == nil:
 		c.waiting(LinkBound, "the package has no Binding yet", checkBinding)

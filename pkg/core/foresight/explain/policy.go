@@ -19,7 +19,7 @@ func (p *Policy) Explain() *Explanation {
 	c := &chain{}
 	bindings := p.Selection.Value.Bindings.Value
 	var clusters []string
-	c.then(p.exists, p.isValid, p.isSynced, p.hasObjects, func(c *chain) { clusters = p.reach(c) }, held(bindings))
+	c.then(p.exists, p.isValid, p.isSynced, p.hasObjects, func(c *chain) { clusters = p.reach(c) }, held(bindings, p.Holds.Value))
 	e.Links = c.links
 	if policy := p.Selection.Value.Policy; policy != nil {
 		e.Notes = p.notes(policy)

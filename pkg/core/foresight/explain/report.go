@@ -7,14 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/status"
 )
-
-const annotationHeldObjects = pkgv1.AnnotationHeldObjects
 
 // notReported are kinds of which no reports are expected, as agents are by default.
 func notReported() status.Excluded {

@@ -21,6 +21,8 @@ type Comparison struct {
 	// content may differ where the properties of the cluster do.
 	edited    map[objref.Ref]bool
 	templated map[objref.Ref]bool
+	// kinds are the resources of which any Binding listed an object before.
+	kinds map[schema.GroupResource]bool
 	// pairs are the clusters, grouped by the Bindings that list them before and after.
 	pairs []*pair
 }
@@ -30,8 +32,8 @@ type pair struct {
 	clusters            []string
 	before, after       []*listing
 	created, lost, both []objref.Ref
-	// has are all that the clusters are to have.
-	has map[objref.Ref]bool
+	// had are all that the clusters have, has all that they are to have.
+	had, has map[objref.Ref]bool
 }
 
 // Compare compares a World with the same one after a change. Of what content there is, only that it
@@ -39,10 +41,15 @@ type pair struct {
 func Compare(before, after *World) *Comparison {
 	c := &Comparison{
 		before: settle(before), after: settle(after), had: newRenderer(before), gets: newRenderer(after),
-		edited: map[objref.Ref]bool{}, templated: map[objref.Ref]bool{},
+		edited: map[objref.Ref]bool{}, templated: map[objref.Ref]bool{}, kinds: map[schema.GroupResource]bool{},
 	}
 	c.findEdited()
 	c.findPairs()
+	for _, l := range c.before.listings {
+		for ref := range l.objects {
+			c.kinds[ref.GroupResource()] = true
+		}
+	}
 	return c
 }
 
@@ -121,7 +128,7 @@ func (c *Comparison) findPairs() {
 	}
 	for _, p := range c.pairs {
 		had, has := objectsOf(p.before), objectsOf(p.after)
-		p.has = has
+		p.had, p.has = had, has
 		p.created, p.lost = missingRefs(has, had), missingRefs(had, has)
 		reoptioned := !sameOptions(p.before, p.after)
 		for ref := range has {

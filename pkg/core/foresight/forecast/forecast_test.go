@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -122,6 +123,16 @@ func TestForecast(t *testing.T) {
 			},
 			want: []string{"policy all: -1 clusters c3 is not accepted", "policy core: +4 objects c3 is not accepted"},
 		},
+		"AClusterIsDrained": {
+			change: func(w *World) {
+				w.policy("core", "app=shop", "site=core")
+				w.cluster("c3", "site=core,starling.io/drained=true")
+			},
+			want: []string{
+				"policy all: -1 clusters c3 is drained: kubectl starling cluster undrain c3",
+				"policy core: +4 objects c3 is drained: kubectl starling cluster undrain c3",
+			},
+		},
 		"ACustomTransform": {
 			change: func(w *World) {
 				ct := &controlv1alpha1.CustomTransform{}
@@ -138,6 +149,35 @@ func TestForecast(t *testing.T) {
 				w.object("ConfigMap/shop/settings", "app=shop", "color=blue")
 			},
 			want: []string{"c1,c2: 0 works", "  keep ConfigMap shop/settings .data.color: red -> blue (held by the annotation starling.io/hold of Binding edge)"},
+		},
+		"ATransactionHolds": { // in c2 only
+			change: func(w *World) {
+				w.hold("ConfigMap/shop/settings", "c2")
+				w.object("ConfigMap/shop/settings", "app=shop", "color=blue")
+			},
+			want: []string{
+				"c1: 1 works", "  update ConfigMap shop/settings .data.color: red -> blue",
+				"c2: 0 works", "  keep ConfigMap shop/settings .data.color: red -> blue (held by transaction tx-1)",
+			},
+		},
+		"ATransactionHoldsWhatIsDeleted": {
+			change: func(w *World) {
+				w.hold("ConfigMap/shop/settings")
+				ref, _ := refTo("ConfigMap/shop/settings")
+				w.Delete(ref)
+			},
+			want: []string{"policy edge: -1 objects", "c1,c2: 0 works", "  keep ConfigMap shop/settings (held by transaction tx-1)"},
+		},
+		"WhatTransactionsHoldIsInvalid": { // so everything is held
+			change: func(w *World) {
+				w.hold("ConfigMap/shop/settings", "c2")
+				w.Bindings[pkgv1.HoldsBinding].Annotations[pkgv1.AnnotationHeldObjects] = "x"
+				w.object("Secret/shop/password", "app=shop", "key=new")
+			},
+			want: []string{
+				"c1,c2: 0 works", "  keep Secret shop/password .data.key: (removed) -> (removed) (held by the annotation pkg.crossplane.io/held-objects " +
+					"of Binding transactions.pkg.crossplane.io, which is invalid and so holds everything)",
+			},
 		},
 		"AnotherWDSDeliversIt": {
 			change: func(w *World) {

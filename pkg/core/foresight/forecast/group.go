@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
@@ -31,7 +33,7 @@ func (c *Comparison) groups(p *pair) []Group {
 	var varying []objref.Ref
 	add := func(refs []objref.Ref, of func(objref.Ref, string) (outcome, bool)) {
 		for _, ref := range refs {
-			if templated(c.before.world.Objects[ref]) || templated(c.after.world.Objects[ref]) {
+			if c.varies(ref) {
 				varying = append(varying, ref)
 			} else if o, changes := of(ref, ""); changes {
 				alike = append(alike, o)
@@ -40,7 +42,7 @@ func (c *Comparison) groups(p *pair) []Group {
 	}
 	add(p.created, func(ref objref.Ref, cluster string) (outcome, bool) { return c.created(p, ref, cluster), true })
 	add(p.both, func(ref objref.Ref, cluster string) (outcome, bool) { return c.stays(p, ref, cluster) })
-	add(p.lost, func(ref objref.Ref, _ string) (outcome, bool) { return c.lost(p, ref), true })
+	add(p.lost, func(ref objref.Ref, cluster string) (outcome, bool) { return c.lost(p, ref, cluster), true })
 	byKey := map[string]*Group{}
 	var groups []*Group
 	for _, cluster := range p.clusters {
@@ -66,17 +68,26 @@ func (c *Comparison) groups(p *pair) []Group {
 	return all
 }
 
+// varies reports whether what happens to an object may differ between clusters of a pair: it has
+// templates, or Transactions hold it.
+func (c *Comparison) varies(ref objref.Ref) bool {
+	_, held := c.after.held[ref]
+	return held || templated(c.before.world.Objects[ref]) || templated(c.after.world.Objects[ref])
+}
+
 // own returns the outcomes of one cluster that differ from those of others, and a key that is equal
 // for clusters in which they are the same.
 func (c *Comparison) own(p *pair, cluster string, alike []outcome, varying []objref.Ref) (own []outcome, key string) {
 	for _, ref := range varying {
-		switch o, changes := c.stays(p, ref, cluster); {
-		case slices.Contains(p.created, ref):
+		switch {
+		case !p.had[ref]:
 			own = append(own, c.created(p, ref, cluster))
 		case !p.has[ref]:
-			own = append(own, c.lost(p, ref))
-		case changes:
-			own = append(own, o)
+			own = append(own, c.lost(p, ref, cluster))
+		default:
+			if o, changes := c.stays(p, ref, cluster); changes {
+				own = append(own, o)
+			}
 		}
 	}
 	if known := c.after.world.Clusters[cluster]; known != nil && len(known.Others) > 0 {
@@ -115,7 +126,7 @@ func contest(o outcome, others map[objref.Ref]Other) outcome {
 // created returns what happens to an object that a cluster has not.
 func (c *Comparison) created(p *pair, ref objref.Ref, cluster string) outcome {
 	o := outcome{verb: Create, ref: ref}
-	if why := c.withheld(p, ref); why != "" {
+	if why := c.withheld(p, ref, cluster); why != "" {
 		o.verb, o.why = Keep, why
 		return o
 	}
@@ -152,7 +163,7 @@ func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bo
 	} else if !reoptioned {
 		return o, false // nothing was edited, or Needs would have asked for it
 	}
-	if why := c.withheld(p, ref); why != "" {
+	if why := c.withheld(p, ref, cluster); why != "" {
 		o.verb, o.why = Keep, why
 	} else if reoptioned && o.had.Hash == o.gets.Hash {
 		o.why = "how it is applied changes"
@@ -161,9 +172,9 @@ func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bo
 }
 
 // lost returns what happens to an object that is no longer delivered.
-func (c *Comparison) lost(p *pair, ref objref.Ref) outcome {
+func (c *Comparison) lost(p *pair, ref objref.Ref, cluster string) outcome {
 	o := outcome{verb: Delete, ref: ref}
-	if why := held(p.before, ref); why != "" {
+	if why := c.held(p.before, ref, cluster); why != "" {
 		o.verb, o.why = Keep, why
 		return o
 	}
@@ -193,15 +204,22 @@ func dependents(refs map[objref.Ref]bool, of objref.Ref) int {
 }
 
 // withheld returns why an object is not delivered, "" if it is.
-func (c *Comparison) withheld(p *pair, ref objref.Ref) string {
+func (c *Comparison) withheld(p *pair, ref objref.Ref, cluster string) string {
 	if namespace, is := match.ManagementNamespace(ref); is {
 		return "nothing is delivered to namespace " + namespace + " of Open Cluster Management"
 	}
-	return held(p.after, ref)
+	return c.held(p.after, ref, cluster)
 }
 
-// held returns which Binding holds an object, "" if none does.
-func held(by []*listing, ref objref.Ref) string {
+// held returns what holds an object in a cluster, "" if nothing does: a Binding that lists it, or a
+// Transaction. Of what Transactions hold, what they hold after the change counts.
+func (c *Comparison) held(by []*listing, ref objref.Ref, cluster string) string {
+	if c.after.holds.At(cluster).Holds(ref) {
+		if by := c.after.holds.Holder(cluster, ref); by != "" {
+			return "held by transaction " + by
+		}
+		return "held by the annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding + ", which is invalid and so holds everything"
+	}
 	for _, l := range by {
 		value, is := l.annotations[controlv1alpha1.AnnotationHold]
 		if !is || l.objects[ref] == nil {
@@ -265,7 +283,7 @@ func (c *Comparison) lacking(has map[objref.Ref]bool, items []Item) []string {
 		if !has[definition] {
 			found[fmt.Sprintf("no policy delivers the CustomResourceDefinition %s: the clusters need it", gr)]++
 		}
-		if !c.hadKind(gr) {
+		if !c.kinds[gr] {
 			found[fmt.Sprintf("the first objects of %s: OCM's agent needs a grant for them in each cluster", gr)]++
 		}
 	}
@@ -276,18 +294,6 @@ func (c *Comparison) lacking(has map[objref.Ref]bool, items []Item) []string {
 	return warnings
 }
 
-// hadKind reports whether any Binding listed an object of a resource before.
-func (c *Comparison) hadKind(gr interface{ String() string }) bool {
-	for _, l := range c.before.listings {
-		for ref := range l.objects {
-			if ref.GroupResource().String() == gr.String() {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // refused returns the clusters that match a policy and are no destinations.
 func refused(policy *controlv1alpha1.BindingPolicy, w *World) []string {
 	compiled, mistakes := match.Compile(&policy.Spec)
@@ -296,8 +302,12 @@ func refused(policy *controlv1alpha1.BindingPolicy, w *World) []string {
 	}
 	var found []string
 	for _, name := range slices.Sorted(maps.Keys(w.Clusters)) {
-		if c := w.Clusters[name]; c.Refused != "" && compiled.SelectsCluster(c.Labels) {
+		switch c := w.Clusters[name]; {
+		case !compiled.MatchesCluster(c.Labels):
+		case c.Refused != "":
 			found = append(found, name+" "+c.Refused)
+		case inventory.Drained(c.Labels):
+			found = append(found, name+" is drained: kubectl starling cluster undrain "+name)
 		}
 	}
 	return found

@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
 // delivered is what clusters have: texts by cluster and object. It is computed without any of the
@@ -23,7 +27,7 @@ func (w *World) delivered() delivered {
 		selector := policy.Spec.Downsync[0].ObjectSelectors[0].MatchLabels
 		clusters := policy.Spec.ClusterSelectors[0].MatchLabels
 		for name, cluster := range w.Clusters {
-			if cluster.Refused != "" || !includes(cluster.Labels, clusters) {
+			if cluster.Refused != "" || cluster.Labels[controlv1alpha1.LabelDrained] == "true" || !includes(cluster.Labels, clusters) {
 				continue
 			}
 			for ref, o := range w.Objects {
@@ -51,8 +55,23 @@ func includes(labels, selector map[string]string) bool {
 	return true
 }
 
-// verbs returns what differs between two states, by cluster and object.
-func verbs(before, after delivered) map[string]string {
+// holds reports whether a Transaction holds an object in a cluster.
+func (w *World) holds(cluster string, ref objref.Ref) bool {
+	b := w.Bindings[pkgv1.HoldsBinding]
+	if b == nil {
+		return false
+	}
+	list, _ := plan.DecodeHolds(b.Annotations[pkgv1.AnnotationHeldObjects])
+	for _, one := range list {
+		if slices.Contains(one.Objects, ref.Resource+"/"+ref.Namespace+"/"+ref.Name) && (len(one.Clusters) == 0 || slices.Contains(one.Clusters, cluster)) {
+			return true
+		}
+	}
+	return false
+}
+
+// verbs returns what differs between two states, by cluster and object. What is held stays.
+func verbs(before, after delivered, holds func(cluster string, ref objref.Ref) bool) map[string]string {
 	found := map[string]string{}
 	for _, all := range []delivered{before, after} {
 		for cluster, objects := range all {
@@ -67,6 +86,9 @@ func verbs(before, after delivered) map[string]string {
 					verb = Delete
 				case had == gets:
 					continue
+				}
+				if holds(cluster, ref) {
+					verb = Keep
 				}
 				found[cluster+" "+ref.String()] = string(verb)
 			}
@@ -92,9 +114,9 @@ func (w *World) random(r *rand.Rand) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	labels := func() string { return pick("app=a", "app=b", "app=a,tier=x", "tier=x", "") }
 	site := func() string {
-		return pick("site=edge,country=de", "site=core,country=fr", "site=edge,country=fr", "country=de")
+		return pick("site=edge,country=de", "site=core,country=fr", "site=edge,country=fr", "country=de", "site=edge,starling.io/drained=true")
 	}
-	switch r.IntN(9) {
+	switch r.IntN(11) {
 	case 0, 1:
 		w.policy(pick("p1", "p2", "p3", "p4"), pick("app=a", "app=b", "tier=x"), pick("site=edge", "site=core", "country=de", ""))
 	case 2:
@@ -113,6 +135,10 @@ func (w *World) random(r *rand.Rand) {
 			refused.Refused = pick("", "is not accepted")
 			w.Clusters[name] = &refused
 		}
+	case 9:
+		w.hold("ConfigMap/default/"+pick("o1", "o2", "o3"), strings.Fields(pick("", "c1", "c2 c3"))...)
+	case 10:
+		delete(w.Bindings, pkgv1.HoldsBinding)
 	}
 }
 
@@ -137,7 +163,7 @@ func TestForecastIsWhatHappens(t *testing.T) {
 				after.random(r)
 			}
 			got := Compare(before, after).Forecast().verbs()
-			if diff := cmp.Diff(verbs(before.delivered(), after.delivered()), got); diff != "" {
+			if diff := cmp.Diff(verbs(before.delivered(), after.delivered(), after.holds), got); diff != "" {
 				t.Fatalf("seed %d, step %d: what happens (-), the forecast (+):\n%s", seed, step, diff)
 			}
 			w = after.bound()

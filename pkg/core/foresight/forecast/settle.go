@@ -11,9 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
 // settled is what binding-controller makes of a World.
@@ -32,6 +35,9 @@ type settled struct {
 	blocked map[string]*binding.Loss
 	// listings are what the Bindings list in the end, by name.
 	listings map[string]*listing
+	// holds are what Transactions hold, and held the objects that they hold in any cluster.
+	holds plan.Holds
+	held  map[objref.Ref]struct{}
 }
 
 // maxRounds bounds how often all policies are decided on. Two are enough without hand-overs between
@@ -77,6 +83,8 @@ func settle(w *World) *settled {
 		}
 		s.index.SetPolicy(name, compiled)
 	}
+	s.holds, _ = foresight.HoldsOf(w.Bindings[pkgv1.HoldsBinding]) // what is invalid holds everything
+	s.held, _ = s.holds.Refs()
 	names := slices.Sorted(maps.Keys(w.Policies))
 	for range maxRounds {
 		wrote := false

@@ -11,9 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
 // parse parses "a=1,b=2".
@@ -89,6 +91,16 @@ func (w *World) object(name, labels, data string) {
 // cluster sets a cluster. Its labels are also its properties.
 func (w *World) cluster(name, labels string) {
 	w.Clusters[name] = &Cluster{Labels: parse(labels), Properties: customize.NewProperties(name, parse(labels))}
+}
+
+// hold lets a Transaction hold an object in clusters, or in all.
+func (w *World) hold(name string, clusters ...string) {
+	ref, _ := refTo(name)
+	b := &controlv1alpha1.Binding{}
+	b.Name, b.UID = pkgv1.HoldsBinding, "uid-holds"
+	text := plan.EncodeHolds([]plan.TransactionHold{plan.NewTransactionHold("tx-1", []objref.Ref{ref}, clusters)})
+	b.Annotations = map[string]string{pkgv1.AnnotationHeldObjects: text}
+	w.Bindings[b.Name] = b
 }
 
 // bound returns the World with the Bindings that binding-controller makes of it.
