@@ -23,8 +23,8 @@ var Required = []schema.GroupVersionResource{
 	pkgv1alpha1.Transactions, pkgv1beta1.Locks, pkgv1beta1.ImageConfigs,
 }
 
-// Informers watch the objects of pkg.crossplane.io. Their objects are shared: copy before you change
-// one.
+// Informers watch the objects of pkg.crossplane.io. Their objects are shared: copy before you
+// change one.
 type Informers struct {
 	// Packages and Revisions are by the name of the kind of the packages.
 	Packages  map[string]*informers.Informer[pkgv1.Provider]

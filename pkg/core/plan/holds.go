@@ -69,8 +69,8 @@ func (h Holds) Any() bool { return h.everywhere.Any() || len(h.at) > 0 }
 // At returns what is held in a mailbox.
 func (h Holds) At(mailbox string) Hold { return h.everywhere.Union(h.at[mailbox]) }
 
-// Holder returns the name of a Transaction that holds an object in a mailbox, "" if none does, or if
-// everything is held because the text could not be parsed.
+// Holder returns the name of a Transaction that holds an object in a mailbox, "" if none does, or
+// if everything is held because the text could not be parsed.
 func (h Holds) Holder(mailbox string, ref objref.Ref) string {
 	for i := range h.list {
 		one := &h.list[i]
