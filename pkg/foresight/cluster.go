@@ -1,6 +1,7 @@
 package foresight
 
 import (
+	"context"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -11,6 +12,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/statusagent"
 )
 
@@ -56,4 +58,25 @@ func availability(conditions []metav1.Condition, kind string) foresight.Availabi
 		return foresight.Availability{}
 	}
 	return foresight.Availability{Status: c.Status, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time}
+}
+
+// Cluster reads what is known of a cluster and its mailbox.
+func (r *Reader) Cluster(ctx context.Context, name string) *explain.Cluster {
+	c := &explain.Cluster{}
+	var boxes explain.Fleet
+	boxes.Cluster, boxes.Mailboxes = name, map[string]*explain.Mailbox{}
+	together(
+		func() { c.Fleet = r.fleet(ctx, name) },
+		func() {
+			if len(r.itses) == 1 {
+				r.readMailboxes(ctx, &boxes, reading{cluster: name})
+			}
+		},
+	)
+	if len(r.itses) == 1 {
+		c.Mailboxes = boxes.Mailboxes
+	} else {
+		r.readMailboxes(ctx, &c.Fleet, reading{cluster: name})
+	}
+	return c
 }

@@ -139,10 +139,14 @@ func (i *ITS) eachWork(ctx context.Context, mailbox string, options metav1.ListO
 	return oneOrAll(ctx, i, "manifestworks", "", options, api.Get, api.List, do)
 }
 
-// eachReport reads the reports of a name in one mailbox, or in all.
+// eachReport reads the reports of a name, or all with "", in one mailbox, or in all.
 func (i *ITS) eachReport(ctx context.Context, mailbox, name string, do func(*controlv1alpha1.WorkStatus)) (problem string) {
 	api := i.Starling.WorkStatuses(mailbox)
-	return oneOrAll(ctx, i, "workstatuses", nameIf(mailbox, name), named(name), api.Get, api.List, do)
+	options := metav1.ListOptions{}
+	if name != "" {
+		options = named(name)
+	}
+	return oneOrAll(ctx, i, "workstatuses", nameIf(mailbox, name), options, api.Get, api.List, do)
 }
 
 // eachProperties reads the ConfigMaps with properties of one cluster, or of all.

@@ -27,8 +27,8 @@ type reading struct {
 	bindings []types.UID
 	// wds is the UID of the WDS, which works of other WDSes do not have; "" if it is not known.
 	wds types.UID
-	// report is the object of which reports are read, nil for none.
-	report *objref.Ref
+	// reports are the objects of which reports are read: all, if there are many.
+	reports []objref.Ref
 	// properties are read, too.
 	properties bool
 }
@@ -76,12 +76,26 @@ func (r *Reader) readMailboxes(ctx context.Context, f *explain.Fleet, what readi
 		if box == nil {
 			box = &mailbox{}
 		}
-		box.Works.Unread, box.Report.Unread, box.Properties.Unread = rest[i].Works.Unread, rest[i].Report.Unread, rest[i].Properties.Unread
+		box.Works.Unread, box.Reports.Unread, box.Properties.Unread = rest[i].Works.Unread, rest[i].Reports.Unread, rest[i].Properties.Unread
 		if known := f.Clusters.Value[name]; what.properties && box.Properties.Unread == "" && known != nil {
 			box.Properties.Value = clusters.Properties(name, known.Labels, known.Annotations, box.data)
 		}
 		f.Mailboxes[name] = &box.Mailbox
 	}
+}
+
+// reportNames returns the names of the reports that are read, "" for all. The API server reads all
+// WorkStatuses for each name.
+func reportNames(refs []objref.Ref) []string {
+	const most = 10
+	if len(refs) > most {
+		return []string{""}
+	}
+	names := make([]string, len(refs))
+	for i := range refs {
+		names[i] = status.ReportName(refs[i])
+	}
+	return names
 }
 
 // readBoxes reads from one ITS. unread has what could not be read.
@@ -120,13 +134,27 @@ func (i *ITS) readBoxes(ctx context.Context, texts *works.Manifests, what readin
 			reads = append(reads, readWorks(metav1.ListOptions{LabelSelector: controlv1alpha1.LabelBindingUID + "=" + string(uid)}))
 		}
 	}
-	if what.report != nil {
+	for _, name := range reportNames(what.reports) {
 		reads = append(reads, func() {
-			unread.Report.Unread = i.eachReport(ctx, what.cluster, status.ReportName(*what.report), func(ws *controlv1alpha1.WorkStatus) {
-				if report, err := statusreports.Read(ws); err == nil {
-					in(ws.Namespace, func(box *mailbox) { box.Report.Value = report })
+			err := i.eachReport(ctx, what.cluster, name, func(ws *controlv1alpha1.WorkStatus) {
+				source := &ws.Spec.SourceRef
+				ref := objref.Ref{Group: source.Group, Resource: source.Resource, Namespace: source.Namespace, Name: source.Name}
+				report, err := statusreports.Read(ws)
+				if err != nil || ws.Name != status.ReportName(ref) { // it was written by somebody else
+					return
 				}
+				in(ws.Namespace, func(box *mailbox) {
+					if box.Reports.Value == nil {
+						box.Reports.Value = map[objref.Ref]*status.Report{}
+					}
+					box.Reports.Value[ref] = report
+				})
 			})
+			if err != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				unread.Reports.Unread = err
+			}
 		})
 	}
 	if what.properties {

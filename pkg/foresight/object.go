@@ -2,9 +2,12 @@ package foresight
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,54 +45,100 @@ type ObjectQuery struct {
 
 // Object reads what is known of an object.
 func (r *Reader) Object(ctx context.Context, q ObjectQuery) *explain.Object {
-	o := &explain.Object{Ref: objref.New(q.Resource.GroupResource(), q.Namespace, q.Name), Version: q.Resource.Version, Policy: q.Policy}
+	return r.Objects(ctx, []ObjectQuery{q})[0]
+}
+
+// Objects reads what is known of several objects, which have the same Policy and Cluster.
+func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.Object {
+	policy, cluster := queries[0].Policy, queries[0].Cluster
+	all := make([]*explain.Object, len(queries))
+	what := reading{cluster: cluster}
+	for i, q := range queries {
+		all[i] = &explain.Object{Ref: objref.New(q.Resource.GroupResource(), q.Namespace, q.Name), Version: q.Resource.Version, Policy: policy}
+		what.reports = append(what.reports, all[i].Ref)
+	}
+	var fleet explain.Fleet
 	var found foresight.Fact[[]*controlv1alpha1.BindingPolicy]
 	var names foresight.Fact[[]metav1.PartialObjectMetadata]
-	var wds types.UID
+	var holds foresight.Fact[*controlv1alpha1.Binding]
+	var transforms foresight.Fact[[]controlv1alpha1.CustomTransform]
 	together(
-		func() { o.Fleet = r.fleet(ctx, q.Cluster) },
-		func() { o.Live = r.live(ctx, q) },
-		func() { o.Namespace = r.namespaceLabels(ctx, q.Namespace) },
-		func() { found = r.policies(ctx, q.Policy) },
+		func() { fleet = r.fleet(ctx, cluster) },
+		func() { r.readContent(ctx, all, queries) },
+		func() { found = r.policies(ctx, policy) },
 		func() { names = r.bindingNames(ctx) },
-		func() { o.Holds = r.binding(ctx, pkgv1.HoldsBinding) },
-		func() { o.CustomTransforms = r.customTransforms(ctx, o.Ref.GroupResource()) },
-		func() { wds = r.identity(ctx) },
+		func() { holds = r.binding(ctx, pkgv1.HoldsBinding) },
+		func() { transforms = r.customTransforms(ctx) },
+		func() { what.wds = r.identity(ctx) },
 	)
-	what := reading{cluster: q.Cluster, wds: wds, report: &o.Ref}
-	if o.Live.Value != nil {
-		what.properties = o.Live.Value.GetAnnotations()[controlv1alpha1.AnnotationExpandTemplates] == "true"
-	}
-	o.Policies = foresight.Fact[[]explain.Selection]{Unread: found.Unread}
+	selections := make([]explain.Selection, len(found.Value))
 	var reads []func()
-	for _, policy := range found.Value {
-		s := explain.Selection{Policy: policy, Bindings: foresight.Fact[[]*controlv1alpha1.Binding]{Unread: names.Unread}}
-		o.Policies.Value = append(o.Policies.Value, s)
-	}
-	for i := range o.Policies.Value {
-		s := &o.Policies.Value[i]
-		if !mayCarry(o, s.Policy) {
+	for i, one := range found.Value {
+		selections[i] = explain.Selection{Policy: one, Bindings: foresight.Fact[[]*controlv1alpha1.Binding]{Unread: names.Unread}}
+		if !slices.ContainsFunc(all, func(o *explain.Object) bool { return mayCarry(o, one) }) {
 			continue
 		}
-		own := ownedBy(names.Value, s.Policy.UID)
+		own := ownedBy(names.Value, one.UID)
 		what.bindings = append(what.bindings, uidsOf(own)...)
 		if names.Unread == "" {
-			reads = append(reads, func() { s.Bindings = r.bindings(ctx, own) })
+			reads = append(reads, func() { selections[i].Bindings = r.bindings(ctx, own) })
 		}
 	}
-	if q.Policy == "" {
-		loose := looseOf(names.Value)
-		what.bindings = append(what.bindings, uidsOf(loose)...)
-		reads = append(reads, func() {
-			for _, b := range r.bindings(ctx, loose).Value {
-				if _, lists := binding.Refs(&b.Spec)[o.Ref]; lists {
-					o.Loose = append(o.Loose, b)
-				}
+	var loose []*controlv1alpha1.Binding
+	if policy == "" {
+		of := looseOf(names.Value)
+		what.bindings = append(what.bindings, uidsOf(of)...)
+		reads = append(reads, func() { loose = r.bindings(ctx, of).Value })
+	}
+	what.properties = slices.ContainsFunc(all, hasTemplates)
+	together(append(reads, func() { r.readMailboxes(ctx, &fleet, what) })...)
+	for _, o := range all {
+		o.Fleet, o.Holds, o.CustomTransforms = fleet, holds, transformsOf(transforms, o.Ref)
+		o.Policies = foresight.Fact[[]explain.Selection]{Value: selections, Unread: found.Unread}
+		for _, b := range loose {
+			if _, lists := binding.Refs(&b.Spec)[o.Ref]; lists {
+				o.Loose = append(o.Loose, b)
 			}
+		}
+	}
+	return all
+}
+
+func hasTemplates(o *explain.Object) bool {
+	return o.Live.Value != nil && o.Live.Value.GetAnnotations()[controlv1alpha1.AnnotationExpandTemplates] == "true"
+}
+
+// readContent reads objects and the labels of their Namespaces.
+func (r *Reader) readContent(ctx context.Context, all []*explain.Object, queries []ObjectQuery) {
+	labels := map[string]foresight.Fact[map[string]string]{}
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	for _, q := range queries {
+		if _, begun := labels[q.Namespace]; begun {
+			continue
+		}
+		labels[q.Namespace] = foresight.Fact[map[string]string]{}
+	}
+	for _, namespace := range slices.Collect(maps.Keys(labels)) {
+		group.Go(func() error {
+			found := r.namespaceLabels(ctx, namespace)
+			mu.Lock()
+			defer mu.Unlock()
+			labels[namespace] = found
+			return nil
 		})
 	}
-	together(append(reads, func() { r.readMailboxes(ctx, &o.Fleet, what) })...)
-	return o
+	for i, q := range queries {
+		group.Go(func() error {
+			all[i].Live = r.live(ctx, q)
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+	for i, q := range queries {
+		all[i].Namespace = labels[q.Namespace]
+	}
 }
 
 // mayCarry reports whether the Bindings of a policy could list the object: it selects it, or its
@@ -245,67 +294,22 @@ func (r *Reader) bindings(ctx context.Context, names []metav1.PartialObjectMetad
 	return foresight.Known(all)
 }
 
-// customTransforms reads those of a resource.
-func (r *Reader) customTransforms(ctx context.Context, gr schema.GroupResource) foresight.Fact[[]*controlv1alpha1.CustomTransform] {
+// customTransforms reads all of them.
+func (r *Reader) customTransforms(ctx context.Context) foresight.Fact[[]controlv1alpha1.CustomTransform] {
 	list, err := r.wds.CustomTransforms().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return foresight.Unread[[]*controlv1alpha1.CustomTransform](r.unreadInWDS("list", controlv1alpha1.CustomTransforms.Resource, err))
+		return foresight.Unread[[]controlv1alpha1.CustomTransform](r.unreadInWDS("list", controlv1alpha1.CustomTransforms.Resource, err))
 	}
-	var found []*controlv1alpha1.CustomTransform
-	for i := range list.Items {
-		if customtransform.GroupResource(&list.Items[i].Spec) == gr {
-			found = append(found, &list.Items[i])
+	return foresight.Known(list.Items)
+}
+
+// transformsOf returns those of the resource of an object.
+func transformsOf(all foresight.Fact[[]controlv1alpha1.CustomTransform], ref objref.Ref) foresight.Fact[[]*controlv1alpha1.CustomTransform] {
+	of := foresight.Fact[[]*controlv1alpha1.CustomTransform]{Unread: all.Unread}
+	for i := range all.Value {
+		if customtransform.GroupResource(&all.Value[i].Spec) == ref.GroupResource() {
+			of.Value = append(of.Value, &all.Value[i])
 		}
 	}
-	return foresight.Known(found)
-}
-
-// Policy reads what is known of a policy, in all clusters or in one.
-func (r *Reader) Policy(ctx context.Context, name, cluster string) *explain.Policy {
-	p := &explain.Policy{Name: name}
-	var found foresight.Fact[[]*controlv1alpha1.BindingPolicy]
-	var names foresight.Fact[[]metav1.PartialObjectMetadata]
-	together(
-		func() { p.Fleet = r.fleet(ctx, cluster) },
-		func() { found = r.policies(ctx, name) },
-		func() { p.Holds = r.binding(ctx, pkgv1.HoldsBinding) },
-		func() { names = r.bindingNames(ctx) },
-	)
-	p.Selection.Unread = found.Unread
-	if len(found.Value) == 0 {
-		return p
-	}
-	policy := found.Value[0]
-	own := ownedBy(names.Value, policy.UID)
-	p.Selection.Value = explain.Selection{Policy: policy, Bindings: foresight.Fact[[]*controlv1alpha1.Binding]{Unread: names.Unread}}
-	reads := []func(){func() { r.readMailboxes(ctx, &p.Fleet, reading{cluster: cluster, bindings: uidsOf(own)}) }}
-	if names.Unread == "" {
-		reads = append(reads, func() { p.Selection.Value.Bindings = r.bindings(ctx, own) })
-	}
-	if r.config.Served != nil {
-		reads = append(reads, func() { p.Unserved = match.Unserved(&policy.Spec, r.config.Served) })
-	}
-	together(reads...)
-	return p
-}
-
-// Cluster reads what is known of a cluster and its mailbox.
-func (r *Reader) Cluster(ctx context.Context, name string) *explain.Cluster {
-	c := &explain.Cluster{}
-	var boxes explain.Fleet
-	boxes.Cluster, boxes.Mailboxes = name, map[string]*explain.Mailbox{}
-	together(
-		func() { c.Fleet = r.fleet(ctx, name) },
-		func() {
-			if len(r.itses) == 1 {
-				r.readMailboxes(ctx, &boxes, reading{cluster: name})
-			}
-		},
-	)
-	if len(r.itses) == 1 {
-		c.Mailboxes = boxes.Mailboxes
-	} else {
-		r.readMailboxes(ctx, &c.Fleet, reading{cluster: name})
-	}
-	return c
+	return of
 }

@@ -297,25 +297,29 @@ var onTheWay = []Situation{
 	{"no-status", func(w *World) {
 		w.is(objref.Ref{Resource: "configmaps", Namespace: "shop", Name: "settings"}, "ConfigMap")
 		for _, box := range w.Mailboxes {
-			box.Report.Value = nil
+			box.Reports.Value = nil
 		}
 	}, "", ""},
 	{"no-add-on", func(w *World) {
 		w.only("c1")
-		w.Mailboxes["c1"].Report.Value, w.Clusters.Value["c1"].AddOn.Value = nil, nil
+		w.Mailboxes["c1"].Reports.Value, w.Clusters.Value["c1"].AddOn.Value = nil, nil
 	}, foresight.LinkAddOn, broken},
 	{"not-reported-yet", func(w *World) {
 		w.only("c1")
-		w.Mailboxes["c1"].Report.Value, w.Item("c1").Since = nil, Now.Unix()-5
+		w.Mailboxes["c1"].Reports.Value, w.Item("c1").Since = nil, Now.Unix()-5
 	}, explain.LinkReported, waiting},
-	{"not-reported", func(w *World) { w.only("c1"); w.Mailboxes["c1"].Report.Value = nil }, explain.LinkReported, broken},
+	{"not-reported", func(w *World) { w.only("c1"); w.Mailboxes["c1"].Reports.Value = nil }, explain.LinkReported, broken},
+	{"report-of-earlier-generation", func(w *World) {
+		w.only("c1")
+		w.Mailboxes["c1"].Reports.Value[Web].Source = status.Source{UID: "u1", Generation: 1}
+	}, explain.LinkReported, waiting},
 	{"report-unreadable", func(w *World) {
 		w.only("c1")
-		w.Mailboxes["c1"].Report = foresight.Unread[*status.Report]("you may not get workstatuses in ITS its1")
+		w.Mailboxes["c1"].Reports = foresight.Unread[map[objref.Ref]*status.Report]("you may not get workstatuses in ITS its1")
 	}, explain.LinkReported, unknown},
-	{"progressing", func(w *World) { w.Mailboxes["c1"].Report.Value.Status["availableReplicas"] = int64(1) }, explain.LinkHealthy, waiting},
+	{"progressing", func(w *World) { w.Mailboxes["c1"].Reports.Value[Web].Status["availableReplicas"] = int64(1) }, explain.LinkHealthy, waiting},
 	{"unhealthy", func(w *World) {
-		w.Mailboxes["c2"].Report.Value.Status["conditions"] = []any{map[string]any{
+		w.Mailboxes["c2"].Reports.Value[Web].Status["conditions"] = []any{map[string]any{
 			"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": `ReplicaSet "web-1" has timed out progressing.`,
 		}}
 	}, explain.LinkHealthy, broken},
@@ -340,13 +344,13 @@ var onTheWay = []Situation{
 		for i := 4; i < 20; i++ {
 			name := fmt.Sprintf("c%d", i)
 			w.Clusters.Value[name] = ClusterOf(name)
-			w.Mailboxes[name] = &explain.Mailbox{Works: foresight.Known([]*plan.Work{WorkOf(w.t, w.Binding, name, Web, w.live())}), Report: foresight.Known(healthyReport())}
+			w.Mailboxes[name] = &explain.Mailbox{Works: foresight.Known([]*plan.Work{WorkOf(w.t, w.Binding, name, Web, w.live())}), Reports: foresight.Known(healthyReports())}
 			w.Binding.Spec.Destinations = append(w.Binding.Spec.Destinations, controlv1alpha1.Destination{ClusterID: name})
 		}
 		w.Fails("c2", `namespaces "shop" not found`)
 		w.Fails("c7", `namespaces "shop" not found`)
 		w.Silence("c5", time.Hour)
-		w.Mailboxes["c9"].Report.Value.Status["availableReplicas"] = int64(1)
+		w.Mailboxes["c9"].Reports.Value[Web].Status["availableReplicas"] = int64(1)
 		w.Mailboxes["c11"].Works = foresight.Unread[[]*plan.Work]("you may not list manifestworks in ITS its2")
 	}, foresight.LinkAgent, broken},
 	{"two-policies", func(w *World) {

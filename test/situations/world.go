@@ -120,12 +120,12 @@ func WorkOf(t testing.TB, b *controlv1alpha1.Binding, cluster string, ref objref
 	}
 }
 
-// healthyReport is that of a Deployment with all its replicas.
-func healthyReport() *status.Report {
-	return &status.Report{Generation: 1, Status: map[string]any{
+// healthyReports has that of a Deployment with all its replicas.
+func healthyReports() map[objref.Ref]*status.Report {
+	return map[objref.Ref]*status.Report{Web: {Generation: 1, Status: map[string]any{
 		"observedGeneration": int64(1), "replicas": int64(2), "updatedReplicas": int64(2), "readyReplicas": int64(2), "availableReplicas": int64(2),
 		"conditions": []any{map[string]any{"type": "Available", "status": "True"}},
-	}}
+	}}}
 }
 
 // World is an object of which all is well: a policy selects it, and it is in three clusters.
@@ -149,7 +149,7 @@ func NewWorld(t testing.TB) *World {
 	for _, name := range []string{"c1", "c2", "c3"} {
 		w.Clusters.Value[name] = ClusterOf(name)
 		w.Mailboxes[name] = &explain.Mailbox{
-			Works: foresight.Known([]*plan.Work{WorkOf(t, w.Binding, name, Web, w.Live.Value)}), Report: foresight.Known(healthyReport()),
+			Works: foresight.Known([]*plan.Work{WorkOf(t, w.Binding, name, Web, w.Live.Value)}), Reports: foresight.Known(healthyReports()),
 			Properties: foresight.Known(customize.NewProperties(name)),
 		}
 	}

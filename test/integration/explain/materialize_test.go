@@ -134,8 +134,8 @@ func (f *fleet) write(w *situations.World) {
 		for _, work := range box.Works.Value {
 			f.writeWork(w, work, live)
 		}
-		if box.Report.Value != nil && live != nil {
-			f.writeReport(w, name, live.GetKind(), box.Report.Value)
+		if report := box.Reports.Value[w.Ref]; report != nil && live != nil {
+			f.writeReport(w, name, live.GetKind(), report)
 		}
 	}
 }
@@ -319,6 +319,9 @@ func (f *fleet) writeReport(w *situations.World, cluster, kind string, report *s
 		Spec: controlv1alpha1.WorkStatusSpec{SourceRef: controlv1alpha1.SourceRef{
 			Group: w.Ref.Group, Version: "v1", Resource: w.Ref.Resource, Kind: kind, Name: w.Ref.Name, Namespace: w.Ref.Namespace,
 		}},
+	}
+	if source := report.Source.String(); source != "" {
+		ws.Annotations[controlv1alpha1.AnnotationSourceGeneration] = source
 	}
 	fields := object(f.t, ws)
 	delete(fields, "status")

@@ -236,7 +236,7 @@ func healthyIn(cluster string, bindings []*controlv1alpha1.Binding) func(*chain)
 			h := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionHealthy)
 			switch {
 			case h == nil || h.Status == metav1.ConditionTrue:
-			case h.Status == metav1.ConditionUnknown && mask(h.Message, cluster) != h.Message:
+			case h.Status == metav1.ConditionUnknown && Mask(h.Message, cluster) != h.Message:
 				c.unknown(LinkHealthy, "Binding "+b.Name+": "+h.Message)
 				return
 			case h.Reason == controlv1alpha1.ReasonProgressing && strings.Contains(h.Message, cluster+":"):

@@ -26,9 +26,9 @@ const (
 )
 
 // carry judges the policies up to their Bindings, and returns those whose Bindings list the object.
-// If none does, the links of the one that comes farthest are the answer.
-func (o *Object) carry(c *chain, e *Explanation, carriers []*carrier) []*carrier {
-	var reached []*carrier
+// If none does, the links of the one that comes farthest are the answer; otherwise behind has the
+// first link that is not good of each of the others.
+func (o *Object) carry(c *chain, carriers []*carrier) (reached []*carrier, behind []foresight.Link) {
 	var farthest *chain
 	for _, r := range carriers {
 		if !r.selects && len(r.listing) == 0 {
@@ -43,19 +43,19 @@ func (o *Object) carry(c *chain, e *Explanation, carriers []*carrier) []*carrier
 			}
 			continue
 		}
-		e.Notes = append(e.Notes, own.links[len(own.links)-1].Text)
+		behind = append(behind, own.links[len(own.links)-1])
 		if farthest == nil || len(own.links) > len(farthest.links) {
 			farthest = own
 		}
 	}
 	if len(reached) == 0 && farthest != nil {
-		e.Notes = nil
+		behind = nil
 		for _, l := range farthest.links {
 			c.add(l)
 		}
 		c.ended = true
 	}
-	return reached
+	return reached, behind
 }
 
 // isSynced judges whether the Bindings of a policy follow it.

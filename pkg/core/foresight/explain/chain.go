@@ -159,14 +159,14 @@ func outcome(cluster string, links []foresight.Link) string {
 			if l.Name == foresight.LinkAgent && l.State == foresight.Broken {
 				text = "" // ages differ
 			}
-			parts = append(parts, l.Name, string(l.State), mask(text, cluster))
+			parts = append(parts, l.Name, string(l.State), Mask(text, cluster))
 		}
 	}
 	return strings.Join(parts, "\n")
 }
 
-// mask replaces the name of a cluster in a text, where it is a word of its own.
-func mask(text, cluster string) string {
+// Mask replaces the name of a cluster in a text, where it is a word of its own.
+func Mask(text, cluster string) string {
 	inWord := func(b byte) bool {
 		return b == '-' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 	}

@@ -10,8 +10,8 @@ func TestMask(t *testing.T) {
 		{"c1: c10 c1-1 c1", "c1", "\x00: c10 c1-1 \x00"},
 		{"nothing", "", "nothing"},
 	} {
-		if got := mask(tc[0], tc[1]); got != tc[2] {
-			t.Errorf("mask(%q, %q) = %q, want %q", tc[0], tc[1], got, tc[2])
+		if got := Mask(tc[0], tc[1]); got != tc[2] {
+			t.Errorf("Mask(%q, %q) = %q, want %q", tc[0], tc[1], got, tc[2])
 		}
 	}
 }

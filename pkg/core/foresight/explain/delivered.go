@@ -42,7 +42,7 @@ func (p *passage) notDelivered(c *chain) {
 		return
 	}
 	for _, need := range plan.Prerequisites(p.Ref) {
-		work, item := workWith(p.box.Works.Value, p.binding, need)
+		work, item := p.box.workWith(p.binding, need)
 		switch {
 		case item == nil || work.Deleting:
 		case item.State == plan.Failed:
@@ -102,6 +102,7 @@ func (p *passage) isAlive(c *chain) {
 			c.add(l)
 		default:
 			if p.item.State == plan.Applied {
+				p.isApplied(c)
 				l.Text += ". Before, it reported that the object is applied"
 			}
 			c.end(l)

@@ -32,11 +32,14 @@ type Fleet struct {
 type Mailbox struct {
 	// Works are the works in it: of one cluster all, otherwise those of the Bindings that matter.
 	Works foresight.Fact[[]*plan.Work]
-	// Report is what the cluster reports of the object that is explained; nil if nothing.
-	Report foresight.Fact[*status.Report]
+	// Reports are what the cluster reports of the objects that are explained.
+	Reports foresight.Fact[map[objref.Ref]*status.Report]
 	// Properties are what templates are expanded with; they are needed only for an object that has
 	// templates.
 	Properties foresight.Fact[*customize.Properties]
+
+	// places has where the works have an object; nil until that was asked for.
+	places map[objref.Ref][]place
 }
 
 // Selection is a policy with its Bindings.
@@ -46,7 +49,8 @@ type Selection struct {
 	Bindings foresight.Fact[[]*controlv1alpha1.Binding]
 }
 
-// Object is what is known of an object.
+// Object is what is known of an object. It must not be explained concurrently, and neither must
+// others with the same Mailboxes.
 type Object struct {
 	Fleet
 
@@ -67,6 +71,10 @@ type Object struct {
 	Holds foresight.Fact[*controlv1alpha1.Binding]
 	// CustomTransforms are those of its kind.
 	CustomTransforms foresight.Fact[[]*controlv1alpha1.CustomTransform]
+
+	// contents has the object as Bindings deliver it, by their names: it is the same for all
+	// clusters, unless it has templates.
+	contents map[string]*content
 }
 
 // Candidate returns what clauses test.

@@ -2,12 +2,14 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/text"
@@ -96,19 +98,33 @@ func listsCluster(b *controlv1alpha1.Binding, cluster string) bool {
 
 // delivers reports whether a work of the Binding has the object, and no claim to it.
 func (p *passage) delivers(b *controlv1alpha1.Binding) bool {
-	work, item := workWith(p.box.Works.Value, b, p.Ref)
+	work, item := p.box.workWith(b, p.Ref)
 	return work != nil && !item.Observe
+}
+
+// place is where a mailbox has an object.
+type place struct {
+	work *plan.Work
+	item *plan.Item
+}
+
+// of returns where the mailbox has an object.
+func (m *Mailbox) of(ref objref.Ref) []place {
+	if m.places == nil {
+		m.places = map[objref.Ref][]place{}
+		for work, item := range plan.Items(m.Works.Value) {
+			m.places[item.Ref] = append(m.places[item.Ref], place{work, item})
+		}
+	}
+	return m.places[ref]
 }
 
 // workWith returns where works of a Binding have an object: not one that is withdrawn if there is
 // another.
-func workWith(works []*plan.Work, b *controlv1alpha1.Binding, ref objref.Ref) (found *plan.Work, at *plan.Item) {
-	for work, item := range plan.Items(works) {
-		if work.BindingUID != b.UID || item.Ref != ref {
-			continue
-		}
-		if found == nil || at.Withdrawn || found.Deleting {
-			found, at = work, item
+func (m *Mailbox) workWith(b *controlv1alpha1.Binding, ref objref.Ref) (found *plan.Work, at *plan.Item) {
+	for _, in := range m.of(ref) {
+		if in.work.BindingUID == b.UID && (found == nil || at.Withdrawn || found.Deleting) {
+			found, at = in.work, in.item
 		}
 	}
 	return found, at
@@ -152,9 +168,39 @@ func (p *passage) unreadClusters() string {
 	return p.Clusters.Unread
 }
 
+// leaves reports whether a work of one of these Bindings still has the object in the mailbox of a
+// cluster for which none of them lists it.
+func (f *Fleet) leaves(ref objref.Ref, cluster string, bindings []*controlv1alpha1.Binding) bool {
+	for _, b := range bindings {
+		if listsCluster(b, cluster) && len(listing([]*controlv1alpha1.Binding{b}, ref)) > 0 {
+			return false
+		}
+	}
+	return slices.ContainsFunc(f.Mailboxes[cluster].of(ref), func(in place) bool {
+		return owns(bindings, in.work) && (!in.item.Observe || in.item.Withdrawn)
+	})
+}
+
+// Leaving returns the clusters which the object is leaving, sorted: a mailbox still has it, and no
+// Binding lists it for that cluster.
+func (o *Object) Leaving() []string {
+	bindings := slices.Clone(o.Loose)
+	for i := range o.Policies.Value {
+		bindings = append(bindings, o.Policies.Value[i].Bindings.Value...)
+	}
+	var clusters []string
+	for cluster := range o.Mailboxes {
+		if (o.Cluster == "" || cluster == o.Cluster) && o.leaves(o.Ref, cluster, bindings) {
+			clusters = append(clusters, cluster)
+		}
+	}
+	slices.Sort(clusters)
+	return clusters
+}
+
 // find finds the object in the mailbox.
 func (p *passage) find(*chain) {
-	p.work, p.item = workWith(p.box.Works.Value, p.binding, p.Ref)
+	p.work, p.item = p.box.workWith(p.binding, p.Ref)
 }
 
 // current reports whether the transport-controller has observed the Binding as it is.
@@ -177,6 +223,20 @@ func (p *passage) said(everywhere bool) string {
 	return ""
 }
 
+// isListedBefore reports whether the Binding lists another version of the object than the WDS has
+// now. That may also be because its status was returned.
+func (p *passage) isListedBefore() bool {
+	if p.Live.Value == nil {
+		return false
+	}
+	for entry := range match.Entries(&p.binding.Spec) {
+		if entry.Ref == p.Ref {
+			return entry.ResourceVersion != p.Live.Value.GetResourceVersion()
+		}
+	}
+	return false
+}
+
 // byStatus judges what the status of the Binding says, where no mailbox can be read.
 func (p *passage) byStatus(c *chain) {
 	status := &p.binding.Status
@@ -189,6 +249,9 @@ func (p *passage) byStatus(c *chain) {
 		return
 	case p.said(true) != "":
 		c.broken(LinkDelivered, p.said(true))
+		return
+	case p.isListedBefore():
+		c.unknown(LinkDelivered, "whether the current content of "+p.Ref.String()+" is in cluster "+p.cluster+" is unknown: "+p.NoITS)
 		return
 	}
 	worst := map[string]string{

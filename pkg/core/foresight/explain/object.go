@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,26 +18,46 @@ import (
 
 // Explain returns the way of an object to the clusters and back.
 func (o *Object) Explain() *Explanation {
-	e := &Explanation{Subject: o.Ref.String()}
+	ways := o.Ways()
+	e := &Explanation{Subject: o.Ref.String(), Links: ways.Links, Groups: group(ways.Clusters)}
+	for i := range ways.Behind {
+		e.Notes = append(e.Notes, ways.Behind[i].Text)
+	}
+	return e.finish(o.well(slices.Sorted(maps.Keys(ways.Clusters))))
+}
+
+// Ways are the links of an object, before they are summarized.
+type Ways struct {
+	// Links are those that all clusters have in common.
+	Links []foresight.Link
+	// Behind has the first link that is not good of each policy that selects the object while its
+	// Bindings do not list it, though those of others do.
+	Behind []foresight.Link
+	// Clusters has the links to each cluster that Bindings list with the object, or to the one that
+	// was asked for; none if a common link is not good.
+	Clusters map[string][]foresight.Link
+}
+
+// Ways judges the way of an object to the clusters and back.
+func (o *Object) Ways() *Ways {
+	w := &Ways{Clusters: map[string][]foresight.Link{}}
 	c := &chain{}
 	carriers := o.carriers()
 	c.then(o.exists(carriers), o.isWorkload(carriers), o.selected(carriers))
 	if !c.ended {
-		carriers = o.carry(c, e, carriers)
+		carriers, w.Behind = o.carry(c, carriers)
 	}
 	var reached []string
 	if !c.ended {
 		reached = o.reach(c, carriers)
 	}
-	e.Links = c.links
+	w.Links = c.links
 	if !c.ended {
-		chains := map[string][]foresight.Link{}
 		for _, cluster := range reached {
-			chains[cluster] = o.toCluster(cluster, carriers)
+			w.Clusters[cluster] = o.toCluster(cluster, carriers)
 		}
-		e.Groups = group(chains)
 	}
-	return e.finish(o.well(reached))
+	return w
 }
 
 func (o *Object) well(clusters []string) string {
@@ -95,8 +116,11 @@ func (o *Object) carriers() []*carrier {
 func listing(bindings []*controlv1alpha1.Binding, ref objref.Ref) []*controlv1alpha1.Binding {
 	var found []*controlv1alpha1.Binding
 	for _, b := range bindings {
-		if _, lists := binding.Refs(&b.Spec)[ref]; lists {
-			found = append(found, b)
+		for entry := range match.Entries(&b.Spec) {
+			if entry.Ref == ref {
+				found = append(found, b)
+				break
+			}
 		}
 	}
 	return found

@@ -10,6 +10,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
@@ -32,6 +33,45 @@ func (p *Policy) Explain() *Explanation {
 		e.Groups = group(chains)
 	}
 	return e.finish(fmt.Sprintf("what BindingPolicy %s selects is in %s, applied and healthy as far as it reports", p.Name, listClusters(clusters)))
+}
+
+// Common judges what the policy has in common for all clusters: that it exists, and that its
+// Bindings list what it selects.
+func (p *Policy) Common() []foresight.Link {
+	c := &chain{}
+	c.then(p.exists, p.isValid, p.isSynced, p.hasObjects, func(c *chain) { p.reach(c) })
+	return c.links
+}
+
+// Listed returns what its Bindings list, with the version of the API.
+func (p *Policy) Listed() map[objref.Ref]string {
+	all := map[objref.Ref]string{}
+	for _, b := range p.Selection.Value.Bindings.Value {
+		for entry := range match.Entries(&b.Spec) {
+			all[entry.Ref] = entry.Version
+		}
+	}
+	return all
+}
+
+// Leaving returns the objects that its Bindings do not list any more for a cluster, though its
+// mailbox still has them, by cluster.
+func (p *Policy) Leaving() map[string][]objref.Ref {
+	bindings := p.Selection.Value.Bindings.Value
+	leaving := map[string][]objref.Ref{}
+	for cluster, box := range p.Mailboxes {
+		for work := range slices.Values(box.Works.Value) {
+			if !owns(bindings, work) {
+				continue
+			}
+			for i := range work.Items {
+				if ref := work.Items[i].Ref; p.leaves(ref, cluster, bindings) && !slices.Contains(leaving[cluster], ref) {
+					leaving[cluster] = append(leaving[cluster], ref)
+				}
+			}
+		}
+	}
+	return leaving
 }
 
 // notes are the errors of the policy that no link shows: those of the transport are about objects,

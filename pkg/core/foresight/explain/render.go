@@ -15,59 +15,86 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
+// content is an object as a Binding delivers it to all clusters.
+type content struct {
+	object transform.Object
+	// template expands the object for a cluster, nil if it has no templates.
+	template *customize.Template
+	// wrong says why there is no content, and unread what could not be read for it.
+	wrong  *foresight.Link
+	unread string
+}
+
 // render computes the object as the cluster is to receive it.
 func (p *passage) render(*chain) {
 	if p.Live.Value == nil {
 		p.renderUnread = p.Live.Unread
 		return
 	}
-	fail := func(what string, fix ...string) {
-		p.renderError = &foresight.Link{Name: LinkRendered, State: foresight.Broken, Text: p.Ref.String() + " cannot be delivered: " + what, Fix: fix}
+	of := p.contents[p.binding.Name]
+	if of == nil {
+		of = p.content(p.binding.Name)
+		if p.contents == nil {
+			p.contents = map[string]*content{}
+		}
+		p.contents[p.binding.Name] = of
 	}
-	edit := "kubectl edit " + p.Ref.GroupResource().String() + " " + p.Ref.Name
-	if p.Ref.Namespace != "" {
-		edit += " --namespace " + p.Ref.Namespace
-	}
-	if _, err := options.Parse(p.Live.Value.GetAnnotations()); err != nil {
-		fail(strings.ReplaceAll(err.Error(), "\n", "; "), edit)
-		return
-	}
-	if p.CustomTransforms.Unread != "" {
-		p.renderUnread = p.CustomTransforms.Unread
-		return
-	}
-	instructions, _ := customtransform.NewCollection(func(schema.GroupResource) []*controlv1alpha1.CustomTransform {
-		return p.CustomTransforms.Value
-	}).Changes(p.binding.Name, p.Ref.GroupResource())
-	if len(instructions.Unknown) > 0 {
-		names := strings.Join(instructions.Unknown, " ")
-		fail(fmt.Sprintf("CustomTransform %s has errors, and what it is to remove is not known", names),
-			"kubectl get customtransform "+names+" -o jsonpath='{.status.errors}'")
-		return
-	}
-	object, err := transform.Standard(instructions.Apply).Apply(p.Ref, p.Live.Value.DeepCopy().Object)
-	if err != nil {
-		fail(err.Error(), edit)
-		return
-	}
-	template, err := customize.Compile(object)
+	p.renderError, p.renderUnread = of.wrong, of.unread
 	switch {
-	case err != nil:
-		fail(err.Error(), edit)
-		return
-	case template == nil:
-		p.rendered = &object
-		return
+	case of.wrong != nil || of.unread != "":
+	case of.template == nil:
+		p.rendered = &of.object
 	case p.box.Properties.Unread != "" || p.box.Properties.Value == nil:
 		p.renderUnread = p.box.Properties.Unread
-		return
+	default:
+		object, err := of.template.Expand(p.box.Properties.Value)
+		if err != nil {
+			p.renderError = p.cannotRender(fmt.Sprintf("its templates cannot be expanded for cluster %s: %s", p.cluster, err), p.edit(),
+				fmt.Sprintf("kubectl --context %s edit configmap %s --namespace %s", p.its(), p.cluster, controlv1alpha1.PropertiesNamespace))
+			return
+		}
+		p.rendered = &object
 	}
-	if object, err = template.Expand(p.box.Properties.Value); err != nil {
-		fail(fmt.Sprintf("its templates cannot be expanded for cluster %s: %s", p.cluster, err), edit,
-			fmt.Sprintf("kubectl --context %s edit configmap %s --namespace %s", p.its(), p.cluster, controlv1alpha1.PropertiesNamespace))
-		return
+}
+
+// content computes the object as a Binding delivers it.
+func (o *Object) content(binding string) *content {
+	if _, err := options.Parse(o.Live.Value.GetAnnotations()); err != nil {
+		return &content{wrong: o.cannotRender(strings.ReplaceAll(err.Error(), "\n", "; "), o.edit())}
 	}
-	p.rendered = &object
+	if o.CustomTransforms.Unread != "" {
+		return &content{unread: o.CustomTransforms.Unread}
+	}
+	instructions, _ := customtransform.NewCollection(func(schema.GroupResource) []*controlv1alpha1.CustomTransform {
+		return o.CustomTransforms.Value
+	}).Changes(binding, o.Ref.GroupResource())
+	if len(instructions.Unknown) > 0 {
+		names := strings.Join(instructions.Unknown, " ")
+		return &content{wrong: o.cannotRender(fmt.Sprintf("CustomTransform %s has errors, and what it is to remove is not known", names),
+			"kubectl get customtransform "+names+" -o jsonpath='{.status.errors}'")}
+	}
+	object, err := transform.Standard(instructions.Apply).Apply(o.Ref, o.Live.Value.DeepCopy().Object)
+	if err != nil {
+		return &content{wrong: o.cannotRender(err.Error(), o.edit())}
+	}
+	template, err := customize.Compile(object)
+	if err != nil {
+		return &content{wrong: o.cannotRender(err.Error(), o.edit())}
+	}
+	return &content{object: object, template: template}
+}
+
+func (o *Object) cannotRender(what string, fix ...string) *foresight.Link {
+	return &foresight.Link{Name: LinkRendered, State: foresight.Broken, Text: o.Ref.String() + " cannot be delivered: " + what, Fix: fix}
+}
+
+// edit returns the command that edits the object.
+func (o *Object) edit() string {
+	edit := "kubectl edit " + o.Ref.GroupResource().String() + " " + o.Ref.Name
+	if o.Ref.Namespace != "" {
+		edit += " --namespace " + o.Ref.Namespace
+	}
+	return edit
 }
 
 // isRendered judges whether the object can be delivered as it is.

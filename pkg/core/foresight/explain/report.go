@@ -25,10 +25,13 @@ func notReported() status.Excluded {
 // isReported judges whether the cluster reports the status of the object.
 func (p *passage) isReported(c *chain) {
 	switch {
-	case p.box.Report.Unread != "":
-		c.unknown(LinkReported, "what cluster "+p.cluster+" reports of "+p.Ref.String()+" is unknown: "+p.box.Report.Unread)
+	case p.box.Reports.Unread != "":
+		c.unknown(LinkReported, "what cluster "+p.cluster+" reports of "+p.Ref.String()+" is unknown: "+p.box.Reports.Unread)
 		return
-	case p.box.Report.Value != nil:
+	case p.isOutdated(p.report()):
+		c.waiting(LinkReported, "cluster "+p.cluster+" has reported the status of an earlier generation of "+p.Ref.String()+", and not yet that of the current one")
+		return
+	case p.report() != nil:
 		c.good(LinkReported, "the cluster reports its status")
 		return
 	case !notReported().Reports(p.Ref.GroupResource()):
@@ -50,9 +53,20 @@ func (p *passage) isReported(c *chain) {
 		"In cluster "+p.cluster+": kubectl get pods --namespace open-cluster-management-agent-addon")
 }
 
+// report returns what the cluster reports of the object, nil if nothing.
+func (p *passage) report() *status.Report { return p.box.Reports.Value[p.Ref] }
+
+// isOutdated reports whether a report is certainly about another content than the WDS has now.
+func (p *passage) isOutdated(report *status.Report) bool {
+	if report == nil || p.Live.Value == nil || report.Source == (status.Source{}) {
+		return false
+	}
+	return report.Source.UID != p.Live.Value.GetUID() || report.Source.Generation < p.Live.Value.GetGeneration()
+}
+
 // isHealthy judges the reported status.
 func (p *passage) isHealthy(c *chain) {
-	report := p.box.Report.Value
+	report := p.report()
 	verdict := health.Evaluate(schema.GroupKind{Group: p.Ref.Group, Kind: p.item.Kind}, report.Status, report.Generation)
 	look := []string{"In cluster " + p.cluster + ": kubectl describe " + commandRef(p.item)}
 	switch verdict.State {

@@ -1,0 +1,286 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/foresight/explain"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/transform"
+)
+
+// Settle is how long something must last that may still be about an earlier edit: a failure that
+// the cluster has not reported of this content, and the status of an object that does not say which
+// content it is of. Controllers and agents see a change much sooner.
+const Settle = 3 * time.Second
+
+// Patience is how long something may be unknown: an API server may be away for a moment.
+const Patience = 15 * time.Second
+
+// Tracker follows an edit, from one look at the facts to the next. It is not safe for concurrent
+// use.
+type Tracker struct {
+	goal Stage
+	// contents are those of the objects at the first look.
+	contents map[objref.Ref]contentID
+	// generations are those of the policies at the first look.
+	generations map[string]contentID
+	// since says since when a link of a copy is as it is.
+	since map[copyKey]moment
+	// done are the objects of which all copies have reached the goal, with their clusters.
+	done map[objref.Ref][]string
+}
+
+// contentID identifies an edit.
+type contentID struct {
+	uid        string
+	generation int64
+	hash       transform.Hash
+}
+
+type moment struct {
+	link  string
+	state foresight.State
+	at    time.Time
+}
+
+// NewTracker returns a Tracker that waits for a stage.
+func NewTracker(goal Stage) *Tracker {
+	return &Tracker{
+		goal: goal, contents: map[objref.Ref]contentID{}, generations: map[string]contentID{}, since: map[copyKey]moment{}, done: map[objref.Ref][]string{},
+	}
+}
+
+// Done reports whether all copies of an object have reached the goal: it need not be looked at any
+// more.
+func (t *Tracker) Done(ref objref.Ref) bool {
+	_, done := t.done[ref]
+	return done
+}
+
+// look is one look at the facts.
+type look struct {
+	*Tracker
+
+	now    time.Time
+	status *Status
+	late   *late
+	// clusters are those of all copies. Seen are the copies of which a link was noted.
+	clusters map[string]bool
+	seen     map[copyKey]bool
+}
+
+// Look returns how far the rollout is. Objects that are Done may be missing in the facts.
+func (t *Tracker) Look(now time.Time, facts *Facts) *Status {
+	l := &look{
+		Tracker: t, now: now, status: &Status{Goal: t.goal}, late: &late{all: map[string]*Late{}}, clusters: map[string]bool{}, seen: map[copyKey]bool{},
+	}
+	listed := map[objref.Ref]bool{}
+	for _, p := range facts.Policies {
+		l.policy(p)
+		for ref := range p.Listed() {
+			listed[ref] = true
+		}
+	}
+	for _, o := range facts.Objects {
+		listed[o.Ref] = true
+		if !t.Done(o.Ref) {
+			l.object(o)
+		}
+	}
+	for ref, clusters := range t.done {
+		if !listed[ref] {
+			continue // a policy has lost it meanwhile: it is leaving
+		}
+		l.status.Objects++
+		for _, cluster := range clusters {
+			l.count(cluster, l.goal)
+		}
+	}
+	for key := range t.since {
+		if !l.seen[key] {
+			delete(t.since, key)
+		}
+	}
+	return l.finish()
+}
+
+// count counts a copy at a stage.
+func (l *look) count(cluster string, stage Stage) {
+	s := l.status
+	l.clusters[cluster] = true
+	s.Copies++
+	for _, is := range []struct {
+		stage Stage
+		n     *int
+	}{{Delivered, &s.Delivered}, {Applied, &s.Applied}, {Healthy, &s.Healthy}} {
+		if stage.atLeast(is.stage) && l.goal.atLeast(is.stage) {
+			*is.n++
+		}
+	}
+}
+
+// policy judges what a policy has in common for all its objects.
+func (l *look) policy(p *explain.Policy) {
+	subject := "BindingPolicy " + p.Name
+	if policy := p.Selection.Value.Policy; policy != nil {
+		is := contentID{uid: string(policy.UID), generation: policy.Generation}
+		if was, known := l.generations[p.Name]; known && was != is {
+			l.superseded(subject)
+		} else {
+			l.generations[p.Name] = is
+		}
+	}
+	if first := foresight.First(p.Common()); first != nil {
+		l.judge(copyKey{ref: objref.Ref{Resource: "policy", Name: p.Name}}, subject, first, false)
+	}
+	for cluster, refs := range p.Leaving() {
+		l.status.Leaving += len(refs)
+		for _, ref := range refs {
+			l.leaving(ref, cluster)
+		}
+	}
+}
+
+func (l *look) leaving(ref objref.Ref, cluster string) {
+	l.late.add(ref.String(), cluster, Waiting, &foresight.Link{
+		Name: explain.LinkRemoved, State: foresight.Waiting, Text: "cluster " + cluster + " has not reported yet that it is removed",
+	})
+}
+
+func (l *look) superseded(subject string) {
+	l.late.add(subject, "", Failed, &foresight.Link{
+		Name: explain.LinkExists, State: foresight.Broken,
+		Text: subject + " was changed again, or created anew, while it was waited for: whether the edit before arrives is not known any more", Fix: []string{"Wait for it again."},
+	})
+}
+
+// object judges the copies of an object.
+func (l *look) object(o *explain.Object) {
+	subject := o.Ref.String()
+	if live := o.Live.Value; live != nil {
+		is := contentID{uid: string(live.GetUID())}
+		if content, err := transform.Standard().Apply(o.Ref, live.DeepCopy().Object); err == nil {
+			is.hash = content.Content()
+		}
+		if was, known := l.contents[o.Ref]; known && was != is {
+			l.superseded(subject)
+			return
+		}
+		l.contents[o.Ref] = is
+	}
+	ways := o.Ways()
+	done := true
+	common := func(link *foresight.Link) {
+		l.judge(copyKey{ref: o.Ref}, subject, link, false)
+		done = false
+	}
+	if first := foresight.First(ways.Links); first != nil {
+		common(first)
+	}
+	for i := range ways.Behind {
+		common(&ways.Behind[i])
+	}
+	reached := map[string]Stage{}
+	for cluster, links := range ways.Clusters {
+		reached[cluster] = l.oneCopy(o, cluster, links)
+		done = done && reached[cluster].atLeast(l.goal)
+	}
+	if o.Policy == "" { // otherwise the policy says what is leaving
+		for _, cluster := range o.Leaving() {
+			l.status.Leaving++
+			l.leaving(o.Ref, cluster)
+			done = false
+		}
+	}
+	if done {
+		l.done[o.Ref] = slices.Collect(maps.Keys(reached)) // Look counts them
+		return
+	}
+	l.status.Objects++
+	for cluster, stage := range reached {
+		l.count(cluster, stage)
+	}
+}
+
+// oneCopy returns how far a copy is, and notes why it has not reached the goal.
+func (l *look) oneCopy(o *explain.Object, cluster string, links []foresight.Link) Stage {
+	key := copyKey{o.Ref, cluster}
+	stage, link := stageOf(links)
+	if stage == Healthy && l.goal == Healthy && l.unsettled(o, key) {
+		l.late.add(o.Ref.String(), cluster, Waiting, &foresight.Link{
+			Name: explain.LinkReported, State: foresight.Waiting, Text: "cluster " + cluster + " reports that it is healthy, and may still report on the edit before",
+		})
+		return Applied
+	}
+	if !stage.atLeast(l.goal) {
+		l.judge(key, o.Ref.String(), link, link.Name == explain.LinkApplied && o.NoITS == "")
+	}
+	return stage
+}
+
+// unsettled reports whether the status that a cluster reports may be about an earlier content,
+// since the report does not say which one it is of.
+func (l *look) unsettled(o *explain.Object, key copyKey) bool {
+	box := o.Mailboxes[key.cluster]
+	if box == nil {
+		return false
+	}
+	report := box.Reports.Value[o.Ref]
+	if report == nil || len(report.Status) == 0 || report.Source.Generation > 0 {
+		return false
+	}
+	return l.lasts(key, &foresight.Link{Name: explain.LinkHealthy, State: foresight.Good}) < Settle
+}
+
+// lasts returns how long a link is as it is.
+func (l *look) lasts(key copyKey, link *foresight.Link) time.Duration {
+	l.seen[key] = true
+	was, known := l.since[key]
+	if !known || was.link != link.Name || was.state != link.State {
+		was = moment{link.Name, link.State, l.now}
+		l.since[key] = was
+	}
+	return l.now.Sub(was.at)
+}
+
+// away are links that somebody must mend, while the edit itself is in order: the cluster gets it
+// when it is back.
+func away(link *foresight.Link) bool {
+	return slices.Contains(alive, link.Name) || link.Name == explain.LinkReported
+}
+
+// judge notes why a copy has not reached the goal. Certain says that the link is about this content,
+// and not about an earlier one.
+func (l *look) judge(key copyKey, subject string, link *foresight.Link, certain bool) {
+	lasts := l.lasts(key, link)
+	result := Waiting
+	switch {
+	case link.State == foresight.Broken && !away(link) && (certain || lasts >= Settle):
+		result = Failed
+	case link.State == foresight.Unknown && lasts >= Patience:
+		result = Unknown
+	}
+	l.late.add(subject, key.cluster, result, link)
+}
+
+// finish sets what follows from the counts.
+func (l *look) finish() *Status {
+	s := l.status
+	s.Clusters = len(l.clusters)
+	s.Late = l.late.sorted()
+	s.Result = Arrived
+	for i := range s.Late {
+		switch r := s.Late[i].Result; {
+		case r == Failed:
+			s.Result = Failed
+		case r == Unknown && s.Result != Failed:
+			s.Result = Unknown
+		case s.Result == Arrived:
+			s.Result = Waiting
+		}
+	}
+	return s
+}

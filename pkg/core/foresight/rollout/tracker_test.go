@@ -1,0 +1,250 @@
+package rollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/foresight/explain"
+	"github.com/starlinghq/starling/pkg/core/foresight/rollout"
+	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/test/golden"
+	"github.com/starlinghq/starling/test/situations"
+)
+
+// facts are those of a World. They are copied, since an explanation remembers what it computed.
+func facts(w *situations.World) *rollout.Facts {
+	o := explain.Object{
+		Fleet: w.Fleet, Ref: w.Ref, Version: w.Version, Live: w.Live, Namespace: w.Namespace, Policies: w.Policies, Policy: w.Policy,
+		Loose: w.Loose, Holds: w.Holds, CustomTransforms: w.CustomTransforms,
+	}
+	o.Mailboxes = map[string]*explain.Mailbox{}
+	for name, box := range w.Mailboxes {
+		o.Mailboxes[name] = &explain.Mailbox{Works: box.Works, Reports: box.Reports, Properties: box.Properties}
+	}
+	return &rollout.Facts{Objects: []*explain.Object{&o}}
+}
+
+// TestSituations says of each situation of an object what a rollout says of it: at the first look,
+// and after it has lasted.
+func TestSituations(t *testing.T) {
+	t.Parallel()
+	var all strings.Builder
+	for _, s := range situations.All() {
+		fmt.Fprintf(&all, "%s:", s.Name)
+		for _, goal := range rollout.Stages() {
+			tracker := rollout.NewTracker(goal)
+			var results []string
+			for _, after := range []time.Duration{0, rollout.Settle, rollout.Patience} {
+				w := situations.NewWorld(t)
+				s.Change(w)
+				is := tracker.Look(situations.Now.Add(after), facts(w))
+				results = append(results, string(is.Result))
+				checkCounts(t, s.Name, is)
+			}
+			fmt.Fprintf(&all, " %s %s", goal, strings.Join(results, ","))
+		}
+		fmt.Fprintln(&all)
+	}
+	golden.Compare(t, "situations", all.String())
+}
+
+func checkCounts(t *testing.T, name string, s *rollout.Status) {
+	t.Helper()
+	if s.Healthy > s.Applied || s.Applied > s.Delivered || s.Delivered > s.Copies {
+		t.Errorf("%s: counts %+v", name, s)
+	}
+	if (s.Result == rollout.Arrived) != (len(s.Late) == 0) {
+		t.Errorf("%s: result %s, late %+v", name, s.Result, s.Late)
+	}
+	if s.Result == rollout.Arrived && (s.Reached() != s.Copies || s.Copies == 0) {
+		t.Errorf("%s: arrived with counts %+v", name, s)
+	}
+}
+
+// world returns a World in c1 and c2 only, of which all is well.
+func world(t *testing.T) *situations.World {
+	t.Helper()
+	return situations.NewWorld(t)
+}
+
+func look(t *testing.T, tracker *rollout.Tracker, after time.Duration, change func(*situations.World)) *rollout.Status {
+	t.Helper()
+	w := world(t)
+	change(w)
+	return tracker.Look(situations.Now.Add(after), facts(w))
+}
+
+func unchanged(*situations.World) {}
+
+// TestSettle: a status that does not say which content it is of counts when it has lasted.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	tracker := rollout.NewTracker(rollout.Healthy)
+	if got := look(t, tracker, 0, unchanged); got.Result != rollout.Waiting || got.Healthy != 0 || got.Applied != got.Copies {
+		t.Errorf("at once: %+v", got)
+	}
+	if got := look(t, tracker, rollout.Settle, unchanged); got.Result != rollout.Arrived {
+		t.Errorf("later: %+v", got)
+	}
+	of := func(generation int64) func(*situations.World) {
+		return func(w *situations.World) {
+			for _, box := range w.Mailboxes {
+				box.Reports.Value[w.Ref].Source = status.Source{UID: w.Live.Value.GetUID(), Generation: generation}
+			}
+		}
+	}
+	if got := look(t, rollout.NewTracker(rollout.Healthy), 0, of(2)); got.Result != rollout.Arrived {
+		t.Errorf("a report of this generation: %+v", got)
+	}
+	tracker = rollout.NewTracker(rollout.Healthy)
+	for _, after := range []time.Duration{0, rollout.Settle, time.Hour} {
+		if got := look(t, tracker, after, of(1)); got.Result != rollout.Waiting || got.Healthy > 0 {
+			t.Errorf("a report of an earlier generation, after %s: %+v", after, got)
+		}
+	}
+}
+
+// TestRefusal: what the cluster reports of this content fails at once, with the cluster's name;
+// what may be about an earlier content has to last.
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	refused := func(w *situations.World) { w.Fails("c2", `admission webhook "no" denied the request`) }
+	got := look(t, rollout.NewTracker(rollout.Applied), 0, refused)
+	if got.Result != rollout.Failed || len(got.Late) != 1 || !cmp.Equal(got.Late[0].Clusters, []string{"c2"}) || !strings.Contains(got.Late[0].Text, "denied the request") {
+		t.Errorf("refused: %+v", got)
+	}
+	if got := look(t, rollout.NewTracker(rollout.Delivered), 0, refused); got.Result != rollout.Arrived {
+		t.Errorf("refused, and only waited for until delivered: %+v", got)
+	}
+	unhealthy := func(w *situations.World) {
+		w.Mailboxes["c2"].Reports.Value[w.Ref].Status["conditions"] = []any{map[string]any{
+			"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "too late",
+		}}
+	}
+	tracker := rollout.NewTracker(rollout.Healthy)
+	if got := look(t, tracker, 0, unhealthy); got.Result != rollout.Waiting {
+		t.Errorf("unhealthy at once: %+v", got)
+	}
+	if got := look(t, tracker, rollout.Settle, unhealthy); got.Result != rollout.Failed {
+		t.Errorf("unhealthy for some time: %+v", got)
+	}
+}
+
+// TestUnreachable: a cluster that is away is waited for. What it reported of this content counts.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	gone := func(w *situations.World) { w.Clusters.Value["c2"].Lease.Value.Renewed = situations.Now.Add(-time.Hour) }
+	if got := look(t, rollout.NewTracker(rollout.Applied), 0, gone); got.Result != rollout.Arrived {
+		t.Errorf("it had applied the content: %+v", got)
+	}
+	outdated := func(w *situations.World) {
+		gone(w)
+		item := w.Item("c2")
+		item.State = plan.Pending
+	}
+	tracker := rollout.NewTracker(rollout.Applied)
+	for _, after := range []time.Duration{0, time.Hour} {
+		if got := look(t, tracker, after, outdated); got.Result != rollout.Waiting || got.Applied != got.Copies-1 || !cmp.Equal(got.Late[0].Clusters, []string{"c2"}) {
+			t.Errorf("it has not applied it: %+v", got)
+		}
+	}
+}
+
+// TestAnotherEdit: an edit that comes meanwhile is not the one that is waited for.
+func TestAnotherEdit(t *testing.T) {
+	t.Parallel()
+	tracker := rollout.NewTracker(rollout.Applied)
+	pending := func(w *situations.World) { w.Item("c1").State = plan.Pending }
+	if got := look(t, tracker, 0, pending); got.Result != rollout.Waiting {
+		t.Fatalf("first: %+v", got)
+	}
+	got := look(t, tracker, time.Second, func(w *situations.World) {
+		live := w.Live.Value.DeepCopy()
+		live.Object["spec"] = map[string]any{"replicas": int64(9)}
+		w.Live = foresight.Known(live)
+	})
+	if got.Result != rollout.Failed || !strings.Contains(got.Late[0].Text, "was changed again") {
+		t.Errorf("edited: %+v", got)
+	}
+	// What controllers of the WDS write is no edit.
+	got = look(t, tracker, time.Second, func(w *situations.World) {
+		live := w.Live.Value.DeepCopy()
+		live.SetResourceVersion("77")
+		live.Object["status"] = map[string]any{"replicas": int64(2)}
+		w.Live = foresight.Known(live)
+	})
+	if got.Result != rollout.Arrived {
+		t.Errorf("its status was returned: %+v", got)
+	}
+}
+
+// TestLeaving: an edit that takes objects off clusters has arrived when the mailboxes are without
+// them.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	narrowed := func(w *situations.World) { w.Binding.Spec.Destinations = w.Binding.Spec.Destinations[:2] }
+	tracker := rollout.NewTracker(rollout.Applied)
+	got := look(t, tracker, 0, narrowed)
+	if got.Result != rollout.Waiting || got.Leaving != 1 || got.Copies != 2 || !cmp.Equal(got.Late[0].Clusters, []string{"c3"}) {
+		t.Errorf("it is still in the mailbox: %+v", got)
+	}
+	if got := look(t, tracker, time.Second, func(w *situations.World) {
+		narrowed(w)
+		w.Mailboxes["c3"].Works.Value = nil
+	}); got.Result != rollout.Arrived || got.Leaving != 0 {
+		t.Errorf("it has left: %+v", got)
+	}
+}
+
+// TestPolicy: a policy is waited for as it is, and the objects that have arrived are not looked at
+// again.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	of := func(w *situations.World) *rollout.Facts {
+		f := facts(w)
+		f.Objects[0].Policy = w.Selecting.Name
+		p := &explain.Policy{Fleet: f.Objects[0].Fleet, Name: w.Selecting.Name}
+		p.Selection = foresight.Known(explain.Selection{Policy: w.Selecting, Bindings: foresight.Known([]*controlv1alpha1.Binding{w.Binding})})
+		f.Policies = []*explain.Policy{p}
+		return f
+	}
+	tracker := rollout.NewTracker(rollout.Applied)
+	w := world(t)
+	w.Selecting.Status.ObservedGeneration--
+	if got := tracker.Look(situations.Now, of(w)); got.Result != rollout.Waiting || got.Late[0].Subject != "BindingPolicy web" || !tracker.Done(w.Ref) {
+		t.Errorf("a policy that was not observed: %+v", got)
+	}
+	without := of(world(t))
+	without.Objects = nil
+	if got := tracker.Look(situations.Now, without); got.Result != rollout.Arrived || got.Copies != 3 || got.Applied != 3 || got.Clusters != 3 {
+		t.Errorf("observed: %+v", got)
+	}
+	w = world(t)
+	w.Selecting.Generation++
+	w.Selecting.Status.ObservedGeneration++
+	if got := tracker.Look(situations.Now, of(w)); got.Result != rollout.Failed {
+		t.Errorf("edited again: %+v", got)
+	}
+}
+
+// TestUnread: what may not be read for some time will not be known.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	unread := func(w *situations.World) {
+		w.Mailboxes["c1"] = &explain.Mailbox{Works: foresight.Unread[[]*plan.Work]("you may not list manifestworks in ITS its1")}
+	}
+	tracker := rollout.NewTracker(rollout.Applied)
+	if got := look(t, tracker, 0, unread); got.Result != rollout.Waiting {
+		t.Errorf("at once: %+v", got)
+	}
+	if got := look(t, tracker, rollout.Patience, unread); got.Result != rollout.Unknown || !strings.Contains(got.Late[0].Text, "you may not list manifestworks") {
+		t.Errorf("later: %+v", got)
+	}
+}
