@@ -34,6 +34,6 @@ func main() {
 		},
 		func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 			return bundle.NewCommand(flags, streams, cmp.Or(os.Getenv("STARLING_DIR"), ".starling"), clock.RealClock{})
-		}, transactions.NewCommand, foresight.NewPlanCommand, foresight.NewExplainCommand)
+		}, transactions.NewCommand, foresight.NewPlanCommand, foresight.NewExplainCommand, foresight.NewRolloutCommand, foresight.NewTreeCommand)
 	os.Exit(plugin.Report(os.Stderr, cmd.ExecuteContext(ctx)))
 }

@@ -98,12 +98,14 @@ func (r *Reader) unreadInWDS(verb, resource string, err error) string {
 	return unread(verb, resource, "", err)
 }
 
-// Err returns why the WDS did not answer, nil if it did. Then nothing that was read is worth an
-// explanation.
+// Err returns why the WDS did not answer since Err was called last, nil if it did. Then nothing
+// that was read meanwhile is worth an explanation.
 func (r *Reader) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lost
+	lost := r.lost
+	r.lost = nil
+	return lost
 }
 
 // together runs functions concurrently, and waits for all of them.

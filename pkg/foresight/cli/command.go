@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/clock"
 
 	"github.com/starlinghq/starling/pkg/plugin"
 )
@@ -17,6 +18,7 @@ type options struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
 	itses *plugin.ITSFlags
+	clock clock.PassiveClock
 	// terminal is true if ErrOut is a terminal.
 	terminal bool
 }
@@ -31,7 +33,7 @@ func NewPlanCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
 
 func newOptions(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *options {
 	file, isFile := streams.ErrOut.(*os.File)
-	return &options{IOStreams: streams, flags: flags, itses: plugin.NewITSFlags(flags), terminal: isFile && term.IsTerminal(int(file.Fd()))}
+	return &options{IOStreams: streams, flags: flags, itses: plugin.NewITSFlags(flags), clock: clock.RealClock{}, terminal: isFile && term.IsTerminal(int(file.Fd()))}
 }
 
 func (o *options) progress(format string, args ...any) *plugin.Progress {

@@ -25,28 +25,35 @@ func (e *explainer) complete(cmd *cobra.Command, args []string, begun string) ([
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	if kind, _, named := strings.Cut(begun, "/"); named && isKind(kind, clusterNames, "cluster.open-cluster-management.io") {
+		return completeNames(kind, begun, e.clusterNames(cmd.Context())), cobra.ShellCompDirectiveNoFileComp
+	}
+	return e.completeSubject(cmd.Context(), begun, "policy", "cluster", "package", "packagerevision")
+}
+
+// completeSubject completes KIND/NAME with what the WDS serves, and with policies. Others are
+// further kinds.
+func (o *options) completeSubject(ctx context.Context, begun string, others ...string) ([]string, cobra.ShellCompDirective) {
 	kind, _, named := strings.Cut(begun, "/")
 	switch {
 	case !named:
-		return e.completeKinds(begun, "policy", "cluster", "package", "packagerevision"), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return o.completeKinds(begun, others...), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	case isKind(kind, policyNames, "control.kubestellar.io"):
-		return e.completeNames(kind, begun, e.policyNames(cmd.Context())), cobra.ShellCompDirectiveNoFileComp
-	case isKind(kind, clusterNames, "cluster.open-cluster-management.io"):
-		return e.completeNames(kind, begun, e.clusterNames(cmd.Context())), cobra.ShellCompDirectiveNoFileComp
+		return completeNames(kind, begun, o.policyNames(ctx)), cobra.ShellCompDirectiveNoFileComp
 	}
-	return e.completeObject(cmd.Context(), begun)
+	return o.completeObject(ctx, begun)
 }
 
 // completeObject completes KIND/NAME with what the WDS serves.
-func (e *explainer) completeObject(ctx context.Context, begun string) ([]string, cobra.ShellCompDirective) {
+func (o *options) completeObject(ctx context.Context, begun string) ([]string, cobra.ShellCompDirective) {
 	kind, _, named := strings.Cut(begun, "/")
 	if !named {
-		return e.completeKinds(begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		return o.completeKinds(begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
-	return e.completeNames(kind, begun, e.objectNames(ctx, kind)), cobra.ShellCompDirectiveNoFileComp
+	return completeNames(kind, begun, o.objectNames(ctx, kind)), cobra.ShellCompDirectiveNoFileComp
 }
 
-func (e *explainer) completeNames(kind, begun string, names []string) []string {
+func completeNames(kind, begun string, names []string) []string {
 	full := make([]string, len(names))
 	for i, name := range names {
 		full[i] = kind + "/" + name
@@ -56,12 +63,12 @@ func (e *explainer) completeNames(kind, begun string, names []string) []string {
 
 // completeKinds returns the beginnings of arguments: resources whose objects may be delivered, and
 // others.
-func (e *explainer) completeKinds(begun string, others ...string) []string {
+func (o *options) completeKinds(begun string, others ...string) []string {
 	kinds := map[string]bool{}
 	for _, other := range others {
 		kinds[other+"/"] = true
 	}
-	if discovery, err := e.flags.ToDiscoveryClient(); err == nil {
+	if discovery, err := o.flags.ToDiscoveryClient(); err == nil {
 		lists, _ := discovery.ServerPreferredResources() // what is known of them is enough
 		for _, list := range lists {
 			gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -81,12 +88,12 @@ func (e *explainer) completeKinds(begun string, others ...string) []string {
 }
 
 // objectNames returns the names of the objects of a kind in the namespace, none after an error.
-func (e *explainer) objectNames(ctx context.Context, kind string) []string {
-	mapping, err := e.mapping(kind)
+func (o *options) objectNames(ctx context.Context, kind string) []string {
+	mapping, err := o.mapping(kind)
 	if err != nil {
 		return nil
 	}
-	config, err := e.flags.ToRESTConfig()
+	config, err := o.flags.ToRESTConfig()
 	if err != nil {
 		return nil
 	}
@@ -96,7 +103,7 @@ func (e *explainer) objectNames(ctx context.Context, kind string) []string {
 	}
 	namespace := ""
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		if namespace, err = e.namespace(); err != nil {
+		if namespace, err = o.namespace(); err != nil {
 			return nil
 		}
 	}
@@ -113,8 +120,8 @@ func (e *explainer) objectNames(ctx context.Context, kind string) []string {
 	return names
 }
 
-func (e *explainer) policyNames(ctx context.Context) []string {
-	reader, err := e.reader()
+func (o *options) policyNames(ctx context.Context) []string {
+	reader, err := o.factReader()
 	if err != nil {
 		return nil
 	}
@@ -123,8 +130,8 @@ func (e *explainer) policyNames(ctx context.Context) []string {
 	return reader.Policies(ctx)
 }
 
-func (e *explainer) clusterNames(ctx context.Context) []string {
-	reader, err := e.reader()
+func (o *options) clusterNames(ctx context.Context) []string {
+	reader, err := o.factReader()
 	if err != nil {
 		return nil
 	}

@@ -22,7 +22,6 @@ import (
 // explainer are the options of `explain`.
 type explainer struct {
 	*options
-	clock clock.PassiveClock
 
 	cluster, object string
 	all             bool
@@ -35,7 +34,8 @@ func NewExplainCommand(flags *genericclioptions.ConfigFlags, streams genericioop
 }
 
 func newExplainCommand(o *options, c clock.PassiveClock) *cobra.Command {
-	e := &explainer{options: o, clock: c, output: &plugin.FormatFlag{Allowed: []string{"json", "yaml"}}}
+	o.clock = c
+	e := &explainer{options: o, output: &plugin.FormatFlag{Allowed: []string{"json", "yaml"}}}
 	cmd := &cobra.Command{
 		Use:   "explain (KIND/NAME | policy/NAME | package/REPOSITORY/NAME | cluster/NAME)",
 		Short: "Say why an object is not in a cluster, and what mends it",
@@ -115,7 +115,7 @@ func (e *explainer) run(ctx context.Context, text string) error {
 	case kindIs(transactionNames, "pkg.crossplane.io"):
 		return fmt.Errorf("%s is of pkg.crossplane.io: run `kubectl starling tx explain %s`", text, text)
 	}
-	reader, err := e.reader()
+	reader, err := e.factReader()
 	if err != nil {
 		return err
 	}
@@ -192,8 +192,8 @@ func (e *explainer) explainObject(ctx context.Context, reader *foresight.Reader,
 
 // mapping returns what the WDS serves under a name, as kubectl takes it: a plural, a singular, a
 // short name or a kind, with or without version and group.
-func (e *explainer) mapping(kind string) (*meta.RESTMapping, error) {
-	mapper, err := e.flags.ToRESTMapper()
+func (o *options) mapping(kind string) (*meta.RESTMapping, error) {
+	mapper, err := o.flags.ToRESTMapper()
 	if err != nil {
 		return nil, err
 	}

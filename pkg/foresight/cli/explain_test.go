@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -12,43 +13,73 @@ import (
 	"github.com/starlinghq/starling/test/golden"
 )
 
-// TestExplainTexts: the help of `explain`, and the errors that need no server.
-func TestExplainTexts(t *testing.T) {
+// commandTexts runs a command without a server, and compares what it prints with the golden file of
+// its name.
+func commandTexts(t *testing.T, name string, command func(*genericclioptions.ConfigFlags, genericiooptions.IOStreams) *cobra.Command, calls ...[]string) {
+	t.Helper()
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	var texts strings.Builder
-	for _, args := range [][]string{
-		{"--help"},
-		{},
-		{"deployment"},
-		{"deployment", "web", "c1"},
-		{"deployment/"},
-		{"deployment/web", "-o=table"},
-		{"deployment/web", "--object=configmap/a"},
-		{"policy/web", "--object=configmap"},
-		{"cluster/c1", "--cluster=c1"},
-		{"package/web"},
-		{"provider/aws"},
-		{"Configuration", "aws"},
-		{"policy/web", "--its-context=its1"},
-		{"policy/web"},
-		{"deployment/web"},
-	} {
+	for _, args := range calls {
 		var out strings.Builder
 		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &out}
 		server := "https://127.0.0.1:1"
 		flags := genericclioptions.NewConfigFlags(true)
 		flags.APIServer = &server
-		cmd := NewExplainCommand(flags, streams)
+		cmd := command(flags, streams)
 		cmd.SilenceUsage, cmd.SilenceErrors = true, true
 		cmd.SetOut(&out)
+		cmd.SetErr(&out)
 		cmd.SetArgs(args)
 		code := plugin.Report(&out, cmd.ExecuteContext(t.Context()))
 		if help := strings.Contains(strings.Join(args, " "), "--help"); help && code != 0 {
 			t.Errorf("%s: exit code %d", args, code)
 		}
-		texts.WriteString("## kubectl starling explain " + strings.Join(args, " ") + "\n" + out.String() + "\n")
+		texts.WriteString("## kubectl starling " + name + " " + strings.Join(args, " ") + "\n" + out.String() + "\n")
 	}
-	golden.Compare(t, "explain", texts.String())
+	golden.Compare(t, name, texts.String())
+}
+
+// TestExplainTexts: the help of `explain`, and the errors that need no server.
+func TestExplainTexts(t *testing.T) {
+	commandTexts(t, "explain", NewExplainCommand,
+		[]string{"--help"},
+		[]string{},
+		[]string{"deployment"},
+		[]string{"deployment", "web", "c1"},
+		[]string{"deployment/"},
+		[]string{"deployment/web", "-o=table"},
+		[]string{"deployment/web", "--object=configmap/a"},
+		[]string{"policy/web", "--object=configmap"},
+		[]string{"cluster/c1", "--cluster=c1"},
+		[]string{"package/web"},
+		[]string{"provider/aws"},
+		[]string{"Configuration", "aws"},
+		[]string{"policy/web", "--its-context=its1"},
+		[]string{"policy/web"},
+		[]string{"deployment/web"})
+}
+
+// TestRolloutTexts: the help of `rollout status`, and the errors that need no server.
+func TestRolloutTexts(t *testing.T) {
+	commandTexts(t, "rollout", NewRolloutCommand,
+		[]string{"status", "--help"},
+		[]string{"status"},
+		[]string{"status", "deployment"},
+		[]string{"status", "policy/"},
+		[]string{"status", "policy/a", "-f", "a.yaml"},
+		[]string{"status", "policy/a", "--for=ready"},
+		[]string{"status", "policy/a", "--timeout=-1s"},
+		[]string{"status", "policy/a", "-o=table"},
+		[]string{"status", "provider/aws"},
+		[]string{"status", "-f", "none.yaml"},
+		[]string{"status", "deployment/web"},
+		[]string{"status", "policy/a", "--timeout=1s"})
+}
+
+// TestTreeTexts: the help of `tree`, and the errors that need no server.
+func TestTreeTexts(t *testing.T) {
+	commandTexts(t, "tree", NewTreeCommand,
+		[]string{"--help"}, []string{}, []string{"policy/"}, []string{"deployment/web"}, []string{"policy/a", "-o=table"}, []string{"policy/a"})
 }
 
 // TestIsKind: kinds are named as kubectl names them.

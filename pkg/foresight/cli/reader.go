@@ -10,9 +10,9 @@ import (
 // noITS is what is said if no ITS is known.
 const noITS = "no ITS is known: name its context with --its-context or $" + plugin.ITSVariable
 
-// reader returns a Reader of the WDS and the ITSes of the flags. If an ITS cannot be found, what is
-// known without it is said nevertheless.
-func (o *explainer) reader() (*foresight.Reader, error) {
+// factReader returns a Reader of the WDS and the ITSes of the flags. If an ITS cannot be found, what
+// is known without it is said nevertheless.
+func (o *options) factReader() (*foresight.Reader, error) {
 	wds, err := o.flags.ToRESTConfig()
 	if err != nil {
 		return nil, err

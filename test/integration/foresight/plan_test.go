@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -123,19 +124,28 @@ func (h *hub) plan(t *testing.T, args ...string) (*cli.Plan, int) {
 
 func (h *hub) run(t *testing.T, args ...string) (string, int) {
 	t.Helper()
+	out, errOut, code := h.command(t, cli.NewPlanCommand, args...)
+	if code == plugin.ExitFailed {
+		t.Logf("plan %v: %s", args, errOut)
+	}
+	return out, code
+}
+
+// command runs a command of kubectl starling in the WDS, with the namespace shop.
+func (h *hub) command(
+	t *testing.T, command func(*genericclioptions.ConfigFlags, genericiooptions.IOStreams) *cobra.Command, args ...string,
+) (stdout, stderr string, code int) {
+	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
 	kubeconfig, wds, namespace := h.fleet.Kubeconfig(), "wds1", "shop"
 	flags.KubeConfig, flags.Context, flags.Namespace = &kubeconfig, &wds, &namespace
 	var out, errOut bytes.Buffer
-	cmd := cli.NewPlanCommand(flags, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
+	cmd := command(flags, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
 	cmd.SetArgs(args)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetContext(t.Context())
-	code := plugin.Report(&errOut, cmd.Execute())
-	if code == plugin.ExitFailed {
-		t.Logf("plan %v: %s", args, errOut.String())
-	}
-	return out.String(), code
+	code = plugin.Report(&errOut, cmd.Execute())
+	return out.String(), errOut.String(), code
 }
 
 // delivered returns what the mailboxes have: the hash of each manifest, by cluster and object.

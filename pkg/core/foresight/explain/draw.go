@@ -10,6 +10,9 @@ import (
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
+// Mark returns the sign of a state.
+func Mark(s foresight.State) rune { return marks[s] }
+
 var marks = map[foresight.State]rune{foresight.Good: 'x', foresight.Broken: '!', foresight.Waiting: '>', foresight.Unknown: '?'}
 
 // Draw writes the explanation: of each group the links that are not good or, with all, also those
@@ -79,20 +82,20 @@ func (g *Group) draw(w io.Writer, all bool) {
 	links := g.Links
 	if !all {
 		if links = notGood(links); len(links) == 0 {
-			links = farthest(g.Links)
+			links = []foresight.Link{Farthest(g.Links)}
 		}
 	}
 	writeLinks(w, links)
 }
 
-// farthest returns the one link that shows best that all is good.
-func farthest(links []foresight.Link) []foresight.Link {
+// Farthest returns the link that shows best that all is good.
+func Farthest(links []foresight.Link) foresight.Link {
 	for _, name := range []string{LinkHealthy, LinkApplied, LinkDelivered} {
 		if i := slices.IndexFunc(links, func(l foresight.Link) bool { return l.Name == name }); i >= 0 {
-			return links[i : i+1]
+			return links[i]
 		}
 	}
-	return links[len(links)-1:]
+	return links[len(links)-1]
 }
 
 func notGood(links []foresight.Link) []foresight.Link {
@@ -102,7 +105,7 @@ func notGood(links []foresight.Link) []foresight.Link {
 func writeLinks(w io.Writer, links []foresight.Link) {
 	steps := make([]text.Step, len(links))
 	for i := range links {
-		steps[i] = text.Step{Mark: marks[links[i].State], Name: links[i].Name, Detail: links[i].Text}
+		steps[i] = text.Step{Mark: Mark(links[i].State), Name: links[i].Name, Detail: links[i].Text}
 	}
 	text.WriteSteps(w, steps)
 }

@@ -119,6 +119,14 @@ func (m *Mailbox) of(ref objref.Ref) []place {
 	return m.places[ref]
 }
 
+// Work returns the name of the work of a Binding that has the object, "" if none has.
+func (m *Mailbox) Work(b *controlv1alpha1.Binding, ref objref.Ref) string {
+	if work, item := m.workWith(b, ref); work != nil && !work.Deleting && !item.Withdrawn {
+		return work.Name
+	}
+	return ""
+}
+
 // workWith returns where works of a Binding have an object: not one that is withdrawn if there is
 // another.
 func (m *Mailbox) workWith(b *controlv1alpha1.Binding, ref objref.Ref) (found *plan.Work, at *plan.Item) {

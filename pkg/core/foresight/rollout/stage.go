@@ -41,8 +41,8 @@ func (s Stage) atLeast(other Stage) bool {
 	return slices.Index(stages, s) >= slices.Index(stages, other)
 }
 
-// alive are the links that say whether the cluster is there. What cannot be read of that does not
-// matter once the cluster has reported.
+// alive are the links about the cluster itself. What cannot be read of it does not matter once the
+// cluster has reported.
 var alive = []string{foresight.LinkAccepted, foresight.LinkJoined, foresight.LinkAgent, foresight.LinkAvailable, foresight.LinkAddOn}
 
 // stageOf returns how far a copy is, and the first link that is not good on its way further; nil if

@@ -69,6 +69,8 @@ type Late struct {
 type Facts struct {
 	Policies []*explain.Policy
 	Objects  []*explain.Object
+	// Skipped are objects that are Done, and belong to no policy.
+	Skipped []objref.Ref
 }
 
 // late collects what is not there yet.

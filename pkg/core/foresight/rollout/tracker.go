@@ -84,6 +84,9 @@ func (t *Tracker) Look(now time.Time, facts *Facts) *Status {
 			listed[ref] = true
 		}
 	}
+	for _, ref := range facts.Skipped {
+		listed[ref] = true
+	}
 	for _, o := range facts.Objects {
 		listed[o.Ref] = true
 		if !t.Done(o.Ref) {
@@ -153,7 +156,7 @@ func (l *look) leaving(ref objref.Ref, cluster string) {
 func (l *look) superseded(subject string) {
 	l.late.add(subject, "", Failed, &foresight.Link{
 		Name: explain.LinkExists, State: foresight.Broken,
-		Text: subject + " was changed again, or created anew, while it was waited for: whether the edit before arrives is not known any more", Fix: []string{"Wait for it again."},
+		Text: subject + " was changed again or re-created while it was waited for: whether the edit before arrives is not known any more", Fix: []string{"Wait for it again."},
 	})
 }
 
@@ -252,8 +255,8 @@ func away(link *foresight.Link) bool {
 	return slices.Contains(alive, link.Name) || link.Name == explain.LinkReported
 }
 
-// judge notes why a copy has not reached the goal. Certain says that the link is about this content,
-// and not about an earlier one.
+// judge notes why a copy has not reached the goal. Certain says that the link is about this
+// content, and not about an earlier one.
 func (l *look) judge(key copyKey, subject string, link *foresight.Link, certain bool) {
 	lasts := l.lasts(key, link)
 	result := Waiting

@@ -14,6 +14,7 @@ import (
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/core/resolve"
+	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/core/xpkg"
 )
@@ -316,10 +317,7 @@ func (d *drawing) all(roots []*Node) {
 func (d *drawing) below(n *Node, prefix string) {
 	d.shown[n.Source] = true
 	for i, r := range n.Requires {
-		branch, under := "├── ", "│   "
-		if i == len(n.Requires)-1 {
-			branch, under = "└── ", "    "
-		}
+		branch, under := text.Branch(i == len(n.Requires)-1)
 		to := d.find(r.Source)
 		line := cmp.Or(r.Package, r.Source)
 		switch {

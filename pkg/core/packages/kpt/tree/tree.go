@@ -150,17 +150,11 @@ func (p Package) Draw(w io.Writer, title string) {
 func (p Package) draw(w io.Writer, prefix string) {
 	lines, children := p.lines(), p.Packages
 	for i, line := range lines {
-		branch := "├── "
-		if i == len(lines)-1 && len(children) == 0 {
-			branch = "└── "
-		}
+		branch, _ := text.Branch(i == len(lines)-1 && len(children) == 0)
 		fmt.Fprintln(w, prefix+branch+line)
 	}
 	for i, child := range children {
-		branch, below := "├── ", "│   "
-		if i == len(children)-1 {
-			branch, below = "└── ", "    "
-		}
+		branch, below := text.Branch(i == len(children)-1)
 		title := "package " + cmp.Or(child.Name, path.Base(child.Path))
 		if path.Base(child.Path) != child.Name {
 			title += " (" + child.Path + ")"
