@@ -50,7 +50,7 @@ build-race: build
 	@$(RACE) hack/build.sh "Compiling the controllers with the race detector: once, some minutes." -race -ldflags '$(LDFLAGS)' -o $(BIN)/race/ $(CONTROLLERS)
 	@ln -f $(BIN)/starling $(BIN)/kwok $(BIN)/race/
 
-demo: ## Show objects and their status go through a fleet (DEMO: packages, variants or transactions; KEEP=1: keep the fleet).
+demo: ## Show objects and their status go through a fleet (DEMO: packages, variants, transactions or foresight; KEEP=1: keep the fleet).
 	@hack/demo$(if $(DEMO),-$(DEMO)).sh
 
 up: build ## Start a fleet in DIR with two clusters (ARGS: flags of starling up).

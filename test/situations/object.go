@@ -288,6 +288,10 @@ var onTheWay = []Situation{
 		w.only("c1")
 		w.Fails("c1", `failed calling webhook "a.example.com": connection refused`)
 	}, explain.LinkApplied, broken},
+	{"admission-policy", func(w *World) {
+		w.only("c1")
+		w.Fails("c1", `deployments.apps "web" is forbidden: ValidatingAdmissionPolicy 'small' with binding 'small' denied request: at most 1 replica`)
+	}, explain.LinkApplied, broken},
 	{"secret-refused", func(w *World) {
 		w.only("c1")
 		w.is(objref.Ref{Resource: "secrets", Namespace: "shop", Name: "key"}, "Secret")

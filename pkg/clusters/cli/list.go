@@ -52,7 +52,7 @@ func NewListCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
 			and how many of the objects that are delivered to them are applied and healthy.
 
 			STATE is Ready, or the first thing that is not as it should be: NotAccepted, Leaving, NameTaken, Drained, NotJoined,
-			NoHeartbeat, NotAvailable, NoStatus. Healthy are applied objects that report no problem, and those that have no status.
+			NoHeartbeat, NotAvailable, Starting (OCM has not checked the status add-on yet), NoStatus. Healthy are applied objects that report no problem, and those that have no status.
 			What you may not read is shown as unknown.`),
 		Example: templates.Examples(`
 			# All clusters
@@ -182,6 +182,9 @@ func stateOf(c *foresight.Cluster, links []foresight.Link) string {
 	case foresight.LinkAvailable:
 		return "NotAvailable"
 	}
+	if first.State == foresight.Waiting {
+		return starting
+	}
 	return "NoStatus"
 }
 
@@ -221,6 +224,8 @@ func printRows(out, errOut io.Writer, rows []row, notes []string, wide, withITS 
 const (
 	none    = "<none>"
 	unknown = "<unknown>"
+	// starting is of a status add-on that OCM has not checked yet: it does so once a minute.
+	starting = "Starting"
 )
 
 func (r *row) cells(now time.Time) []any {
@@ -253,6 +258,8 @@ func (r *row) cells(now time.Time) []any {
 		addOn = unknown
 	case of != nil && of.NotPermitted != "":
 		addOn = "Denied"
+	case of != nil && of.Available.Status == "":
+		addOn = starting
 	case of != nil:
 		addOn = status(of.Available.Status)
 	}

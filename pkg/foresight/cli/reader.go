@@ -10,8 +10,8 @@ import (
 // noITS is what is said if no ITS is known.
 const noITS = "no ITS is known: name its context with --its-context or $" + plugin.ITSVariable
 
-// factReader returns a Reader of the WDS and the ITSes of the flags. If an ITS cannot be found, what
-// is known without it is said nevertheless.
+// factReader returns a Reader of the WDS and the ITSes of the flags. If no ITS is found, what is
+// known without one is said nevertheless.
 func (o *options) factReader() (*foresight.Reader, error) {
 	wds, err := o.flags.ToRESTConfig()
 	if err != nil {

@@ -151,9 +151,11 @@ func (w *waiter) run(ctx context.Context, goal rollout.Stage, args []string) err
 	return w.finish(status)
 }
 
-// wait looks again and again until the result is known, or the time is up: then it is Waiting. It
-// returns nil if the time was up before the first look.
-func (w *waiter) wait(ctx context.Context, reader *foresight.Reader, query foresight.RolloutQuery, tracker *rollout.Tracker, progress *plugin.Progress) (*rollout.Status, error) {
+// wait reads the facts repeatedly until the result is known, or the time is up: then it is Waiting.
+// It returns nil if the time was up before the first look.
+func (w *waiter) wait(
+	ctx context.Context, reader *foresight.Reader, query foresight.RolloutQuery, tracker *rollout.Tracker, progress *plugin.Progress,
+) (*rollout.Status, error) {
 	var last *rollout.Status
 	lost := time.Time{}
 	for {

@@ -17,6 +17,8 @@ func hint(item *plan.Item, cluster string) []string {
 		return []string{"kubectl annotate " + commandRef(item) + " starling.io/apply=server-side-force --overwrite"}
 	case strings.Contains(m, "forbidden") && strings.Contains(m, "exceeded quota"):
 		return []string{there + "kubectl describe resourcequota" + namespaceFlag(item)}
+	case strings.Contains(m, "ValidatingAdmissionPolicy"):
+		return []string{"kubectl edit " + commandRef(item), there + "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings"}
 	case strings.Contains(m, "is forbidden"):
 		return []string{"Give OCM's work agent the right in cluster " + cluster + ": its ServiceAccount is open-cluster-management-agent/klusterlet-work-sa."}
 	case strings.Contains(m, "no matches for kind"), strings.Contains(m, "the server doesn't have a resource type"),
