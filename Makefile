@@ -91,7 +91,7 @@ GOTEST = $(BIN)/tools/gotestsum --format standard-quiet --format-hide-empty-pkg 
 
 # A missed goal does not keep the others from running.
 bench: ## Run all benchmarks of docs/performance.md except bench-fleet (ARGS=--check: fail if a goal is missed).
-	@$(MAKE) -k bench-latency bench-placement bench-status bench-packages bench-transactions bench-merge bench-sets
+	@$(MAKE) -k bench-latency bench-placement bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets
 
 bench-compare: build $(BIN)/tools/benchstat ## Compare with a commit: BASE=COMMIT (ARGS: a command of test/perf and its flags; ROUNDS=3).
 	hack/bench-compare.sh $(or $(BASE),$(error set BASE to the commit to compare with)) $(ARGS)
@@ -113,6 +113,10 @@ bench-packages: build ## Measure the package store, compared with bare writes (A
 
 bench-transactions: build ## Measure transactions of packages: deep trees, updates with many CRDs, a thousand clusters (ARGS: flags of test/perf transactions).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf transactions $(ARGS)
+
+bench-foresight: build ## Measure the commands that plan, explain and wait, compared with bare lists, and the time of their decisions (ARGS: flags of test/perf foresight).
+	STARLING_BIN_DIR=$(BIN) go run ./test/perf foresight $(ARGS)
+	go test -run '^$$' -bench . ./pkg/core/foresight/...
 
 bench-merge: ## Measure merging and rendering of packages of several sizes. The time per resource should be constant.
 	go test -run '^$$' -bench '^Benchmark(Merge|AddMergeComments|Render)$$' ./pkg/core/packages/kpt/merge ./pkg/core/packages/kpt/render ./pkg/packages/functionrunner
@@ -182,5 +186,5 @@ tools: $(addprefix $(BIN)/tools/,$(notdir $(tools)))
 $(BIN)/tools/%: hack/tools/go.sum
 	$(BUILD) "Compiling $*: once, up to some minutes." -C hack/tools -o $@ $(filter %/$*,$(tools))
 
-.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-compare bench-latency bench-placement bench-fleet bench-status bench-packages bench-transactions bench-merge bench-sets images dist push generate fmt \
+.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-compare bench-latency bench-placement bench-fleet bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets images dist push generate fmt \
 	lint verify verify-generated verify-modules verify-links verify-words tools

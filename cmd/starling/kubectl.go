@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -21,7 +22,10 @@ default context is the first workload definition space.`,
   starling kubectl -- --context wds1 create namespace demo
 
   # List the clusters that the hub knows
-  starling kubectl -- --context its1 get managedclusters`,
+  starling kubectl -- --context its1 get managedclusters
+
+  # Why is an object not in a cluster?
+  starling kubectl -- starling explain deployment/web --cluster cluster1`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			fleet, err := g.fleet(os.Stderr)
@@ -34,9 +38,22 @@ default context is the first workload definition space.`,
 			if err := os.Setenv("KUBECONFIG", fleet.Layout().Kubeconfig()); err != nil {
 				return err
 			}
+			if err := findPlugins(); err != nil {
+				return err
+			}
 			return runKubectl(args)
 		},
 	}
+}
+
+// findPlugins makes kubectl find the plugin kubectl-starling beside this program. One that is found
+// elsewhere in $PATH comes first.
+func findPlugins() error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return os.Setenv("PATH", os.Getenv("PATH")+string(os.PathListSeparator)+filepath.Dir(program))
 }
 
 // runKubectl runs kubectl in this process. Most errors end the process, with the message and the

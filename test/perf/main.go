@@ -6,6 +6,7 @@
 //	go run ./test/perf status       # status return: latency, a thousand clusters at once, memory of an agent
 //	go run ./test/perf packages     # the package store: lists, approvals, clones, compared with bare writes; sets for a thousand clusters
 //	go run ./test/perf transactions # transactions of packages: deep trees, updates with many CRDs, a thousand clusters
+//	go run ./test/perf foresight    # the commands that plan, explain and wait, with 100,000 objects and a thousand clusters
 //
 // Bare writes are the same requests, sent by this program itself: what the API servers alone need.
 // Without --kubeconfig, each command starts a fleet and removes it. To compare two versions,
@@ -38,7 +39,7 @@ func run() error {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(newLatencyCommand(), newPlacementCommand(), newStatusCommand(), newPackagesCommand(), newTransactionsCommand())
+	command.AddCommand(newLatencyCommand(), newPlacementCommand(), newStatusCommand(), newPackagesCommand(), newTransactionsCommand(), newForesightCommand())
 	return command.ExecuteContext(ctx)
 }
 

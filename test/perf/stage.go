@@ -321,18 +321,25 @@ func (w *workload) placeAs(ctx context.Context, policy, label string) error {
 	w.clear = append(w.clear, func(ctx context.Context) error {
 		return removed(ctx, w.wds.dynamic.Resource(controlv1alpha1.BindingPolicies), policy)
 	})
-	_, err := w.wds.dynamic.Resource(controlv1alpha1.BindingPolicies).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+	_, err := w.wds.dynamic.Resource(controlv1alpha1.BindingPolicies).Create(
+		ctx, &unstructured.Unstructured{Object: policyFor(policy, clusterLabel(len(w.mailboxes)), label)}, metav1.CreateOptions{})
+	return err
+}
+
+// policyFor returns a policy that selects the ConfigMaps with a label for the clusters with another
+// one.
+func policyFor(name, clusters, objects string) map[string]any {
+	return map[string]any{
 		"apiVersion": controlv1alpha1.BindingPolicies.GroupVersion().String(), "kind": "BindingPolicy",
-		"metadata": map[string]any{"name": policy},
+		"metadata": map[string]any{"name": name},
 		"spec": map[string]any{
-			"clusterSelectors": []any{map[string]any{"matchLabels": map[string]any{clusterLabel(len(w.mailboxes)): "here"}}},
+			"clusterSelectors": []any{map[string]any{"matchLabels": map[string]any{clusters: "here"}}},
 			"downsync": []any{map[string]any{
 				"resources":       []any{"configmaps"},
-				"objectSelectors": []any{map[string]any{"matchLabels": map[string]any{"starling-perf": label}}},
+				"objectSelectors": []any{map[string]any{"matchLabels": map[string]any{"starling-perf": objects}}},
 			}},
 		},
-	}}, metav1.CreateOptions{})
-	return err
+	}
 }
 
 // full reports whether a mailbox has all objects of the workload.
