@@ -290,7 +290,7 @@ func clusterOf(name string, of map[string]*clusterv1.ManagedCluster, properties 
 	if state != inventory.Accepted || c == nil {
 		return &forecast.Cluster{Labels: some.Labels, Refused: refusal(some)}
 	}
-	cluster := &forecast.Cluster{Labels: c.Labels}
+	cluster := &forecast.Cluster{ITS: chosen, Labels: c.Labels}
 	if maps := properties[chosen]; maps != nil {
 		var data map[string]string
 		if m := maps[name]; m != nil {

@@ -48,6 +48,8 @@ type Object struct {
 
 // Cluster is a cluster of an ITS.
 type Cluster struct {
+	// ITS is the name of the ITS that it is in; "" if it is Refused.
+	ITS    string
 	Labels map[string]string
 	// Properties are the data of templates; nil if they are not known. Sources are what they are
 	// made of besides the labels.
@@ -64,7 +66,8 @@ type Cluster struct {
 
 // Sources are what the properties of a cluster are made of, besides its labels.
 type Sources struct {
-	// Annotations are those of the ManagedCluster, Data is that of the ConfigMap.
+	// Annotations are those of the ManagedCluster, Data is that of the ConfigMap; nil if there is
+	// none.
 	Annotations, Data map[string]string
 }
 

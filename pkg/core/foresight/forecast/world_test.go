@@ -93,6 +93,14 @@ func (w *World) cluster(name, labels string) {
 	w.Clusters[name] = &Cluster{Labels: parse(labels), Properties: customize.NewProperties(name, parse(labels))}
 }
 
+// configure sets the ConfigMap with the properties of a cluster.
+func (w *World) configure(name, data string) {
+	c := *w.Clusters[name]
+	c.Sources = &Sources{Data: parse(data)}
+	c.Properties = customize.NewProperties(name, c.Labels, c.Sources.Data)
+	w.Clusters[name] = &c
+}
+
 // hold lets a Transaction hold an object in clusters, or in all.
 func (w *World) hold(name string, clusters ...string) {
 	ref, _ := refTo(name)
