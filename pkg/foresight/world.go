@@ -288,9 +288,9 @@ func clusterOf(name string, of map[string]*clusterv1.ManagedCluster, properties 
 	chosen, state := inventory.Choose(choice, all)
 	c := of[chosen]
 	if state != inventory.Accepted || c == nil {
-		return &forecast.Cluster{Labels: some.Labels, Refused: refusal(some)}
+		return &forecast.Cluster{Labels: some.Labels, State: state, Refused: refusal(some)}
 	}
-	cluster := &forecast.Cluster{ITS: chosen, Labels: c.Labels}
+	cluster := &forecast.Cluster{ITS: chosen, Labels: c.Labels, State: state}
 	if maps := properties[chosen]; maps != nil {
 		var data map[string]string
 		if m := maps[name]; m != nil {

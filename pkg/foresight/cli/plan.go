@@ -26,6 +26,7 @@ type planner struct {
 	serverSide bool
 	deletions  []string
 	labels     []string
+	approvals  []string
 	failOn     []string
 	output     plugin.FormatFlag
 }
@@ -40,7 +41,7 @@ const (
 func newPlanCommand(o *options) *cobra.Command {
 	p := &planner{options: o, output: plugin.FormatFlag{Allowed: []string{"json", "yaml", "wide", "diff", "name"}}}
 	cmd := &cobra.Command{
-		Use:   "plan (-f FILE | -k DIRECTORY | --delete KIND/NAME | --label cluster/NAME=KEY=VALUE)",
+		Use:   "plan (-f FILE | -k DIRECTORY | --delete KIND/NAME | --label cluster/NAME=KEY=VALUE | --approve REVISION)",
 		Short: "Show what a change would do to each cluster",
 		Long: templates.LongDesc(`
 			Show what a change would do to each cluster, before it is made: which policies gain and lose objects and clusters, and which
@@ -67,6 +68,9 @@ func newPlanCommand(o *options) *cobra.Command {
 			kubectl starling plan -f properties.yaml
 			kubectl starling plan --delete configmap/c1 --namespace customization-properties
 
+			# What would be delivered if a revision of a package were approved?
+			kubectl starling plan --approve c1.web.v2 --namespace default
+
 			# All fields, as a diff
 			kubectl starling plan -f deployment.yaml -o diff`),
 		Args: cobra.NoArgs,
@@ -82,6 +86,7 @@ func newPlanCommand(o *options) *cobra.Command {
 	f.BoolVar(&p.serverSide, "server-side", false, "Plan what \"kubectl apply --server-side\" would change.")
 	f.StringSliceVar(&p.deletions, "delete", nil, "Object to delete, as KIND/NAME. May be repeated.")
 	f.StringSliceVar(&p.labels, "label", nil, "Label to set on a cluster, as cluster/NAME=KEY=VALUE, or to remove, as cluster/NAME=KEY-. May be repeated.")
+	f.StringSliceVar(&p.approvals, "approve", nil, "PackageRevision to approve, in the namespace. May be repeated.")
 	f.StringSliceVar(&p.failOn, "fail-on", nil, "Exit with 1 if the plan has one of these: removal, conflict, error.")
 	plugin.RegisterValues(cmd, "fail-on", func() []string { return []string{failOnConflict, failOnError, failOnRemoval} })
 	p.output.AddTo(cmd)
@@ -89,8 +94,8 @@ func newPlanCommand(o *options) *cobra.Command {
 }
 
 func (p *planner) check() error {
-	if len(p.files.Filenames) == 0 && p.files.Kustomize == "" && len(p.deletions) == 0 && len(p.labels) == 0 {
-		return errors.New("there is nothing to plan: give manifests with -f or -k, or --delete or --label")
+	if len(p.files.Filenames) == 0 && p.files.Kustomize == "" && len(p.deletions)+len(p.labels)+len(p.approvals) == 0 {
+		return errors.New("there is nothing to plan: give manifests with -f or -k, or --delete, --label or --approve")
 	}
 	for _, what := range p.failOn {
 		if !slices.Contains([]string{failOnRemoval, failOnConflict, failOnError}, what) {
@@ -131,13 +136,43 @@ func (p *planner) run(ctx context.Context) error {
 	if err := reader.ReadOthers(ctx, after, clusters); err != nil {
 		return err
 	}
+	plan := &Plan{Forecast: *comparison.Forecast(), Notes: change.notes}
+	if err := p.addApprovals(ctx, plan, reader, before, after); err != nil {
+		return err
+	}
 	progress.Stop()
-	plan := &Plan{Forecast: *comparison.Forecast(), Notes: change.notes, Unknown: reader.Unknown()}
+	plan.Unknown = reader.Unknown()
 	plan.total()
 	if err := plan.print(p.Out, p.output.Value); err != nil {
 		return err
 	}
 	return p.verdict(plan)
+}
+
+// addApprovals adds to a plan what the approvals do.
+func (p *planner) addApprovals(ctx context.Context, plan *Plan, reader *foresight.WorldReader, before, after *forecast.World) error {
+	if len(p.approvals) == 0 {
+		return nil
+	}
+	namespace, err := p.namespace()
+	if err != nil {
+		return err
+	}
+	packages, notes, err := reader.ReadApprovals(ctx, namespace, p.approvals)
+	if err != nil {
+		return err
+	}
+	plan.Notes = append(plan.Notes, notes...)
+	for _, of := range packages {
+		delivery := forecast.NewDelivery(of, before, after)
+		contents, others, err := reader.ReadDelivery(ctx, after, delivery)
+		if err != nil {
+			return err
+		}
+		plan.Approvals = append(plan.Approvals, delivery.Approval(contents))
+		plan.Groups = append(plan.Groups, delivery.Groups(contents, others)...)
+	}
+	return nil
 }
 
 // verdict returns the exit code.

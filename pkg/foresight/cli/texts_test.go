@@ -44,7 +44,16 @@ func somePlan() *Plan {
 					{Verb: forecast.Keep, Ref: secret, Kind: "Secret", Why: "cannot be delivered: it is wrong"},
 					{Verb: forecast.Release, Ref: namespace, Kind: "Namespace"},
 				}, Warnings: []string{`no policy delivers Namespace "shop": the clusters need one (1 object)`}},
+				{Clusters: []string{"c3"}, Package: "default/c3/web", Works: 1, Bytes: 100, Items: []forecast.Item{{Verb: forecast.Delete, Ref: settings, Kind: "ConfigMap"}}},
 			},
+		},
+		Approvals: []forecast.Approval{
+			{
+				Package: "default/c3/web", Revisions: []forecast.ApprovedRevision{{Name: "c3.web.v2", Version: "2"}, {Name: "c3.web.v3", Refused: "it is a Draft"}},
+				Binding: "c3-web-0123", Cluster: "c3", Before: "1", After: "2", Problems: []string{"a.yaml: document 1: is not an object"},
+			},
+			{Package: "default/c4/web", Revisions: []forecast.ApprovedRevision{{Name: "c4.web.v1", Version: "1"}}, Binding: "c4-web-0123", Cluster: "c4", After: "1"},
+			{Package: "default/catalog/web", Revisions: []forecast.ApprovedRevision{{Name: "catalog.web.v1", Version: "1"}}, Why: "Repository catalog is no cluster repository"},
 		},
 		Notes: []string{"events shop/x is no workload: nothing of it is delivered to clusters"}, Unknown: []string{"the clusters of ITS its2: forbidden"},
 	}

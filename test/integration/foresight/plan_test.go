@@ -85,7 +85,11 @@ func must[T any](t *testing.T) func(T, error) T {
 
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	fleet := testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}})
+	return newHubOf(t, testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}}))
+}
+
+func newHubOf(t *testing.T, fleet *testenv.Fleet) *hub {
+	t.Helper()
 	h := &hub{namespace: "shop", fleet: fleet, wds: fleet.Space(t, "wds1"), its: fleet.Space(t, "its1")}
 	h.wds.Install(t, testenv.APIs(t, "control.kubestellar.io_", "store.starling.io_")...)
 	h.its.Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses"), testenv.ManagedClusterCRD(t),

@@ -52,7 +52,7 @@ func (c *Comparison) groups(p *pair) []Group {
 		}
 		g := byKey[key]
 		if g == nil {
-			g = c.describe(p, alike, own)
+			g = c.describe(p, cluster, alike, own)
 			byKey[key] = g
 			groups = append(groups, g)
 		}
@@ -232,8 +232,8 @@ func (c *Comparison) held(by []*listing, ref objref.Ref, cluster string) string 
 	return ""
 }
 
-// describe returns a Group without clusters. Of what is in both lists, own counts.
-func (c *Comparison) describe(p *pair, alike, own []outcome) *Group {
+// describe returns the Group of a cluster, without clusters. Of what is in both lists, own counts.
+func (c *Comparison) describe(p *pair, cluster string, alike, own []outcome) *Group {
 	all := map[objref.Ref]outcome{}
 	for _, o := range slices.Concat(alike, own) {
 		all[o.ref] = o
@@ -245,7 +245,14 @@ func (c *Comparison) describe(p *pair, alike, own []outcome) *Group {
 		g.Bytes += len(o.gets.JSON)
 	}
 	g.Works = works(g.Items, len(p.has))
-	g.Warnings = c.lacking(p.has, g.Items)
+	has := p.has
+	if known := c.after.world.Clusters[cluster]; known != nil && len(known.Others) > 0 {
+		has = maps.Clone(p.has)
+		for ref := range known.Others {
+			has[ref] = true
+		}
+	}
+	g.Warnings = c.lacking(has, g.Items)
 	return g
 }
 

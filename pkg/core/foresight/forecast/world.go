@@ -9,6 +9,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
@@ -55,7 +56,9 @@ type Cluster struct {
 	// made of besides the labels.
 	Properties *customize.Properties
 	Sources    *Sources
-	// Refused says why the cluster is no destination, as "is not accepted"; "" if it is one.
+	// State is what is known of it: it is a destination if it is Accepted. Refused says why it is
+	// none, as "is not accepted"; "" if it is one.
+	State   inventory.State
 	Refused string
 	// Unavailable says why the cluster does not get anything now; "" if it does.
 	Unavailable string

@@ -1,0 +1,171 @@
+package foresight
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/controller/packages/bindings"
+	"github.com/starlinghq/starling/pkg/controller/packages/clusterrepositories"
+	"github.com/starlinghq/starling/pkg/packages/informers"
+	"github.com/starlinghq/starling/pkg/writer"
+	"github.com/starlinghq/starling/test/testenv"
+)
+
+const packagesNamespace = "default"
+
+// newPackagesHub returns a hub with a package-server and the controllers of Repositories and
+// Bindings of packages.
+func newPackagesHub(t *testing.T) *hub {
+	t.Helper()
+	h := newHubOf(t, testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}, Packages: true})).in(packagesNamespace)
+	watch := must[*informers.Informers](t)(informers.New(h.wds.Config))
+	ofPackages := must[*informers.Bindings](t)(informers.NewBindings(h.wds.Config))
+	write := must[*writer.Writer](t)(writer.New(h.wds.Config, "wds1", "test"))
+	read := must[*informers.Reader](t)(informers.NewReader(h.wds.Config))
+	found := clusters.New(clusters.ITS{Name: "its1", Connect: func(context.Context) (clusters.Source, error) { return clusters.NewSource(h.its.Config) }})
+	repositories := must[*clusterrepositories.Controller](t)(clusterrepositories.New(clusterrepositories.Config{
+		Watch: watch, Inventory: found, Namespaces: []string{packagesNamespace}, Writer: write, Empty: read.Empty, Clock: clock.RealClock{},
+	}))
+	deployed := must[*bindings.Controller](t)(bindings.New(bindings.Config{
+		Watch: watch, Bindings: ofPackages, Inventory: found, Namespaces: []string{packagesNamespace}, Writer: write, Reader: read,
+		Events: events.NewFakeRecorder(10_000), Clock: clock.RealClock{},
+	}))
+	testenv.Run(t, watch.Run, func(ctx context.Context) error { ofPackages.Informer.RunWithContext(ctx); return nil }, found.Run,
+		testenv.Workers(repositories.Run, 2), testenv.Workers(deployed.Run, 2))
+	testenv.Ready(t, repositories.Ready, deployed.Ready)
+	return h
+}
+
+func (h *hub) revisions() dynamic.ResourceInterface {
+	return h.wds.Client.Resource(porchv1alpha1.ResourcePackageRevisions).Namespace(packagesNamespace)
+}
+
+// draft creates a draft of a package that has these files besides those of its source.
+func (h *hub) draft(t *testing.T, repository, workspace, source string, files map[string]any) (name string) {
+	t.Helper()
+	task := map[string]any{"type": "init", "init": map[string]any{}}
+	if source != "" {
+		task = map[string]any{"type": "edit", "edit": map[string]any{"sourceRef": map[string]any{"name": source}}}
+	}
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "porch.kpt.dev/v1alpha1", "kind": "PackageRevision",
+		"spec": map[string]any{"repository": repository, "packageName": "web", "workspaceName": workspace, "tasks": []any{task}},
+	}}
+	made := must[*unstructured.Unstructured](t)(h.revisions().Create(t.Context(), o, metav1.CreateOptions{}))
+	resources := h.wds.Client.Resource(porchv1alpha1.ResourcePackageRevisionResources).Namespace(packagesNamespace)
+	content := must[*unstructured.Unstructured](t)(resources.Get(t.Context(), made.GetName(), metav1.GetOptions{}))
+	all, _, _ := unstructured.NestedMap(content.Object, "spec", "resources")
+	for file, text := range files {
+		if all[file] = text; text == nil {
+			delete(all, file)
+		}
+	}
+	if err := unstructured.SetNestedMap(content.Object, all, "spec", "resources"); err != nil {
+		t.Fatal(err)
+	}
+	must[*unstructured.Unstructured](t)(resources.Update(t.Context(), content, metav1.UpdateOptions{}))
+	return made.GetName()
+}
+
+// move changes the lifecycle of a revision.
+func (h *hub) move(t *testing.T, name, lifecycle string, subresources ...string) {
+	t.Helper()
+	o := must[*unstructured.Unstructured](t)(h.revisions().Get(t.Context(), name, metav1.GetOptions{}))
+	if err := unstructured.SetNestedField(o.Object, lifecycle, "spec", "lifecycle"); err != nil {
+		t.Fatal(err)
+	}
+	must[*unstructured.Unstructured](t)(h.revisions().Update(t.Context(), o, metav1.UpdateOptions{}, subresources...))
+}
+
+// TestApprovalIsWhatHappens plans approvals and makes each of them then: the mailbox of the cluster
+// changes just as the plan said, and the revision gets the number of the plan.
+func TestApprovalIsWhatHappens(t *testing.T) {
+	h := newPackagesHub(t)
+	h.its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: c1}}")
+	h.its.Apply(t, "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: c1, labels: {site: edge}}, spec: {hubAcceptsClient: true}}")
+	repositories := h.wds.Client.Resource(configv1alpha1.Repositories).Namespace(packagesNamespace)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		return testenv.Get[configv1alpha1.Repository](t, repositories, "c1") != nil, "cluster c1 has no Repository"
+	})
+	h.wds.Apply(t, "{apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: catalog, namespace: default}, spec: {}}")
+	config := "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: web}, data: {color: %s}}\n"
+	before := h.draft(t, "c1", "v1", "", map[string]any{
+		"namespace.yaml": "{apiVersion: v1, kind: Namespace, metadata: {name: web}}\n", "a.yaml": fmt.Sprintf(config, "a", "red"), "b.yaml": fmt.Sprintf(config, "b", "red"),
+	})
+	h.refuses(t, before, "only Proposed packages can be approved")
+	h.approve(t, before, "1", map[string]string{"c1 Namespace web": "create", "c1 ConfigMap web/a": "create", "c1 ConfigMap web/b": "create"})
+	next := h.draft(t, "c1", "v2", before, map[string]any{"a.yaml": fmt.Sprintf(config, "a", "blue"), "b.yaml": nil, "c.yaml": fmt.Sprintf(config, "c", "red")})
+	h.approve(t, next, "2", map[string]string{"c1 ConfigMap web/a": "update", "c1 ConfigMap web/b": "delete", "c1 ConfigMap web/c": "create"})
+	h.approve(t, h.draft(t, "c1", "v3", next, map[string]any{"README.md": "nothing else"}), "3", map[string]string{})
+	h.approve(t, h.draft(t, "catalog", "v1", "", map[string]any{"a.yaml": fmt.Sprintf(config, "d", "red")}), "1", map[string]string{})
+
+	gated := h.draft(t, "c1", "v4", next, nil)
+	h.move(t, gated, "Proposed")
+	h.wds.Patch(t, storev1alpha1.PackageRevisions, packagesNamespace, gated, `{"spec":{"readinessGates":[{"conditionType":"example.org/Tested"}]}}`)
+	h.refuses(t, gated, "readiness gates that are not met: example.org/Tested (no such condition)")
+	// An object that a policy delivers to the cluster is in conflict with the one of the package.
+	settings := fmt.Sprintf(settings, "red")
+	h.applyAll(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}\n---\n"+settings+"\n---\n"+edge)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		_, is := h.delivered(t)["c1 ConfigMap shop/settings"]
+		return is, "the policy delivers nothing"
+	})
+	contested := h.draft(t, "c1", "v5", next, map[string]any{"settings.yaml": strings.ReplaceAll(settings, "red", "blue")})
+	h.move(t, contested, "Proposed")
+	plan, _ := h.plan(t, "--approve", contested)
+	if plan.Total.Conflicts != 1 || len(plan.Groups) != 1 || !strings.HasPrefix(plan.Groups[0].Items[0].Why, `Binding "edge" delivers it with different content`) {
+		t.Errorf("want a conflict with the policy: %+v", plan)
+	}
+	if out, code := h.run(t, "--approve", "none"); code != 1 || out != "" {
+		t.Errorf("a revision that does not exist: exit code %d, output %q", code, out)
+	}
+}
+
+// refuses expects that a plan says that an approval is refused.
+func (h *hub) refuses(t *testing.T, revision, why string) {
+	t.Helper()
+	plan, code := h.plan(t, "--approve", revision)
+	if code != 0 || len(plan.Approvals) != 1 || !strings.Contains(plan.Approvals[0].Revisions[0].Refused, why) || len(plan.Groups) > 0 {
+		t.Errorf("exit code %d, want an approval that is refused with %q: %+v", code, why, plan)
+	}
+	if _, code := h.run(t, "--approve", revision, "--fail-on=error"); code != 1 {
+		t.Errorf("exit code %d with --fail-on=error, want 1", code)
+	}
+}
+
+// approve proposes a revision, plans its approval, which is to change copies like this, and
+// approves it.
+func (h *hub) approve(t *testing.T, revision, version string, want map[string]string) {
+	t.Helper()
+	h.move(t, revision, "Proposed")
+	before := h.delivered(t)
+	plan, code := h.plan(t, "--approve", revision)
+	if diff := cmp.Diff(want, forecast(plan)); diff != "" || code != 2 {
+		t.Fatalf("%s: exit code %d, the plan (-want +got):\n%s", revision, code, diff)
+	}
+	if len(plan.Approvals) != 1 || plan.Approvals[0].Revisions[0].Version != version || len(plan.Unknown)+len(plan.Notes) > 0 {
+		t.Errorf("%s: approvals %+v, unknown %q, notes %q", revision, plan.Approvals, plan.Unknown, plan.Notes)
+	}
+	h.move(t, revision, "Published", "approval")
+	made := testenv.Get[porchv1alpha1.PackageRevision](t, h.revisions(), revision)
+	if fmt.Sprint(made.Spec.Revision) != version {
+		t.Errorf("%s: revision %d, want %s", revision, made.Spec.Revision, version)
+	}
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		diff := cmp.Diff(want, happened(before, h.delivered(t)))
+		return diff == "", fmt.Sprintf("%s: the plan (-), what happened (+):\n%s", revision, diff)
+	})
+}
