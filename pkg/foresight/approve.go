@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
@@ -20,6 +20,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
 	packagebinding "github.com/starlinghq/starling/pkg/core/packages/binding"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/version"
 )
 
@@ -51,7 +52,7 @@ func (r *WorldReader) ReadApprovals(ctx context.Context, namespace string, names
 			byID[id] = p
 			packages = append(packages, p)
 		}
-		after, refused, err := tryApproval(ctx, revisions, live)
+		after, refused, err := tryApproval(ctx, revisions, name)
 		if apierrors.IsForbidden(err) {
 			notes = append(notes, fmt.Sprintf("you may not approve %s: this is what happens if somebody else does", name))
 			after, refused, err = approved(before)
@@ -64,8 +65,8 @@ func (r *WorldReader) ReadApprovals(ctx context.Context, namespace string, names
 	return packages, notes, nil
 }
 
-// readPackage reads all revisions of a package, and its Repository. Of a Repository that may not be
-// read, the revisions say whether it is that of a cluster.
+// readPackage reads all revisions of a package, and its Repository. A Repository that may not be
+// read is that of a cluster if deployment is true.
 func readPackage(ctx context.Context, objects dynamic.Interface, id packagebinding.Package, deployment bool) (*forecast.Package, error) {
 	p := &forecast.Package{ID: id}
 	selector := fields.Set{"spec.repository": id.Repository, "spec.packageName": id.Name}.AsSelector().String()
@@ -109,6 +110,9 @@ func stored(r *porchv1alpha1.PackageRevision) *storev1alpha1.PackageRevision {
 	s.OwnerReferences, s.Served.OwnerReferences = nil, r.OwnerReferences
 	s.Spec.Lifecycle = cmp.Or(r.Spec.Lifecycle, porchv1alpha1.LifecycleDraft)
 	s.Content.Digest = r.Status.ContentDigest
+	if _, _, here := upgrade.Here(r.Status.SelfLock); here { // a published revision names the digest of its content
+		s.Content.Digest = r.Status.SelfLock.Git.Commit
+	}
 	s.External.Ref = version.OfServed(r).Tag
 	s.External.Branch = r.Spec.Revision < 0 && s.External.Ref == ""
 	return s
@@ -116,15 +120,22 @@ func stored(r *porchv1alpha1.PackageRevision) *storev1alpha1.PackageRevision {
 
 // tryApproval approves a revision by a dry run. refused says why the server refuses that, as it
 // would refuse the approval.
-func tryApproval(ctx context.Context, revisions dynamic.ResourceInterface, live *unstructured.Unstructured) (after *porchv1alpha1.PackageRevision, refused string, err error) {
-	changed := live.DeepCopy()
-	if err := unstructured.SetNestedField(changed.Object, string(porchv1alpha1.LifecyclePublished), "spec", "lifecycle"); err != nil {
-		return nil, "", err
-	}
-	made, err := revisions.Update(ctx, changed, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}, "approval")
+func tryApproval(ctx context.Context, revisions dynamic.ResourceInterface, name string) (after *porchv1alpha1.PackageRevision, refused string, err error) {
+	var made *unstructured.Unstructured
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := revisions.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedField(live.Object, string(porchv1alpha1.LifecyclePublished), "spec", "lifecycle"); err != nil {
+			return err
+		}
+		made, err = revisions.Update(ctx, live, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}, "approval")
+		return err
+	})
 	switch {
-	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsConflict(err):
-		return nil, strings.TrimSpace(err.Error()), nil
+	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
+		return nil, err.Error(), nil
 	case err != nil:
 		return nil, "", err
 	}

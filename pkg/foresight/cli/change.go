@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/kubectl/pkg/cmd/diff"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -25,6 +27,14 @@ type change struct {
 	before, after *forecast.World
 	// notes are about objects of the change that have no effect on clusters.
 	notes []string
+	// packages are the changes of PackageVariantSets, PackageVariants and Repositories.
+	packages []packageChange
+}
+
+// packageChange is an object before and after the change, nil where it does not exist.
+type packageChange struct {
+	resource      schema.GroupResource
+	before, after *unstructured.Unstructured
 }
 
 func (c *change) note(text string) {
@@ -94,6 +104,10 @@ func (c *change) apply() error {
 		if err != nil {
 			return err
 		}
+		if gr := info.Mapping.Resource.GroupResource(); foresight.OfPackages(gr) {
+			c.packages = append(c.packages, packageChange{gr, live, merged})
+			return nil
+		}
 		if live != nil {
 			if _, err := foresight.Set(c.before, info.Mapping.Resource, live); err != nil {
 				return err
@@ -105,9 +119,23 @@ func (c *change) apply() error {
 	})
 }
 
+// maxTries bounds how often an object is read again that changes meanwhile, as in kubectl diff.
+const maxTries = 4
+
 // try returns an object as it is, nil if it does not exist, and as it would be after an apply.
 func (c *change) try(info *resource.Info, schemas openapi.OpenAPIResourcesGetter) (live, merged *unstructured.Unstructured, err error) {
 	local := info.Object.DeepCopyObject()
+	for i := range maxTries {
+		// The last one applies to whatever version there is.
+		live, merged, err = c.tryOnce(info, local, schemas, i == maxTries-1)
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return live, merged, err
+}
+
+func (c *change) tryOnce(info *resource.Info, local runtime.Object, schemas openapi.OpenAPIResourcesGetter, force bool) (live, merged *unstructured.Unstructured, err error) {
 	err = info.Get()
 	if err != nil && !isNotFound(err) {
 		return nil, nil, err
@@ -118,8 +146,8 @@ func (c *change) try(info *resource.Info, schemas openapi.OpenAPIResourcesGetter
 		live = read.DeepCopy()
 	}
 	object := diff.InfoObject{
-		LocalObj: local, Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: schemas,
-		ServerSideApply: c.serverSide, FieldManager: "kubectl", IOStreams: c.IOStreams,
+		LocalObj: local.DeepCopyObject(), Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: schemas,
+		ServerSideApply: c.serverSide, FieldManager: "kubectl", Force: force, IOStreams: c.IOStreams,
 	}
 	would, err := object.Merged()
 	if err != nil && isNotFound(err) { // its Namespace comes with it
@@ -150,6 +178,11 @@ func (c *change) remove() error {
 	return result.Visit(func(info *resource.Info, err error) error {
 		if err != nil {
 			return err
+		}
+		live, is := info.Object.(*unstructured.Unstructured)
+		if gr := info.Mapping.Resource.GroupResource(); is && foresight.OfPackages(gr) {
+			c.packages = append(c.packages, packageChange{gr, live, nil})
+			return nil
 		}
 		foresight.Remove(c.after, objref.New(info.Mapping.Resource.GroupResource(), info.Namespace, info.Name))
 		return nil

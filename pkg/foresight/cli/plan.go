@@ -45,7 +45,8 @@ func newPlanCommand(o *options) *cobra.Command {
 		Short: "Show what a change would do to each cluster",
 		Long: templates.LongDesc(`
 			Show what a change would do to each cluster, before it is made: which policies gain and lose objects and clusters, and which
-			objects are created, updated and deleted where. Nothing is changed. Manifests are applied by a dry run, as kubectl diff does.
+			objects are created, updated and deleted where; which targets PackageVariantSets gain and lose, and which packages are drafted.
+			Nothing is changed. Manifests are applied by a dry run, as kubectl diff does.
 
 			The clusters are read from the ITSes of the WDS, with your rights. Clusters in which the same changes are one group. The values
 			of Secrets are hidden.
@@ -137,7 +138,11 @@ func (p *planner) run(ctx context.Context) error {
 		return err
 	}
 	plan := &Plan{Forecast: *comparison.Forecast(), Notes: change.notes}
-	if err := p.addApprovals(ctx, plan, reader, before, after); err != nil {
+	approved, err := p.addApprovals(ctx, plan, reader, before, after)
+	if err != nil {
+		return err
+	}
+	if err := change.addPackages(ctx, plan, reader, approved); err != nil {
 		return err
 	}
 	progress.Stop()
@@ -147,32 +152,6 @@ func (p *planner) run(ctx context.Context) error {
 		return err
 	}
 	return p.verdict(plan)
-}
-
-// addApprovals adds to a plan what the approvals do.
-func (p *planner) addApprovals(ctx context.Context, plan *Plan, reader *foresight.WorldReader, before, after *forecast.World) error {
-	if len(p.approvals) == 0 {
-		return nil
-	}
-	namespace, err := p.namespace()
-	if err != nil {
-		return err
-	}
-	packages, notes, err := reader.ReadApprovals(ctx, namespace, p.approvals)
-	if err != nil {
-		return err
-	}
-	plan.Notes = append(plan.Notes, notes...)
-	for _, of := range packages {
-		delivery := forecast.NewDelivery(of, before, after)
-		contents, others, err := reader.ReadDelivery(ctx, after, delivery)
-		if err != nil {
-			return err
-		}
-		plan.Approvals = append(plan.Approvals, delivery.Approval(contents))
-		plan.Groups = append(plan.Groups, delivery.Groups(contents, others)...)
-	}
-	return nil
 }
 
 // verdict returns the exit code.

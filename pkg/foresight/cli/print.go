@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
+	"github.com/starlinghq/starling/pkg/core/foresight/packages"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
@@ -98,6 +99,50 @@ func printApproval(w io.Writer, a *forecast.Approval, limit int) {
 			break
 		}
 		fmt.Fprintf(w, "  ! %s\n", problem)
+	}
+}
+
+func printSet(w io.Writer, s *packages.Set, limit int) {
+	if s.Name == "" {
+		fmt.Fprintf(w, "PackageVariants of namespace %s that belong to no set\n", s.Namespace)
+	} else {
+		fmt.Fprintf(w, "PackageVariantSet %s/%s\n", s.Namespace, s.Name)
+	}
+	if n := len(s.TargetsGained); n > 0 {
+		fmt.Fprintf(w, "  + %s: %s\n", text.Count(n, "target"), text.List(s.TargetsGained, limit))
+	}
+	if n := len(s.TargetsLost); n > 0 {
+		fmt.Fprintf(w, "  - %s: %s\n", text.Count(n, "target"), text.List(s.TargetsLost, limit))
+	}
+	for i := range s.Variants {
+		if i == limit {
+			fmt.Fprintf(w, "  %s more; see them with -o wide\n", text.Count(len(s.Variants)-i, "PackageVariant"))
+			break
+		}
+		v := &s.Variants[i]
+		sign := signs[v.Verb]
+		if v.Verb == "" {
+			sign = "="
+		}
+		fmt.Fprintf(w, "  %s PackageVariant %s of package %s", sign, v.Name, v.Package)
+		if len(v.Steps) > 0 {
+			fmt.Fprint(w, ": "+text.List(v.Steps, limit))
+		}
+		fmt.Fprintln(w)
+		if v.Problem != "" {
+			fmt.Fprintf(w, "      ! %s\n", v.Problem)
+		}
+	}
+	if n := len(s.Drafts); n > 0 {
+		fmt.Fprintf(w, "  %s: %s\n", text.Count(n, "new draft"), text.List(s.Drafts, limit))
+	}
+	if s.Unknown != "" {
+		fmt.Fprintf(w, "  ! unknown: %s\n", s.Unknown)
+	}
+	for _, problem := range []string{s.Mistake, s.Blocked} {
+		if problem != "" {
+			fmt.Fprintf(w, "  ! %s\n", problem)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
+	"github.com/starlinghq/starling/pkg/core/foresight/packages"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/plugin"
 )
@@ -15,6 +16,8 @@ type Plan struct {
 	forecast.Forecast `json:",inline"`
 	// Approvals are what becomes of the revisions of --approve, one for each package.
 	Approvals []forecast.Approval `json:"approvals,omitempty"`
+	// Sets are the PackageVariantSets that change, or whose packages do.
+	Sets []packages.Set `json:"packageVariantSets,omitempty"`
 	// Total counts over all clusters.
 	Total Total `json:"total"`
 	// Notes are about objects of the change that have no effect on clusters.
@@ -76,7 +79,7 @@ func (p *Plan) total() {
 
 // changes reports whether anything changes, or would if it were not held back.
 func (p *Plan) changes() bool {
-	return len(p.Policies)+len(p.Groups) > 0 ||
+	return len(p.Policies)+len(p.Groups)+len(p.Sets) > 0 ||
 		slices.ContainsFunc(p.Approvals, func(a forecast.Approval) bool { return a.Changes() })
 }
 
@@ -87,6 +90,16 @@ func (p *Plan) has(what string) string {
 		for i := range p.Policies {
 			if p.Policies[i].Blocked != nil {
 				return "the removal block holds back a change of policy " + p.Policies[i].Name
+			}
+		}
+		for i := range p.Sets {
+			if p.Sets[i].Blocked != "" {
+				return "the removal block holds back a change of PackageVariantSet " + p.Sets[i].Name
+			}
+			for _, v := range p.Sets[i].Variants {
+				if v.Verb == forecast.Delete {
+					return "PackageVariant " + v.Name + " would be deleted"
+				}
 			}
 		}
 		if p.Total.Deleted > 0 {
@@ -100,6 +113,11 @@ func (p *Plan) has(what string) string {
 		for i := range p.Policies {
 			if len(p.Policies[i].Mistakes) > 0 {
 				return "policy " + p.Policies[i].Name + " would be invalid"
+			}
+		}
+		for i := range p.Sets {
+			if p.Sets[i].Mistake != "" {
+				return "PackageVariantSet " + p.Sets[i].Name + ": " + p.Sets[i].Mistake
 			}
 		}
 		for i := range p.Approvals {

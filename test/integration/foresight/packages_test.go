@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -14,11 +15,15 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/packages/bindings"
 	"github.com/starlinghq/starling/pkg/controller/packages/clusterrepositories"
+	"github.com/starlinghq/starling/pkg/controller/packages/variants"
+	"github.com/starlinghq/starling/pkg/controller/packages/variantsets"
+	"github.com/starlinghq/starling/pkg/foresight/cli"
 	"github.com/starlinghq/starling/pkg/packages/informers"
 	"github.com/starlinghq/starling/pkg/writer"
 	"github.com/starlinghq/starling/test/testenv"
@@ -43,9 +48,11 @@ func newPackagesHub(t *testing.T) *hub {
 		Watch: watch, Bindings: ofPackages, Inventory: found, Namespaces: []string{packagesNamespace}, Writer: write, Reader: read,
 		Events: events.NewFakeRecorder(10_000), Clock: clock.RealClock{},
 	}))
+	sets := must[*variantsets.Controller](t)(variantsets.New(variantsets.Config{WDS: h.wds.Config, WDSName: "wds1", Watch: watch, Clusters: found}))
+	followers := must[*variants.Controller](t)(variants.New(variants.Config{WDS: h.wds.Config, WDSName: "wds1", Watch: watch, Events: events.NewFakeRecorder(10_000)}))
 	testenv.Run(t, watch.Run, func(ctx context.Context) error { ofPackages.Informer.RunWithContext(ctx); return nil }, found.Run,
-		testenv.Workers(repositories.Run, 2), testenv.Workers(deployed.Run, 2))
-	testenv.Ready(t, repositories.Ready, deployed.Ready)
+		testenv.Workers(repositories.Run, 2), testenv.Workers(deployed.Run, 2), testenv.Workers(sets.Run, 2), testenv.Workers(followers.Run, 2))
+	testenv.Ready(t, repositories.Ready, deployed.Ready, sets.Ready, followers.Ready)
 	return h
 }
 
@@ -90,16 +97,22 @@ func (h *hub) move(t *testing.T, name, lifecycle string, subresources ...string)
 	must[*unstructured.Unstructured](t)(h.revisions().Update(t.Context(), o, metav1.UpdateOptions{}, subresources...))
 }
 
+// cluster creates a cluster, and waits for its Repository.
+func (h *hub) cluster(t *testing.T, name, site string) {
+	t.Helper()
+	h.its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+"}}")
+	h.its.Apply(t, "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: "+name+", labels: {site: "+site+"}}, spec: {hubAcceptsClient: true}}")
+	repositories := h.wds.Client.Resource(configv1alpha1.Repositories).Namespace(packagesNamespace)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		return testenv.Get[configv1alpha1.Repository](t, repositories, name) != nil, "cluster " + name + " has no Repository"
+	})
+}
+
 // TestApprovalIsWhatHappens plans approvals and makes each of them then: the mailbox of the cluster
 // changes just as the plan said, and the revision gets the number of the plan.
 func TestApprovalIsWhatHappens(t *testing.T) {
 	h := newPackagesHub(t)
-	h.its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: c1}}")
-	h.its.Apply(t, "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: c1, labels: {site: edge}}, spec: {hubAcceptsClient: true}}")
-	repositories := h.wds.Client.Resource(configv1alpha1.Repositories).Namespace(packagesNamespace)
-	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
-		return testenv.Get[configv1alpha1.Repository](t, repositories, "c1") != nil, "cluster c1 has no Repository"
-	})
+	h.cluster(t, "c1", "edge")
 	h.wds.Apply(t, "{apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: catalog, namespace: default}, spec: {}}")
 	config := "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: web}, data: {color: %s}}\n"
 	before := h.draft(t, "c1", "v1", "", map[string]any{
@@ -167,5 +180,118 @@ func (h *hub) approve(t *testing.T, revision, version string, want map[string]st
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		diff := cmp.Diff(want, happened(before, h.delivered(t)))
 		return diff == "", fmt.Sprintf("%s: the plan (-), what happened (+):\n%s", revision, diff)
+	})
+}
+
+// packages describes the PackageVariants, whether they are up to date, and the revisions with their
+// lifecycles.
+func (h *hub) packages(t *testing.T) (found map[string]string, settled bool) {
+	t.Helper()
+	found, settled = map[string]string{}, true
+	for _, pv := range testenv.List[configv1alpha1.PackageVariant](t, h.wds.Client.Resource(configv1alpha1.PackageVariants).Namespace(packagesNamespace), metav1.ListOptions{}) {
+		found["PackageVariant "+pv.Name] = ""
+		settled = settled && meta.IsStatusConditionTrue(pv.Status.Conditions, configv1alpha1.ConditionReady)
+	}
+	for _, r := range testenv.List[porchv1alpha1.PackageRevision](t, h.revisions(), metav1.ListOptions{}) {
+		found["PackageRevision "+r.Name] = string(r.Spec.Lifecycle)
+	}
+	return found, settled
+}
+
+// drafted returns what a plan says of sets, in the same form: verbs of PackageVariants, and new
+// drafts.
+func drafted(plan *cli.Plan) map[string]string {
+	found := map[string]string{}
+	for i := range plan.Sets {
+		for _, v := range plan.Sets[i].Variants {
+			if v.Verb == "create" || v.Verb == "delete" {
+				found["PackageVariant "+v.Name] = string(v.Verb)
+			}
+		}
+		for _, draft := range plan.Sets[i].Drafts {
+			found["PackageRevision "+draft] = "create"
+		}
+	}
+	return found
+}
+
+// TestSetsAreWhatHappens plans changes of a set, of what it selects, and of its upstream, and makes
+// each of them then: there are the PackageVariants and drafts of the plan.
+func TestSetsAreWhatHappens(t *testing.T) {
+	h := newPackagesHub(t)
+	h.cluster(t, "c1", "edge")
+	h.cluster(t, "c2", "core")
+	h.wds.Apply(t, "{apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: catalog, namespace: default}, spec: {}}")
+	publish := func(name string) {
+		h.move(t, name, "Proposed")
+		h.move(t, name, "Published", "approval")
+	}
+	first := h.draft(t, "catalog", "v1", "", map[string]any{"a.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: web}, data: {color: red}}\n"})
+	publish(first)
+	set := `{apiVersion: config.porch.kpt.dev/v1alpha2, kind: PackageVariantSet, metadata: {name: web, namespace: default}, spec: {
+		upstream: {repo: catalog, package: web, revision: latest}, targets: [%s]}}`
+	apply := func(text string) func() ([]string, func()) {
+		return func() ([]string, func()) { return []string{"-f", file(t, text)}, func() { h.applyAll(t, text) } }
+	}
+	steps := []struct {
+		name   string
+		change func() (args []string, do func())
+		want   int
+	}{
+		{"ASet", apply(fmt.Sprintf(set, "{repositorySelector: {matchLabels: {site: edge}}}")), 2},
+		{"TheSameAgain", apply(fmt.Sprintf(set, "{repositorySelector: {matchLabels: {site: edge}}}")), 0},
+		{"ALabelOfACluster", func() ([]string, func()) {
+			return []string{"--label", "cluster/c2=site=edge"}, func() { h.its.Patch(t, managedClusters, "", "c2", `{"metadata":{"labels":{"site":"edge"}}}`) }
+		}, 2},
+		{"AnApprovalOfTheUpstream", func() ([]string, func()) { // the package of c1 is published, that of c2 is a draft
+			for _, r := range testenv.List[porchv1alpha1.PackageRevision](t, h.revisions(), metav1.ListOptions{FieldSelector: "spec.repository=c1"}) {
+				publish(r.Name)
+			}
+			h.settle(t)
+			next := h.draft(t, "catalog", "v2", first, map[string]any{"b.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: web}, data: {color: red}}\n"})
+			h.move(t, next, "Proposed")
+			return []string{"--approve", next}, func() { h.move(t, next, "Published", "approval") }
+		}, 1},
+		{"AMistake", apply(fmt.Sprintf(set, "{repositories: [{name: c1}, {name: ''}]}")), 0},
+		{"AnotherTarget", apply(fmt.Sprintf(set, "{repositories: [{name: c1}]}")), 1},
+		{"TheSetIsDeleted", func() ([]string, func()) {
+			return []string{"--delete", "packagevariantset/web"}, func() { h.wds.Delete(t, configv1alpha2.PackageVariantSets, packagesNamespace, "web") }
+		}, 1},
+	}
+	for _, step := range steps {
+		h.settle(t)
+		args, do := step.change()
+		before, _ := h.packages(t)
+		plan, _ := h.plan(t, args...)
+		want := drafted(plan)
+		if len(want) != step.want || len(plan.Unknown) > 0 {
+			t.Fatalf("%s: want %d changes, and nothing unknown: %v, unknown %q, sets %+v", step.name, step.want, want, plan.Unknown, plan.Sets)
+		}
+		do()
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			after, _ := h.packages(t)
+			got := map[string]string{}
+			for name := range after {
+				if _, had := before[name]; !had {
+					got[name] = "create"
+				}
+			}
+			for name := range before {
+				if _, has := after[name]; !has && strings.HasPrefix(name, "PackageVariant ") {
+					got[name] = "delete"
+				}
+			}
+			diff := cmp.Diff(want, got)
+			return diff == "", fmt.Sprintf("%s: the plan (-), what happened (+):\n%s", step.name, diff)
+		})
+	}
+}
+
+// settle waits until all PackageVariants are up to date.
+func (h *hub) settle(t *testing.T) {
+	t.Helper()
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		found, settled := h.packages(t)
+		return settled, fmt.Sprintf("some PackageVariants are not up to date: %v", found)
 	})
 }

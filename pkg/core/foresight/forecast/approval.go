@@ -20,8 +20,8 @@ type Approval struct {
 	Package string `json:"package"`
 	// Revisions are those that were to be approved.
 	Revisions []ApprovedRevision `json:"revisions"`
-	// Binding is the one that delivers another version to Cluster then: After instead of Before. All
-	// are "" if what is delivered does not change, and Before is "" if nothing was delivered.
+	// Binding is the one that delivers another version to Cluster then: After instead of Before.
+	// All are "" if what is delivered does not change; Before is "" if nothing was delivered.
 	Binding string `json:"binding,omitempty"`
 	Cluster string `json:"cluster,omitempty"`
 	Before  string `json:"before,omitempty"`
@@ -60,7 +60,7 @@ type Package struct {
 // bind returns the Binding of a package, nil if there is none, as the controller writes it. taken
 // is true if another Binding has its name.
 func (p *Package) bind(w *World, revisions []*storev1alpha1.PackageRevision, stored *controlv1alpha1.Binding) (b *controlv1alpha1.Binding, taken bool) {
-	in := packagebinding.Input{Package: p.ID, Revisions: revisions, Repository: p.Repository, Stored: stored, Cluster: w.state(p.ID.Repository)}
+	in := packagebinding.Input{Package: p.ID, Revisions: revisions, Repository: p.Repository, Stored: stored, Cluster: w.State(p.ID.Repository)}
 	if c := w.Clusters[p.ID.Repository]; c != nil {
 		in.Drained = inventory.Drained(c.Labels)
 	}
@@ -77,8 +77,8 @@ func (p *Package) bind(w *World, revisions []*storev1alpha1.PackageRevision, sto
 	return stored, false
 }
 
-// state returns what is known of a cluster.
-func (w *World) state(cluster string) inventory.State {
+// State returns what is known of a cluster.
+func (w *World) State(cluster string) inventory.State {
 	switch c := w.Clusters[cluster]; {
 	case c != nil:
 		return c.State
