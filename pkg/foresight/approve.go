@@ -85,15 +85,15 @@ func readPackage(ctx context.Context, objects dynamic.Interface, id packagebindi
 	found, err := objects.Resource(configv1alpha1.Repositories).Namespace(id.Namespace).Get(ctx, id.Repository, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
+		return p, nil
 	case apierrors.IsForbidden(err):
 		p.Repository = &configv1alpha1.Repository{Spec: configv1alpha1.RepositorySpec{Deployment: deployment}}
+		return p, nil
 	case err != nil:
 		return nil, fmt.Errorf("read Repository %q: %w", id.Repository, err)
-	default:
-		p.Repository = &configv1alpha1.Repository{}
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, p.Repository)
 	}
-	return p, err
+	p.Repository = &configv1alpha1.Repository{}
+	return p, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, p.Repository)
 }
 
 func revisionIn(o *unstructured.Unstructured) (*porchv1alpha1.PackageRevision, error) {

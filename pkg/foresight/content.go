@@ -69,8 +69,13 @@ func readFiles(ctx context.Context, objects dynamic.Interface, namespace, name s
 	return workload.Read(resources.Spec.Resources, kinds)
 }
 
-// kinds returns the resources of the kinds that the WDS serves.
+// kinds returns the resources of the kinds that the WDS serves. They are read once.
 func (r *WorldReader) kinds() (workload.Kinds, error) {
+	r.readKinds.Do(func() { r.servedKinds, r.kindsErr = r.discoverKinds() })
+	return r.servedKinds, r.kindsErr
+}
+
+func (r *WorldReader) discoverKinds() (workload.Kinds, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(r.WDS.Config)
 	if err != nil {
 		return nil, err

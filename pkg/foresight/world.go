@@ -30,6 +30,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/workload"
 	"github.com/starlinghq/starling/pkg/spaces"
 )
 
@@ -43,6 +44,10 @@ type WorldReader struct {
 	ITSes []spaces.Connection
 	// Progress is called with what is being read.
 	Progress func(what string)
+
+	readKinds   sync.Once
+	servedKinds workload.Kinds
+	kindsErr    error
 
 	mu      sync.Mutex
 	unknown []string

@@ -3,6 +3,7 @@ package foresight
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -129,6 +130,8 @@ func TestApprovalIsWhatHappens(t *testing.T) {
 	h.move(t, gated, "Proposed")
 	h.wds.Patch(t, storev1alpha1.PackageRevisions, packagesNamespace, gated, `{"spec":{"readinessGates":[{"conditionType":"example.org/Tested"}]}}`)
 	h.refuses(t, gated, "readiness gates that are not met: example.org/Tested (no such condition)")
+	h.showsNothingUnread(t, h.draft(t, "c1", "secret", next, map[string]any{"a.yaml": fmt.Sprintf(config, "a", "geheim")}))
+
 	// An object that a policy delivers to the cluster is in conflict with the one of the package.
 	settings := fmt.Sprintf(settings, "red")
 	h.applyAll(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}\n---\n"+settings+"\n---\n"+edge)
@@ -144,6 +147,38 @@ func TestApprovalIsWhatHappens(t *testing.T) {
 	}
 	if out, code := h.run(t, "--approve", "none"); code != 1 || out != "" {
 		t.Errorf("a revision that does not exist: exit code %d, output %q", code, out)
+	}
+}
+
+// showsNothingUnread expects that a user who may read revisions, and not what is in them, sees that
+// an approval would be delivered, that this user may not approve, and no content.
+func (h *hub) showsNothingUnread(t *testing.T, revision string) {
+	t.Helper()
+	h.wds.Apply(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: ann}, rules: [
+		{apiGroups: [control.kubestellar.io], resources: ["*"], verbs: [get, list]},
+		{apiGroups: [porch.kpt.dev], resources: [packagerevisions], verbs: [get, list]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: ann}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ann},
+	subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ann}]}`)
+	h.move(t, revision, "Proposed")
+	ann := *h
+	ann.user = "ann"
+	plan, code := ann.plan(t, "--approve", revision)
+	if code != 2 || len(plan.Approvals) != 1 || plan.Approvals[0].After != "4" || plan.Approvals[0].Before != "3" || len(plan.Groups)+len(plan.Sets) > 0 {
+		t.Errorf("exit code %d, want that revision 4 is delivered, and no objects: %+v", code, plan)
+	}
+	if want := "you may not approve " + revision; len(plan.Notes) != 1 || !strings.HasPrefix(plan.Notes[0], want) {
+		t.Errorf("notes %q, want %q", plan.Notes, want)
+	}
+	for _, want := range []string{
+		"what changes in cluster c1: you may not get packagerevisionresources", "what happens to PackageVariants of namespace default: you may not list packagevariantsets",
+	} {
+		if !slices.ContainsFunc(plan.Unknown, func(unknown string) bool { return strings.HasPrefix(unknown, want) }) {
+			t.Errorf("unknown %q, want %q", plan.Unknown, want)
+		}
+	}
+	if out, _ := ann.run(t, "--approve", revision, "-o", "wide"); strings.Contains(out, "geheim") {
+		t.Errorf("content that may not be read: %s", out)
 	}
 }
 

@@ -62,6 +62,8 @@ type hub struct {
 	wds, its *testenv.Space
 	// namespace is that of the commands.
 	namespace string
+	// user is who the commands are run as; "" for the administrator.
+	user string
 }
 
 // in returns the hub for commands in another namespace, if one is given.
@@ -145,6 +147,9 @@ func (h *hub) run(t *testing.T, args ...string) (string, int) {
 	flags := genericclioptions.NewConfigFlags(false)
 	kubeconfig, wds, namespace := h.fleet.Kubeconfig(), "wds1", h.namespace
 	flags.KubeConfig, flags.Context, flags.Namespace = &kubeconfig, &wds, &namespace
+	if h.user != "" {
+		flags.Impersonate = &h.user
+	}
 	var out, errOut bytes.Buffer
 	cmd := cli.NewPlanCommand(flags, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
 	cmd.SetArgs(args)

@@ -141,6 +141,21 @@ func TestDelivery(t *testing.T) {
 				`  create ConfigMap web/c CONFLICT (WDS "b" delivers it with different content; the first of the two is delivered)`,
 			},
 		},
+		"ANamespaceWithObjectsOfAnotherSource": {
+			pkg: aPackage(1, 2), contents: []string{first, configMap("a", "red") + configMap("b", "red")},
+			others: map[objref.Ref]Other{configMapRef("z"): {By: `Binding "edge"`}},
+			want:   Approval{Binding: binding, Cluster: "c1", Before: "1", After: "2"},
+			lines:  []string{"c1: 0 works", "  keep Namespace web (stays, because 2 objects would be deleted with it)"},
+		},
+		"ANamespaceThatOnlyAnotherSourceNeeds": {
+			pkg: aPackage(1, 2), contents: []string{first, "---\n{apiVersion: v1, kind: Namespace, metadata: {name: other}}\n"},
+			others: map[objref.Ref]Other{configMapRef("z"): {By: `Binding "edge"`}},
+			want:   Approval{Binding: binding, Cluster: "c1", Before: "1", After: "2"},
+			lines: []string{
+				"c1: 2 works", "  delete ConfigMap web/a", "  delete ConfigMap web/b", "  create Namespace other",
+				"  keep Namespace web (stays, because 1 object would be deleted with it)",
+			},
+		},
 		"AHold": {
 			pkg: aPackage(1, 2), contents: []string{first, second},
 			world: func(before, _ *World) {

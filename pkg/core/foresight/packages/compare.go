@@ -50,7 +50,7 @@ type Variant struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Compare returns what changes between two States of a namespace, sorted by set. The PackageVariants
+// Compare returns what changes between two States of a namespace, sorted by set. PackageVariants
 // that belong to no set come first.
 func Compare(before, after *State) []Set {
 	had, gets := before.settle(), after.settle()
@@ -146,9 +146,13 @@ func message(plan *variant.SetPlan, condition string) string {
 
 // missing returns what a has and b has not.
 func missing(a, b []variant.Package) []string {
+	has := make(map[variant.Package]bool, len(b))
+	for _, pkg := range b {
+		has[pkg] = true
+	}
 	var found []string
 	for _, pkg := range a {
-		if !slices.Contains(b, pkg) {
+		if !has[pkg] {
 			found = append(found, pkg.String())
 		}
 	}
