@@ -24,35 +24,58 @@ const texts = 1 << 14
 // ReadOthers reads what other sources than the objects of the WDS deliver to these clusters: other
 // WDSes, and packages of this one.
 func (r *WorldReader) ReadOthers(ctx context.Context, w *forecast.World, names []string) error {
-	if len(r.ITSes) == 0 {
-		return nil
+	ofPackages := bindingsOfPackages(w)
+	others, err := r.others(ctx, w, names, func(binding types.UID) bool { return !ofPackages[binding] }, len(ofPackages) == 0)
+	for cluster, of := range others {
+		if known := w.Clusters[cluster]; known != nil {
+			with := *known
+			with.Others = of
+			w.Clusters[cluster] = &with
+		}
+	}
+	return err
+}
+
+func bindingsOfPackages(w *forecast.World) map[types.UID]bool {
+	found := map[types.UID]bool{}
+	for _, b := range w.Bindings {
+		if len(b.Spec.Workload.Packages) > 0 {
+			found[b.UID] = true
+		}
+	}
+	return found
+}
+
+// others reads what is delivered to clusters, except what Bindings of this WDS deliver that are
+// own. foreign: those are all Bindings of this WDS.
+func (r *WorldReader) others(
+	ctx context.Context, w *forecast.World, names []string, own func(binding types.UID) bool, foreign bool,
+) (map[string]map[objref.Ref]forecast.Other, error) {
+	if len(r.ITSes) == 0 || len(names) == 0 {
+		return nil, nil
 	}
 	core, err := kubernetes.NewForConfig(r.WDS.Config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	system, err := core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		r.note("what other WDSes deliver: the identity of WDS %s cannot be read: %v", r.WDS.Name, err)
-		return nil
+		return nil, nil
 	}
-	ofPackages := map[types.UID]bool{}
-	for _, b := range w.Bindings {
-		if len(b.Spec.Workload.Packages) > 0 {
-			ofPackages[b.UID] = true
-		}
+	ofPackages := bindingsOfPackages(w)
+	selector := controlv1alpha1.LabelWDSUID
+	if foreign {
+		selector += "," + controlv1alpha1.LabelWDSUID + "!=" + string(system.UID)
 	}
+	all := map[string]map[objref.Ref]forecast.Other{}
 	known := works.NewManifests(texts)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, its := range r.ITSes {
 		c, err := workclient.NewForConfig(quick(its.Config))
 		if err != nil {
-			return err
-		}
-		selector := controlv1alpha1.LabelWDSUID + "," + controlv1alpha1.LabelWDSUID + "!=" + string(system.UID)
-		if len(ofPackages) > 0 {
-			selector = controlv1alpha1.LabelWDSUID
+			return nil, err
 		}
 		for _, cluster := range names {
 			group.Go(func() error {
@@ -62,34 +85,28 @@ func (r *WorldReader) ReadOthers(ctx context.Context, w *forecast.World, names [
 					r.note("what other WDSes deliver to cluster %s: %v", cluster, err)
 					return nil
 				}
-				others := map[objref.Ref]forecast.Other{}
+				r.mu.Lock()
+				defer r.mu.Unlock()
 				for i := range list.Items {
 					work := works.Read(&list.Items[i], known)
-					by := ""
+					by := fmt.Sprintf("Binding %q", work.Binding)
 					if wds := works.Foreign(&list.Items[i], system.UID); wds != (plan.WDS{}) {
 						by = fmt.Sprintf("WDS %q", wds.Name)
+					} else if own(work.BindingUID) {
+						continue
 					} else if ofPackages[work.BindingUID] {
 						by = fmt.Sprintf("the package of Binding %q", work.Binding)
 					}
-					if by != "" {
-						addOthers(others, by, work)
+					if all[cluster] == nil {
+						all[cluster] = map[objref.Ref]forecast.Other{}
 					}
-				}
-				if len(others) == 0 {
-					return nil
-				}
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				if of := w.Clusters[cluster]; of != nil {
-					with := *of
-					with.Others = others
-					w.Clusters[cluster] = &with
+					addOthers(all[cluster], by, work)
 				}
 				return nil
 			})
 		}
 	}
-	return group.Wait()
+	return all, group.Wait()
 }
 
 func addOthers(others map[objref.Ref]forecast.Other, by string, work *plan.Work) {

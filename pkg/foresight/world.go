@@ -30,6 +30,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/workload"
 	"github.com/starlinghq/starling/pkg/spaces"
 )
 
@@ -43,6 +44,10 @@ type WorldReader struct {
 	ITSes []spaces.Connection
 	// Progress is called with what is being read.
 	Progress func(what string)
+
+	readKinds   sync.Once
+	servedKinds workload.Kinds
+	kindsErr    error
 
 	mu      sync.Mutex
 	unknown []string
@@ -288,9 +293,9 @@ func clusterOf(name string, of map[string]*clusterv1.ManagedCluster, properties 
 	chosen, state := inventory.Choose(choice, all)
 	c := of[chosen]
 	if state != inventory.Accepted || c == nil {
-		return &forecast.Cluster{Labels: some.Labels, Refused: refusal(some)}
+		return &forecast.Cluster{Labels: some.Labels, State: state, Refused: refusal(some)}
 	}
-	cluster := &forecast.Cluster{Labels: c.Labels}
+	cluster := &forecast.Cluster{ITS: chosen, Labels: c.Labels, State: state}
 	if maps := properties[chosen]; maps != nil {
 		var data map[string]string
 		if m := maps[name]; m != nil {

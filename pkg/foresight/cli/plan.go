@@ -5,19 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/kubectl/pkg/cmd/diff"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"k8s.io/kubectl/pkg/util/openapi"
 	"k8s.io/kubectl/pkg/util/templates"
 
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
-	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/foresight"
 	"github.com/starlinghq/starling/pkg/plugin"
 )
@@ -32,6 +26,7 @@ type planner struct {
 	serverSide bool
 	deletions  []string
 	labels     []string
+	approvals  []string
 	failOn     []string
 	output     plugin.FormatFlag
 }
@@ -46,11 +41,12 @@ const (
 func newPlanCommand(o *options) *cobra.Command {
 	p := &planner{options: o, output: plugin.FormatFlag{Allowed: []string{"json", "yaml", "wide", "diff", "name"}}}
 	cmd := &cobra.Command{
-		Use:   "plan (-f FILE | -k DIRECTORY | --delete KIND/NAME | --label cluster/NAME=KEY=VALUE)",
+		Use:   "plan (-f FILE | -k DIRECTORY | --delete KIND/NAME | --label cluster/NAME=KEY=VALUE | --approve REVISION)",
 		Short: "Show what a change would do to each cluster",
 		Long: templates.LongDesc(`
 			Show what a change would do to each cluster, before it is made: which policies gain and lose objects and clusters, and which
-			objects are created, updated and deleted where. Nothing is changed. Manifests are applied by a dry run, as kubectl diff does.
+			objects are created, updated and deleted where; which targets PackageVariantSets gain and lose, and which packages are drafted.
+			Nothing is changed. Manifests are applied by a dry run, as kubectl diff does.
 
 			The clusters are read from the ITSes of the WDS, with your rights. Clusters in which the same changes are one group. The values
 			of Secrets are hidden.
@@ -69,6 +65,13 @@ func newPlanCommand(o *options) *cobra.Command {
 			# What would a label of a cluster change?
 			kubectl starling plan --label cluster/c1=site=edge
 
+			# What would other properties of clusters change?
+			kubectl starling plan -f properties.yaml
+			kubectl starling plan --delete configmap/c1 --namespace customization-properties
+
+			# What would be delivered if a revision of a package were approved?
+			kubectl starling plan --approve c1.web.v2 --namespace default
+
 			# All fields, as a diff
 			kubectl starling plan -f deployment.yaml -o diff`),
 		Args: cobra.NoArgs,
@@ -84,6 +87,7 @@ func newPlanCommand(o *options) *cobra.Command {
 	f.BoolVar(&p.serverSide, "server-side", false, "Plan what \"kubectl apply --server-side\" would change.")
 	f.StringSliceVar(&p.deletions, "delete", nil, "Object to delete, as KIND/NAME. May be repeated.")
 	f.StringSliceVar(&p.labels, "label", nil, "Label to set on a cluster, as cluster/NAME=KEY=VALUE, or to remove, as cluster/NAME=KEY-. May be repeated.")
+	f.StringSliceVar(&p.approvals, "approve", nil, "PackageRevision to approve, in the namespace. May be repeated.")
 	f.StringSliceVar(&p.failOn, "fail-on", nil, "Exit with 1 if the plan has one of these: removal, conflict, error.")
 	plugin.RegisterValues(cmd, "fail-on", func() []string { return []string{failOnConflict, failOnError, failOnRemoval} })
 	p.output.AddTo(cmd)
@@ -91,8 +95,8 @@ func newPlanCommand(o *options) *cobra.Command {
 }
 
 func (p *planner) check() error {
-	if len(p.files.Filenames) == 0 && p.files.Kustomize == "" && len(p.deletions) == 0 && len(p.labels) == 0 {
-		return errors.New("there is nothing to plan: give manifests with -f or -k, or --delete or --label")
+	if len(p.files.Filenames) == 0 && p.files.Kustomize == "" && len(p.deletions)+len(p.labels)+len(p.approvals) == 0 {
+		return errors.New("there is nothing to plan: give manifests with -f or -k, or --delete, --label or --approve")
 	}
 	for _, what := range p.failOn {
 		if !slices.Contains([]string{failOnRemoval, failOnConflict, failOnError}, what) {
@@ -105,19 +109,6 @@ func (p *planner) check() error {
 		}
 	}
 	return p.output.Check()
-}
-
-// parseLabel parses cluster/NAME=KEY=VALUE or cluster/NAME=KEY-. The value is nil for the latter.
-func parseLabel(text string) (cluster, key string, value *string, err error) {
-	name, label, found := strings.Cut(strings.TrimPrefix(text, "cluster/"), "=")
-	key, set, sets := strings.Cut(label, "=")
-	switch {
-	case !strings.HasPrefix(text, "cluster/") || !found || name == "" || key == "" || !sets && !strings.HasSuffix(key, "-"):
-		return "", "", nil, fmt.Errorf("invalid --label %q: must be cluster/NAME=KEY=VALUE, or cluster/NAME=KEY- to remove the label", text)
-	case sets:
-		return name, key, &set, nil
-	}
-	return name, strings.TrimSuffix(key, "-"), nil, nil
 }
 
 func (p *planner) run(ctx context.Context) error {
@@ -134,8 +125,8 @@ func (p *planner) run(ctx context.Context) error {
 	}
 	after := before.Clone()
 	progress.Set("Applying the change by a dry run")
-	notes, err := p.change(before, after)
-	if err != nil {
+	change := change{planner: p, itses: reader.ITSes, before: before, after: after}
+	if err := change.make(); err != nil {
 		return err
 	}
 	comparison := forecast.Compare(before, after)
@@ -146,8 +137,16 @@ func (p *planner) run(ctx context.Context) error {
 	if err := reader.ReadOthers(ctx, after, clusters); err != nil {
 		return err
 	}
+	plan := &Plan{Forecast: *comparison.Forecast(), Notes: change.notes}
+	approved, err := p.addApprovals(ctx, plan, reader, before, after)
+	if err != nil {
+		return err
+	}
+	if err := change.addPackages(ctx, plan, reader, approved); err != nil {
+		return err
+	}
 	progress.Stop()
-	plan := &Plan{Forecast: *comparison.Forecast(), Notes: notes, Unknown: reader.Unknown()}
+	plan.Unknown = reader.Unknown()
 	plan.total()
 	if err := plan.print(p.Out, p.output.Value); err != nil {
 		return err
@@ -166,107 +165,6 @@ func (p *planner) verdict(plan *Plan) error {
 		return plugin.CodedError{Err: plugin.ErrSilent, Code: exitChanges}
 	}
 	return nil
-}
-
-// change makes the change in the copy of a World. The other one gets what the objects are now.
-func (p *planner) change(before, after *forecast.World) (notes []string, err error) {
-	if len(p.files.Filenames) > 0 || p.files.Kustomize != "" {
-		if notes, err = p.apply(before, after); err != nil {
-			return nil, err
-		}
-	}
-	if len(p.deletions) > 0 {
-		if err := p.remove(after); err != nil {
-			return nil, err
-		}
-	}
-	for _, text := range p.labels {
-		cluster, key, value, err := parseLabel(text)
-		if err != nil {
-			return nil, err
-		}
-		if err := foresight.Label(after, cluster, map[string]*string{key: value}); err != nil {
-			return nil, err
-		}
-	}
-	return notes, nil
-}
-
-// apply applies manifests by a dry run. A Namespace or a CustomResourceDefinition that comes with
-// them does not exist then, so what is in it or of its kind cannot be tried at the API server: it
-// is planned as it is in the file.
-func (p *planner) apply(before, after *forecast.World) (notes []string, err error) {
-	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(p.flags))
-	namespace, enforce, err := factory.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
-	}
-	result := factory.NewBuilder().Unstructured().NamespaceParam(namespace).DefaultNamespace().
-		FilenameParam(enforce, &p.files).Flatten().ContinueOnError().Do()
-	if err := result.Err(); err != nil {
-		return nil, err
-	}
-	return notes, result.Visit(func(info *resource.Info, err error) error {
-		if err != nil {
-			return err
-		}
-		note, err := p.applyOne(info, before, after, factory)
-		if note != "" {
-			notes = append(notes, note)
-		}
-		return err
-	})
-}
-
-func (p *planner) applyOne(info *resource.Info, before, after *forecast.World, schemas openapi.OpenAPIResourcesGetter) (note string, err error) {
-	local := info.Object.DeepCopyObject()
-	err = info.Get()
-	if err != nil && !isNotFound(err) {
-		return "", err
-	}
-	if err != nil {
-		info.Object = nil
-	} else if live, is := info.Object.(*unstructured.Unstructured); is {
-		if _, err := foresight.Set(before, info.Mapping.Resource, live.DeepCopy()); err != nil {
-			return "", err
-		}
-	}
-	object := diff.InfoObject{
-		LocalObj: local, Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: schemas,
-		ServerSideApply: p.serverSide, FieldManager: "kubectl", IOStreams: p.IOStreams,
-	}
-	merged, err := object.Merged()
-	if err != nil && isNotFound(err) { // its Namespace comes with it
-		merged, err = local, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(merged)
-	if err != nil {
-		return "", err
-	}
-	return foresight.Set(after, info.Mapping.Resource, &unstructured.Unstructured{Object: content})
-}
-
-// remove removes the objects of --delete.
-func (p *planner) remove(after *forecast.World) error {
-	namespace, _, err := p.flags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return err
-	}
-	result := resource.NewBuilder(p.flags).Unstructured().NamespaceParam(namespace).DefaultNamespace().
-		ResourceTypeOrNameArgs(false, p.deletions...).Flatten().ContinueOnError().Do()
-	if err := result.Err(); err != nil {
-		return err
-	}
-	return result.Visit(func(info *resource.Info, err error) error {
-		if err != nil {
-			return err
-		}
-		foresight.Remove(after, objref.New(info.Mapping.Resource.GroupResource(), info.Namespace, info.Name))
-		return nil
-	})
 }
 
 // reader returns what reads the WDS and its ITSes.

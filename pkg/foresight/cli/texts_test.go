@@ -11,6 +11,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
+	"github.com/starlinghq/starling/pkg/core/foresight/packages"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/plugin"
 	"github.com/starlinghq/starling/test/golden"
@@ -44,7 +45,28 @@ func somePlan() *Plan {
 					{Verb: forecast.Keep, Ref: secret, Kind: "Secret", Why: "cannot be delivered: it is wrong"},
 					{Verb: forecast.Release, Ref: namespace, Kind: "Namespace"},
 				}, Warnings: []string{`no policy delivers Namespace "shop": the clusters need one (1 object)`}},
+				{Clusters: []string{"c3"}, Package: "default/c3/web", Works: 1, Bytes: 100, Items: []forecast.Item{{Verb: forecast.Delete, Ref: settings, Kind: "ConfigMap"}}},
 			},
+		},
+		Approvals: []forecast.Approval{
+			{
+				Package: "default/c3/web", Revisions: []forecast.ApprovedRevision{{Name: "c3.web.v2", Version: "2"}, {Name: "c3.web.v3", Refused: "it is a Draft"}},
+				Binding: "c3-web-0123", Cluster: "c3", Before: "1", After: "2", Problems: []string{"a.yaml: document 1: is not an object"},
+			},
+			{Package: "default/c4/web", Revisions: []forecast.ApprovedRevision{{Name: "c4.web.v1", Version: "1"}}, Binding: "c4-web-0123", Cluster: "c4", After: "1"},
+			{Package: "default/catalog/web", Revisions: []forecast.ApprovedRevision{{Name: "catalog.web.v1", Version: "1"}}, Why: "Repository catalog is no cluster repository"},
+		},
+		Sets: []packages.Set{
+			{Namespace: "default", Variants: []packages.Variant{{Verb: forecast.Create, Name: "own", Package: "c1/own", Problem: "package c1/own already has revisions"}}},
+			{
+				Namespace: "default", Name: "web", TargetsGained: []string{"c3/web"}, TargetsLost: []string{"c1/web"}, Drafts: []string{"c3.web.x"},
+				Variants: []packages.Variant{
+					{Verb: forecast.Delete, Name: "web-c1-web", Package: "c1/web", Steps: []string{"propose deletion c1.web.v1"}},
+					{Name: "web-c2-web", Package: "c2/web", Steps: []string{"merge catalog.web.v2 into c2.web.v0, and mutate it"}},
+					{Verb: forecast.Create, Name: "web-c3-web", Package: "c3/web", Steps: []string{"create c3.web.x"}},
+				},
+			},
+			{Namespace: "default", Name: "wrong", Mistake: "spec.targets is required", Blocked: "blocked: this change would delete 2 of 2 PackageVariants", Unknown: "which objects it selects"},
 		},
 		Notes: []string{"events shop/x is no workload: nothing of it is delivered to clusters"}, Unknown: []string{"the clusters of ITS its2: forbidden"},
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/utils/clock"
@@ -92,20 +90,6 @@ func (k *Kinds) discover() {
 		}
 	}
 	for _, list := range lists {
-		k.add(list)
-	}
-}
-
-func (k *Kinds) add(list *metav1.APIResourceList) {
-	gv, err := schema.ParseGroupVersion(list.GroupVersion)
-	if err != nil {
-		return
-	}
-	for i := range list.APIResources {
-		r := &list.APIResources[i]
-		if strings.Contains(r.Name, "/") {
-			continue // a subresource
-		}
-		k.known[schema.GroupKind{Group: gv.Group, Kind: r.Kind}] = workload.Resource{Name: r.Name, Namespaced: r.Namespaced}
+		workload.AddServed(k.known, list)
 	}
 }

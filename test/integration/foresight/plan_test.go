@@ -53,10 +53,27 @@ func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
 
 var managedClusters = schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1", Resource: "managedclusters"}
 
+var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+
+const propertiesNamespace = controlv1alpha1.PropertiesNamespace
+
 // hub is a WDS and an ITS with their controllers.
 type hub struct {
 	fleet    *testenv.Fleet
 	wds, its *testenv.Space
+	// namespace is that of the commands.
+	namespace string
+	// user is who the commands are run as; "" for the administrator.
+	user string
+}
+
+// in returns the hub for commands in another namespace, if one is given.
+func (h *hub) in(namespace string) *hub {
+	other := *h
+	if namespace != "" {
+		other.namespace = namespace
+	}
+	return &other
 }
 
 func must[T any](t *testing.T) func(T, error) T {
@@ -71,8 +88,12 @@ func must[T any](t *testing.T) func(T, error) T {
 
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	fleet := testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}})
-	h := &hub{fleet: fleet, wds: fleet.Space(t, "wds1"), its: fleet.Space(t, "its1")}
+	return newHubOf(t, testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}}))
+}
+
+func newHubOf(t *testing.T, fleet *testenv.Fleet) *hub {
+	t.Helper()
+	h := &hub{namespace: "shop", fleet: fleet, wds: fleet.Space(t, "wds1"), its: fleet.Space(t, "its1")}
 	h.wds.Install(t, testenv.APIs(t, "control.kubestellar.io_", "store.starling.io_")...)
 	h.its.Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses"), testenv.ManagedClusterCRD(t),
 		testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"))...)
@@ -137,8 +158,11 @@ func (h *hub) command(
 ) (stdout, stderr string, code int) {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
-	kubeconfig, wds, namespace := h.fleet.Kubeconfig(), "wds1", "shop"
+	kubeconfig, wds, namespace := h.fleet.Kubeconfig(), "wds1", h.namespace
 	flags.KubeConfig, flags.Context, flags.Namespace = &kubeconfig, &wds, &namespace
+	if h.user != "" {
+		flags.Impersonate = &h.user
+	}
 	var out, errOut bytes.Buffer
 	cmd := command(flags, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut})
 	cmd.SetArgs(args)
@@ -232,39 +256,52 @@ func TestPlanIsWhatHappens(t *testing.T) {
 	apply := func(text string) func() ([]string, func()) {
 		return func() ([]string, func()) { return []string{"-f", file(t, text)}, func() { h.applyAll(t, text) } }
 	}
+	properties := "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: customization-properties}, data: {site: %s}}"
 	steps := []struct {
 		name   string
 		change func() (args []string, do func())
 		want   int // how many copies change
+		in     string
 	}{
 		{"ANamespaceWithObjects", apply(`{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}
 ---
 ` + fmt.Sprintf(settings, "red") + `
 ---
-{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: shop, labels: {app: shop}}, stringData: {key: geheim}}`), 0},
-		{"APolicy", apply(edge), 6},
-		{"AnEdit", apply(fmt.Sprintf(settings, "blue")), 2},
-		{"TheSameAgain", apply(fmt.Sprintf(settings, "blue")), 0},
+{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: shop, labels: {app: shop}}, stringData: {key: geheim}}`), 0, ""},
+		{"APolicy", apply(edge), 6, ""},
+		{"AnEdit", apply(fmt.Sprintf(settings, "blue")), 2, ""},
+		{"TheSameAgain", apply(fmt.Sprintf(settings, "blue")), 0, ""},
 		{"ATemplate", apply(`{apiVersion: v1, kind: ConfigMap, metadata: {name: banner, namespace: shop, labels: {app: shop}, annotations: {
-			control.kubestellar.io/expand-templates: "true"}}, data: {text: "I am {{.clusterName}} at {{.site}}"}}`), 2},
+			control.kubestellar.io/expand-templates: "true"}}, data: {text: "I am {{.clusterName}} at {{.site}}"}}`), 2, ""},
+		{"PropertiesOfAClusterAndOfNone", func() ([]string, func()) { // they are applied in the ITS
+			text := fmt.Sprintf(properties, "c1", "attic")
+			return []string{"-f", file(t, text+"\n---\n"+fmt.Sprintf(properties, "c9", "moon"))}, func() { h.fleet.Kubectl(t, "its1", "apply", "-f", file(t, text)) }
+		}, 1, propertiesNamespace},
+		{"AnEditOfProperties", func() ([]string, func()) {
+			text := fmt.Sprintf(properties, "c1", "cellar")
+			return []string{"-f", file(t, text)}, func() { h.fleet.Kubectl(t, "its1", "apply", "-f", file(t, text)) }
+		}, 1, propertiesNamespace},
+		{"PropertiesAreDeleted", func() ([]string, func()) {
+			return []string{"--delete", "cm/c1"}, func() { h.its.Delete(t, configMaps, propertiesNamespace, "c1") }
+		}, 1, propertiesNamespace},
 		{"ACustomTransform", apply(`{apiVersion: control.kubestellar.io/v1alpha1, kind: CustomTransform, metadata: {name: colors}, spec: {
-			apiGroup: "", resource: configmaps, remove: [$.data.color]}}`), 2},
+			apiGroup: "", resource: configmaps, remove: [$.data.color]}}`), 2, ""},
 		{"ALabelOfACluster", func() ([]string, func()) {
 			return []string{"--label", "cluster/c3=site=edge"}, func() { h.its.Patch(t, managedClusters, "", "c3", `{"metadata":{"labels":{"site":"edge"}}}`) }
-		}, 4},
+		}, 4, ""},
 		{"ADeletion", func() ([]string, func()) {
 			return []string{"--delete", "configmap/settings"}, func() {
-				h.wds.Delete(t, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "shop", "settings")
+				h.wds.Delete(t, configMaps, "shop", "settings")
 			}
-		}, 3},
+		}, 3, ""},
 		{"APolicyIsDeleted", func() ([]string, func()) {
 			return []string{"--delete", "bindingpolicy/edge"}, func() { h.wds.Delete(t, controlv1alpha1.BindingPolicies, "", "edge") }
-		}, 9},
+		}, 9, ""},
 	}
 	for _, step := range steps {
 		args, do := step.change()
 		before := h.delivered(t)
-		plan, code := h.plan(t, args...)
+		plan, code := h.in(step.in).plan(t, args...)
 		want := forecast(plan)
 		if len(want) != step.want {
 			t.Fatalf("%s: the plan has %d changes, want %d: %v", step.name, len(want), step.want, slices.Sorted(maps.Keys(want)))

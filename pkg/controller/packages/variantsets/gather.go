@@ -29,12 +29,12 @@ func (c *Controller) gather(set *configv1alpha2.PackageVariantSet, s *state) *va
 	if err != nil {
 		in.UpstreamErr = err
 	} else {
-		in.Upstream = metadataOfObject(found)
+		in.Upstream = variant.MetadataOf(found)
 	}
 	repositories := c.Watch.Repositories.In(set.Namespace)
 	in.Repositories = make([]variant.Repository, 0, len(repositories))
 	for _, repository := range repositories {
-		in.Repositories = append(in.Repositories, variant.Repository{Metadata: *metadataOfObject(repository), Detached: c.kinds.Left(repository)})
+		in.Repositories = append(in.Repositories, variant.Repository{Metadata: *variant.MetadataOf(repository), Detached: c.kinds.Left(repository)})
 	}
 	return in
 }

@@ -91,7 +91,7 @@ func (k *Kinds) List(namespace string, kind schema.GroupKind) ([]variant.Metadat
 	all := make([]variant.Metadata, 0, len(objects))
 	for _, obj := range objects {
 		if !r.Namespaced || obj.GetNamespace() == namespace {
-			all = append(all, *metadataOfObject(obj))
+			all = append(all, *variant.MetadataOf(obj))
 		}
 	}
 	return all, nil
@@ -148,14 +148,11 @@ func (k *Kinds) listClusters() ([]variant.Metadata, error) {
 // Left reports whether a Repository is that of a cluster that left, even if its condition does not
 // say so yet.
 func (k *Kinds) Left(r *configv1alpha1.Repository) bool {
-	if r.Detached() {
-		return true
-	}
-	if k.clusters == nil || !r.OfCluster() {
-		return false
+	if k.clusters == nil {
+		return r.Detached()
 	}
 	_, state := k.clusters.Get(r.Name)
-	return state != coreinventory.Accepted
+	return variant.Left(r, state)
 }
 
 // whyUnwatched returns why the objects of a kind are not watched.
@@ -242,13 +239,6 @@ func (k *Kinds) confirmDeleting(ctx context.Context) {
 	}
 }
 
-func metadataOfObject(obj metav1.Object) *variant.Metadata {
-	if obj == nil {
-		return nil
-	}
-	return &variant.Metadata{Name: obj.GetName(), Namespace: obj.GetNamespace(), Labels: obj.GetLabels(), Annotations: obj.GetAnnotations()}
-}
-
 func metadataOfCluster(c *clusters.Cluster) *variant.Metadata {
 	if c == nil {
 		return nil
@@ -258,7 +248,7 @@ func metadataOfCluster(c *clusters.Cluster) *variant.Metadata {
 
 // OnObject implements dynamicinformer.KindHandler. It passes on changes of labels and annotations.
 func (k *Kinds) OnObject(r dynamicinformer.Resource, before, after metav1.Object) {
-	was, is := metadataOfObject(before), metadataOfObject(after)
+	was, is := variant.MetadataOf(before), variant.MetadataOf(after)
 	if was == nil || is == nil || !maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations) {
 		k.controller.onObject(r.GroupKind(), was, is)
 	}

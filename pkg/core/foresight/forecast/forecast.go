@@ -45,6 +45,9 @@ func (p *Policy) Changes() bool {
 
 // Group is a set of clusters in which everything changes alike.
 type Group struct {
+	// Package is the package that the objects are in, as namespace/repository/name; "" if they are
+	// objects of the WDS.
+	Package string `json:"package,omitempty"`
 	// Clusters are sorted.
 	Clusters []string `json:"clusters"`
 	// Items are sorted by object.

@@ -91,6 +91,13 @@ func TestForecast(t *testing.T) {
 			change: func(w *World) { w.cluster("c2", "site=edge,country=es") },
 			want:   []string{"c2: 1 works", "  update ConfigMap shop/banner .data.text: I am c2 in fr -> I am c2 in es"},
 		},
+		"AConfigMapWithProperties": { // objects without templates stay
+			change: func(w *World) { w.configure("c1", "country=es,town=Toledo") },
+			want:   []string{"c1: 1 works", "  update ConfigMap shop/banner .data.text: I am c1 in de -> I am c1 in es"},
+		},
+		"AConfigMapWithPropertiesThatNoTemplateHas": {
+			change: func(w *World) { w.configure("c1", "town=Toledo") },
+		},
 		"ATemplateThatCannotBeExpanded": {
 			change: func(w *World) { w.object("ConfigMap/shop/banner", "app=shop", "text=I am {{.town}}") },
 			want: []string{

@@ -8,7 +8,6 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
-	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
@@ -52,7 +51,7 @@ func (c *Comparison) groups(p *pair) []Group {
 		}
 		g := byKey[key]
 		if g == nil {
-			g = c.describe(p, alike, own)
+			g = c.describe(p, cluster, alike, own)
 			byKey[key] = g
 			groups = append(groups, g)
 		}
@@ -111,6 +110,9 @@ func (c *Comparison) own(p *pair, cluster string, alike []outcome, varying []obj
 func contest(o outcome, others map[objref.Ref]Other) outcome {
 	other, is := others[o.ref]
 	if !is {
+		if n := dependents(others, o.ref); n > 0 && o.verb == Delete {
+			o.verb, o.why = Keep, stays(n)
+		}
 		return o
 	}
 	switch {
@@ -179,7 +181,7 @@ func (c *Comparison) lost(p *pair, ref objref.Ref, cluster string) outcome {
 		return o
 	}
 	if n := dependents(p.has, ref); n > 0 {
-		o.verb, o.why = Keep, fmt.Sprintf("stays, because %s would be deleted with it", text.Count(n, "object"))
+		o.verb, o.why = Keep, stays(n)
 		return o
 	}
 	if before := c.before.world.Objects[ref]; options.NeverDeleted(ref) || before != nil && optionsOf(before, ref, p.before).Orphan {
@@ -190,7 +192,7 @@ func (c *Comparison) lost(p *pair, ref objref.Ref, cluster string) outcome {
 
 // dependents counts the objects that a cluster would delete with a Namespace or a
 // CustomResourceDefinition.
-func dependents(refs map[objref.Ref]bool, of objref.Ref) int {
+func dependents[V any](refs map[objref.Ref]V, of objref.Ref) int {
 	n := 0
 	if !plan.IsPrerequisite(of) {
 		return n
@@ -201,6 +203,10 @@ func dependents(refs map[objref.Ref]bool, of objref.Ref) int {
 		}
 	}
 	return n
+}
+
+func stays(dependents int) string {
+	return fmt.Sprintf("stays, because %s would be deleted with it", text.Count(dependents, "object"))
 }
 
 // withheld returns why an object is not delivered, "" if it is.
@@ -232,8 +238,8 @@ func (c *Comparison) held(by []*listing, ref objref.Ref, cluster string) string 
 	return ""
 }
 
-// describe returns a Group without clusters. Of what is in both lists, own counts.
-func (c *Comparison) describe(p *pair, alike, own []outcome) *Group {
+// describe returns the Group of a cluster, without clusters. Of what is in both lists, own counts.
+func (c *Comparison) describe(p *pair, cluster string, alike, own []outcome) *Group {
 	all := map[objref.Ref]outcome{}
 	for _, o := range slices.Concat(alike, own) {
 		all[o.ref] = o
@@ -245,7 +251,14 @@ func (c *Comparison) describe(p *pair, alike, own []outcome) *Group {
 		g.Bytes += len(o.gets.JSON)
 	}
 	g.Works = works(g.Items, len(p.has))
-	g.Warnings = c.lacking(p.has, g.Items)
+	has := p.has
+	if known := c.after.world.Clusters[cluster]; known != nil && len(known.Others) > 0 {
+		has = maps.Clone(p.has)
+		for ref := range known.Others {
+			has[ref] = true
+		}
+	}
+	g.Warnings = c.lacking(has, g.Items)
 	return g
 }
 
@@ -262,53 +275,4 @@ func works(items []Item, objects int) int {
 		}
 	}
 	return min(n, (max(objects, n)+perWork-1)/perWork+1)
-}
-
-// lacking returns what a cluster lacks for the objects that it gets: Namespaces and kinds.
-func (c *Comparison) lacking(has map[objref.Ref]bool, items []Item) []string {
-	found := map[string]int{}
-	for i := range items {
-		item := &items[i]
-		if item.Verb != Create {
-			continue
-		}
-		if in := item.Ref.Namespace; in != "" && !options.NeverDeleted(objref.New(namespaces, "", in)) && !has[objref.New(namespaces, "", in)] {
-			found[fmt.Sprintf("no policy delivers Namespace %q: the clusters need one", in)]++
-		}
-		definition := plan.DefinitionOf(item.Ref.GroupResource())
-		if c.after.world.Objects[definition] == nil {
-			continue
-		}
-		gr := item.Ref.GroupResource()
-		if !has[definition] {
-			found[fmt.Sprintf("no policy delivers the CustomResourceDefinition %s: the clusters need it", gr)]++
-		}
-		if !c.kinds[gr] {
-			found[fmt.Sprintf("the first objects of %s: OCM's agent needs a grant for them in each cluster", gr)]++
-		}
-	}
-	var warnings []string
-	for _, warning := range slices.Sorted(maps.Keys(found)) {
-		warnings = append(warnings, fmt.Sprintf("%s (%s)", warning, text.Count(found[warning], "object")))
-	}
-	return warnings
-}
-
-// refused returns the clusters that match a policy and are no destinations.
-func refused(policy *controlv1alpha1.BindingPolicy, w *World) []string {
-	compiled, mistakes := match.Compile(&policy.Spec)
-	if len(mistakes) > 0 {
-		return nil
-	}
-	var found []string
-	for _, name := range slices.Sorted(maps.Keys(w.Clusters)) {
-		switch c := w.Clusters[name]; {
-		case !compiled.MatchesCluster(c.Labels):
-		case c.Refused != "":
-			found = append(found, name+" "+c.Refused)
-		case inventory.Drained(c.Labels):
-			found = append(found, name+" is drained: kubectl starling cluster undrain "+name)
-		}
-	}
-	return found
 }

@@ -39,11 +39,18 @@ func (w *World) delivered() delivered {
 				}
 				data, _, _ := unstructured.NestedStringMap(o.Meta.Object, "data")
 				text := fmt.Sprint(o.Meta.GetLabels(), o.Meta.GetAnnotations(), data)
-				all[name][ref] = strings.ReplaceAll(strings.ReplaceAll(text, "{{.clusterName}}", name), "{{.country}}", cluster.Labels["country"])
+				all[name][ref] = strings.ReplaceAll(strings.ReplaceAll(text, "{{.clusterName}}", name), "{{.country}}", cluster.country())
 			}
 		}
 	}
 	return all
+}
+
+func (c *Cluster) country() string {
+	if c.Sources != nil {
+		return c.Sources.Data["country"]
+	}
+	return c.Labels["country"]
 }
 
 func includes(labels, selector map[string]string) bool {
@@ -116,7 +123,7 @@ func (w *World) random(r *rand.Rand) {
 	site := func() string {
 		return pick("site=edge,country=de", "site=core,country=fr", "site=edge,country=fr", "country=de", "site=edge,starling.io/drained=true")
 	}
-	switch r.IntN(11) {
+	switch r.IntN(12) {
 	case 0, 1:
 		w.policy(pick("p1", "p2", "p3", "p4"), pick("app=a", "app=b", "tier=x"), pick("site=edge", "site=core", "country=de", ""))
 	case 2:
@@ -139,6 +146,10 @@ func (w *World) random(r *rand.Rand) {
 		w.hold("ConfigMap/default/"+pick("o1", "o2", "o3"), strings.Fields(pick("", "c1", "c2 c3"))...)
 	case 10:
 		delete(w.Bindings, pkgv1.HoldsBinding)
+	case 11:
+		if name := pick("c1", "c2", "c3", "c4", "c5"); w.Clusters[name] != nil {
+			w.configure(name, pick("country=de", "country=es"))
+		}
 	}
 }
 

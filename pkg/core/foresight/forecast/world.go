@@ -9,6 +9,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
@@ -48,12 +49,16 @@ type Object struct {
 
 // Cluster is a cluster of an ITS.
 type Cluster struct {
+	// ITS is the name of the ITS that it is in; "" if it is Refused.
+	ITS    string
 	Labels map[string]string
 	// Properties are the data of templates; nil if they are not known. Sources are what they are
 	// made of besides the labels.
 	Properties *customize.Properties
 	Sources    *Sources
-	// Refused says why the cluster is no destination, as "is not accepted"; "" if it is one.
+	// State is what is known of it: it is a destination if it is Accepted. Refused says why it is
+	// none, as "is not accepted"; "" if it is one.
+	State   inventory.State
 	Refused string
 	// Unavailable says why the cluster does not get anything now; "" if it does.
 	Unavailable string
@@ -64,7 +69,8 @@ type Cluster struct {
 
 // Sources are what the properties of a cluster are made of, besides its labels.
 type Sources struct {
-	// Annotations are those of the ManagedCluster, Data is that of the ConfigMap.
+	// Annotations are those of the ManagedCluster, Data is that of the ConfigMap; nil if there is
+	// none.
 	Annotations, Data map[string]string
 }
 

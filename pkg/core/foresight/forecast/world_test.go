@@ -13,6 +13,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -90,7 +91,15 @@ func (w *World) object(name, labels, data string) {
 
 // cluster sets a cluster. Its labels are also its properties.
 func (w *World) cluster(name, labels string) {
-	w.Clusters[name] = &Cluster{Labels: parse(labels), Properties: customize.NewProperties(name, parse(labels))}
+	w.Clusters[name] = &Cluster{State: inventory.Accepted, Labels: parse(labels), Properties: customize.NewProperties(name, parse(labels))}
+}
+
+// configure sets the ConfigMap with the properties of a cluster.
+func (w *World) configure(name, data string) {
+	c := *w.Clusters[name]
+	c.Sources = &Sources{Data: parse(data)}
+	c.Properties = customize.NewProperties(name, c.Labels, c.Sources.Data)
+	w.Clusters[name] = &c
 }
 
 // hold lets a Transaction hold an object in clusters, or in all.

@@ -48,6 +48,9 @@ type SetPlan struct {
 	// creations come before deletions. Their specs are shared with other plans and must not be
 	// changed.
 	Create, Update, Delete []*configv1alpha1.PackageVariant
+	// Wanted are the packages of all targets whose PackageVariants are known, sorted. It is nil if
+	// the set is invalid, or has no upstream.
+	Wanted []Package
 	// Status is the desired status of the set. Its conditions have no times.
 	Status configv1alpha2.PackageVariantSetStatus
 	// Blocked are desired packages that have a PackageVariant of another owner.
@@ -104,6 +107,7 @@ func PlanSet(in *SetInput) *SetPlan {
 		p.stalled(configv1alpha1.ReasonUpstreamNotFound, in.UpstreamErr.Error())
 	default:
 		p.computeDesired()
+		p.plan.Wanted = sortedPackages(p.desired)
 		keep := p.planWrites()
 		p.planDeletions(keep)
 		p.setConditions()

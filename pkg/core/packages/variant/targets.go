@@ -9,7 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 )
 
 // Metadata is the part of an object that expressions and selectors can read. It must not be
@@ -17,6 +19,20 @@ import (
 type Metadata struct {
 	Name, Namespace     string
 	Labels, Annotations map[string]string
+}
+
+// MetadataOf returns the Metadata of an object, nil if there is none.
+func MetadataOf(obj metav1.Object) *Metadata {
+	if obj == nil {
+		return nil
+	}
+	return &Metadata{Name: obj.GetName(), Namespace: obj.GetNamespace(), Labels: obj.GetLabels(), Annotations: obj.GetAnnotations()}
+}
+
+// Left reports whether a Repository is that of a cluster that left, even if its condition does not
+// say so yet. The argument cluster is the state of the cluster of its name.
+func Left(r *configv1alpha1.Repository, cluster inventory.State) bool {
+	return r.Detached() || r.OfCluster() && cluster != inventory.Accepted
 }
 
 // Repository is the part of a Repository that planning needs.

@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/kubectl/pkg/cmd/diff"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util/openapi"
+
+	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/foresight"
+	"github.com/starlinghq/starling/pkg/spaces"
+)
+
+// change makes the change of the flags in the copy of a World. The other one gets what the objects
+// are now.
+type change struct {
+	*planner
+	itses         []spaces.Connection
+	before, after *forecast.World
+	// notes are about objects of the change that have no effect on clusters.
+	notes []string
+	// packages are the changes of PackageVariantSets, PackageVariants and Repositories.
+	packages []packageChange
+}
+
+// packageChange is an object before and after the change, nil where it does not exist.
+type packageChange struct {
+	resource      schema.GroupResource
+	before, after *unstructured.Unstructured
+}
+
+func (c *change) note(text string) {
+	if text != "" {
+		c.notes = append(c.notes, text)
+	}
+}
+
+func (c *change) make() error {
+	if len(c.files.Filenames) > 0 || c.files.Kustomize != "" {
+		if err := c.apply(); err != nil {
+			return err
+		}
+	}
+	if len(c.deletions) > 0 {
+		if err := c.remove(); err != nil {
+			return err
+		}
+	}
+	for _, text := range c.labels {
+		cluster, key, value, err := parseLabel(text)
+		if err != nil {
+			return err
+		}
+		if err := foresight.Label(c.after, cluster, map[string]*string{key: value}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseLabel parses cluster/NAME=KEY=VALUE or cluster/NAME=KEY-. The value is nil for the latter.
+func parseLabel(text string) (cluster, key string, value *string, err error) {
+	name, label, found := strings.Cut(strings.TrimPrefix(text, "cluster/"), "=")
+	key, set, sets := strings.Cut(label, "=")
+	switch {
+	case !strings.HasPrefix(text, "cluster/") || !found || name == "" || key == "" || !sets && !strings.HasSuffix(key, "-"):
+		return "", "", nil, fmt.Errorf("invalid --label %q: must be cluster/NAME=KEY=VALUE, or cluster/NAME=KEY- to remove the label", text)
+	case sets:
+		return name, key, &set, nil
+	}
+	return name, strings.TrimSuffix(key, "-"), nil, nil
+}
+
+// apply applies manifests by a dry run. A Namespace or a CustomResourceDefinition that comes with
+// them does not exist then, so what is in it or of its kind cannot be tried at the API server: it
+// is planned as it is in the file.
+func (c *change) apply() error {
+	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(c.flags))
+	namespace, enforce, err := factory.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return err
+	}
+	result := factory.NewBuilder().Unstructured().NamespaceParam(namespace).DefaultNamespace().
+		FilenameParam(enforce, &c.files).Flatten().ContinueOnError().Do()
+	if err := result.Err(); err != nil {
+		return err
+	}
+	return result.Visit(func(info *resource.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		if c.isProperties(info.Mapping.Resource.GroupResource(), info.Namespace) {
+			return c.applyProperties(info, factory)
+		}
+		live, merged, err := c.try(info, factory)
+		if err != nil {
+			return err
+		}
+		if gr := info.Mapping.Resource.GroupResource(); foresight.OfPackages(gr) {
+			c.packages = append(c.packages, packageChange{gr, live, merged})
+			return nil
+		}
+		if live != nil {
+			if _, err := foresight.Set(c.before, info.Mapping.Resource, live); err != nil {
+				return err
+			}
+		}
+		note, err := foresight.Set(c.after, info.Mapping.Resource, merged)
+		c.note(note)
+		return err
+	})
+}
+
+// maxTries bounds how often an object is read again that changes meanwhile, as in kubectl diff.
+const maxTries = 4
+
+// try returns an object as it is, nil if it does not exist, and as it would be after an apply.
+func (c *change) try(info *resource.Info, schemas openapi.OpenAPIResourcesGetter) (live, merged *unstructured.Unstructured, err error) {
+	local := info.Object.DeepCopyObject()
+	for i := range maxTries {
+		// The last one applies to whatever version there is.
+		live, merged, err = c.tryOnce(info, local, schemas, i == maxTries-1)
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return live, merged, err
+}
+
+func (c *change) tryOnce(info *resource.Info, local runtime.Object, schemas openapi.OpenAPIResourcesGetter, force bool) (live, merged *unstructured.Unstructured, err error) {
+	err = info.Get()
+	if err != nil && !isNotFound(err) {
+		return nil, nil, err
+	}
+	if err != nil {
+		info.Object = nil
+	} else if read, is := info.Object.(*unstructured.Unstructured); is {
+		live = read.DeepCopy()
+	}
+	object := diff.InfoObject{
+		LocalObj: local.DeepCopyObject(), Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: schemas,
+		ServerSideApply: c.serverSide, FieldManager: "kubectl", Force: force, IOStreams: c.IOStreams,
+	}
+	would, err := object.Merged()
+	if err != nil && isNotFound(err) { // its Namespace comes with it
+		would, err = local, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(would)
+	return live, &unstructured.Unstructured{Object: content}, err
+}
+
+// remove removes the objects of --delete.
+func (c *change) remove() error {
+	namespace, err := c.namespace()
+	if err != nil {
+		return err
+	}
+	ofWDS, err := c.removeProperties(namespace)
+	if err != nil || len(ofWDS) == 0 {
+		return err
+	}
+	result := resource.NewBuilder(c.flags).Unstructured().NamespaceParam(namespace).DefaultNamespace().
+		ResourceTypeOrNameArgs(false, ofWDS...).Flatten().ContinueOnError().Do()
+	if err := result.Err(); err != nil {
+		return err
+	}
+	return result.Visit(func(info *resource.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		live, is := info.Object.(*unstructured.Unstructured)
+		if gr := info.Mapping.Resource.GroupResource(); is && foresight.OfPackages(gr) {
+			c.packages = append(c.packages, packageChange{gr, live, nil})
+			return nil
+		}
+		foresight.Remove(c.after, objref.New(info.Mapping.Resource.GroupResource(), info.Namespace, info.Name))
+		return nil
+	})
+}
