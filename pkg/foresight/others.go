@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -63,13 +65,37 @@ func (r *WorldReader) others(
 		r.note("what other WDSes deliver: the identity of WDS %s cannot be read: %v", r.WDS.Name, err)
 		return nil, nil
 	}
+	wanted := map[string]bool{}
+	for _, name := range names {
+		wanted[name] = true
+	}
 	ofPackages := bindingsOfPackages(w)
+	all := map[string]map[objref.Ref]forecast.Other{}
+	known := works.NewManifests(texts)
+	add := func(w *workv1.ManifestWork) {
+		if !wanted[w.Namespace] {
+			return
+		}
+		work := works.Read(w, known)
+		by := fmt.Sprintf("Binding %q", work.Binding)
+		if wds := works.Foreign(w, system.UID); wds != (plan.WDS{}) {
+			by = fmt.Sprintf("WDS %q", wds.Name)
+		} else if own(work.BindingUID) {
+			return
+		} else if ofPackages[work.BindingUID] {
+			by = fmt.Sprintf("the package of Binding %q", work.Binding)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if all[w.Namespace] == nil {
+			all[w.Namespace] = map[objref.Ref]forecast.Other{}
+		}
+		addOthers(all[w.Namespace], by, work)
+	}
 	selector := controlv1alpha1.LabelWDSUID
 	if foreign {
 		selector += "," + controlv1alpha1.LabelWDSUID + "!=" + string(system.UID)
 	}
-	all := map[string]map[objref.Ref]forecast.Other{}
-	known := works.NewManifests(texts)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
 	for _, its := range r.ITSes {
@@ -77,36 +103,32 @@ func (r *WorldReader) others(
 		if err != nil {
 			return nil, err
 		}
+		// Few works are of other WDSes, so one request for all mailboxes is less than one for each
+		// of many. Who may not list all may list some.
+		if foreign && len(names) > parallel {
+			r.Progress("works of other WDSes")
+			if eachWork(ctx, c, "", selector, add) == nil {
+				continue
+			}
+		}
 		for _, cluster := range names {
 			group.Go(func() error {
 				r.Progress("works of " + cluster)
-				list, err := c.ManifestWorks(cluster).List(ctx, metav1.ListOptions{LabelSelector: selector})
-				if err != nil {
+				if err := eachWork(ctx, c, cluster, selector, add); err != nil {
 					r.note("what other WDSes deliver to cluster %s: %v", cluster, err)
-					return nil
-				}
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				for i := range list.Items {
-					work := works.Read(&list.Items[i], known)
-					by := fmt.Sprintf("Binding %q", work.Binding)
-					if wds := works.Foreign(&list.Items[i], system.UID); wds != (plan.WDS{}) {
-						by = fmt.Sprintf("WDS %q", wds.Name)
-					} else if own(work.BindingUID) {
-						continue
-					} else if ofPackages[work.BindingUID] {
-						by = fmt.Sprintf("the package of Binding %q", work.Binding)
-					}
-					if all[cluster] == nil {
-						all[cluster] = map[objref.Ref]forecast.Other{}
-					}
-					addOthers(all[cluster], by, work)
 				}
 				return nil
 			})
 		}
 	}
 	return all, group.Wait()
+}
+
+func eachWork(ctx context.Context, c workclient.ManifestWorksGetter, mailbox, selector string, add func(*workv1.ManifestWork)) error {
+	return client.EachItem(ctx, c.ManifestWorks(mailbox).List, metav1.ListOptions{LabelSelector: selector}, func(w *workv1.ManifestWork) error {
+		add(w)
+		return nil
+	})
 }
 
 func addOthers(others map[objref.Ref]forecast.Other, by string, work *plan.Work) {
