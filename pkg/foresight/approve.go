@@ -55,7 +55,8 @@ func (r *WorldReader) ReadApprovals(ctx context.Context, namespace string, names
 		after, refused, err := tryApproval(ctx, revisions, name)
 		if apierrors.IsForbidden(err) {
 			notes = append(notes, fmt.Sprintf("you may not approve %s: this is what happens if somebody else does", name))
-			after, refused, err = approved(before)
+			after, refused = approved(before)
+			err = nil
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("approve PackageRevision %q by a dry run: %w", name, err)
@@ -144,17 +145,17 @@ func tryApproval(ctx context.Context, revisions dynamic.ResourceInterface, name 
 }
 
 // approved returns a revision after its approval by somebody else, without its number.
-func approved(before *porchv1alpha1.PackageRevision) (after *porchv1alpha1.PackageRevision, refused string, err error) {
+func approved(before *porchv1alpha1.PackageRevision) (after *porchv1alpha1.PackageRevision, refused string) {
 	from, to := before.Spec.Lifecycle, porchv1alpha1.LifecyclePublished
 	if text := lifecycle.CheckApproval(from, to); text != "" {
-		return nil, text, nil
+		return nil, text
 	}
 	if unmet := lifecycle.Unmet(before.Spec.ReadinessGates, before.Status.Conditions); lifecycle.GatesOf(from, to) && len(unmet) > 0 {
-		return nil, lifecycle.NotReady(unmet), nil
+		return nil, lifecycle.NotReady(unmet)
 	}
 	after = before.DeepCopy()
 	after.Spec.Lifecycle = to
-	return after, "", nil
+	return after, ""
 }
 
 // approve replaces a revision of a package by the one after the approval. A dry run gives the next

@@ -125,8 +125,8 @@ func (p *planner) run(ctx context.Context) error {
 	}
 	after := before.Clone()
 	progress.Set("Applying the change by a dry run")
-	change := change{planner: p, itses: reader.ITSes, before: before, after: after}
-	if err := change.make(); err != nil {
+	of := change{planner: p, itses: reader.ITSes, before: before, after: after}
+	if err := of.make(); err != nil {
 		return err
 	}
 	comparison := forecast.Compare(before, after)
@@ -137,12 +137,12 @@ func (p *planner) run(ctx context.Context) error {
 	if err := reader.ReadOthers(ctx, after, clusters); err != nil {
 		return err
 	}
-	plan := &Plan{Forecast: *comparison.Forecast(), Notes: change.notes}
+	plan := &Plan{Forecast: *comparison.Forecast(), Notes: of.notes}
 	approved, err := p.addApprovals(ctx, plan, reader, before, after)
 	if err != nil {
 		return err
 	}
-	if err := change.addPackages(ctx, plan, reader, approved); err != nil {
+	if err := of.addPackages(ctx, plan, reader, approved); err != nil {
 		return err
 	}
 	progress.Stop()
