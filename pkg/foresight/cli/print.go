@@ -24,6 +24,9 @@ func (p *Plan) printText(w io.Writer, limit int) {
 	for i := range p.Approvals {
 		printApproval(w, &p.Approvals[i], limit)
 	}
+	for i := range p.Sets {
+		printSet(w, &p.Sets[i], limit)
+	}
 	for i := range p.Groups {
 		if i == limit {
 			fmt.Fprintf(w, "%s more; see them with -o wide\n", text.Count(len(p.Groups)-i, "group of clusters|groups of clusters"))

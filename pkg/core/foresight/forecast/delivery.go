@@ -94,7 +94,7 @@ func (d *Delivery) Groups(contents map[string]*workload.Workload, others map[obj
 	if len(needs) == 0 || slices.ContainsFunc(needs, func(name string) bool { return contents[name] == nil }) {
 		return nil
 	}
-	before, after := d.world(d.before, d.had, others), d.world(d.after, d.gets, others)
+	before, after := d.world(d.before, others), d.world(d.after, others)
 	if had := clauseOf(d.had); had != nil {
 		before.add(contents[had.Name])
 	}
@@ -115,7 +115,7 @@ func (d *Delivery) Groups(contents map[string]*workload.Workload, others map[obj
 }
 
 // world returns a World that has nothing of another one but what is necessary for a package.
-func (d *Delivery) world(w *World, b *controlv1alpha1.Binding, others map[objref.Ref]Other) *World {
+func (d *Delivery) world(w *World, others map[objref.Ref]Other) *World {
 	of := &World{
 		Bindings: map[string]*controlv1alpha1.Binding{}, Objects: map[objref.Ref]*Object{}, Transforms: w.Transforms,
 		Clusters: map[string]*Cluster{}, ClustersUnread: w.ClustersUnread,
