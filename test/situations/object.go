@@ -339,6 +339,11 @@ var onTheWay = []Situation{
 		w.only("c1")
 		w.Binding.Status.Conditions[1].Status, w.Binding.Status.Conditions[2].Status = metav1.ConditionFalse, metav1.ConditionFalse
 	}, explain.LinkDelivered, unknown},
+	{"no-its-edited", func(w *World) {
+		w.WithoutITS()
+		w.only("c1")
+		w.Binding.Spec.Workload.NamespaceScope[0].ResourceVersion = "before"
+	}, explain.LinkDelivered, unknown},
 	{"no-its-refused", func(w *World) {
 		w.WithoutITS()
 		w.only("c1")

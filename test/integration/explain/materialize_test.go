@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -43,6 +44,8 @@ type fleet struct {
 	// uids has the real UIDs of Bindings, by those of the situation; wdsUID is that of the WDS.
 	uids   map[types.UID]types.UID
 	wdsUID types.UID
+	// version is that of the object.
+	version string
 }
 
 // shifted returns a time of the situation.
@@ -114,6 +117,9 @@ func (f *fleet) conditions(all []metav1.Condition) []metav1.Condition {
 func (f *fleet) write(w *situations.World) {
 	f.t.Helper()
 	live := f.writeObject(w)
+	if live != nil {
+		f.version = live.GetResourceVersion()
+	}
 	for i := range w.Policies.Value {
 		f.writePolicy(&w.Policies.Value[i])
 	}
@@ -179,7 +185,8 @@ func (f *fleet) writeBinding(b *controlv1alpha1.Binding, owner *unstructured.Uns
 	f.t.Helper()
 	b = b.DeepCopy()
 	for i := range b.Spec.Workload.NamespaceScope {
-		b.Spec.Workload.NamespaceScope[i].ResourceVersion = "1"
+		entry := &b.Spec.Workload.NamespaceScope[i]
+		entry.ResourceVersion = cmp.Or(entry.ResourceVersion, f.version, "1")
 	}
 	fields := object(f.t, b)
 	delete(fields, "status")
