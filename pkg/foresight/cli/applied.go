@@ -4,9 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/kubectl/pkg/cmd/diff"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -56,21 +54,15 @@ func (w *waiter) fromFiles() (q foresight.RolloutQuery, notes []string, err erro
 
 // isApplied returns an error if applying the object would change it.
 func (w *waiter) isApplied(info *resource.Info, factory cmdutil.Factory) error {
-	local := info.Object.DeepCopyObject()
 	ref := objref.New(info.Mapping.Resource.GroupResource(), info.Namespace, info.Name)
-	if err := info.Get(); isNotFound(err) {
-		return fmt.Errorf("%s of %s does not exist in the WDS: apply it first", ref, info.Source)
-	} else if err != nil {
-		return err
-	}
-	object := diff.InfoObject{
-		LocalObj: local, Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: factory, FieldManager: "kubectl", IOStreams: w.IOStreams,
-	}
-	merged, err := object.Merged()
+	live, merged, err := w.try(info, factory, false)
 	if err != nil {
 		return err
 	}
-	has, err := contentOf(ref, info.Object)
+	if live == nil {
+		return fmt.Errorf("%s of %s does not exist in the WDS: apply it first", ref, info.Source)
+	}
+	has, err := contentOf(ref, live)
 	if err != nil {
 		return err
 	}
@@ -85,11 +77,7 @@ func (w *waiter) isApplied(info *resource.Info, factory cmdutil.Factory) error {
 }
 
 // contentOf returns the hash of an object without what the API server and controllers write.
-func contentOf(ref objref.Ref, o runtime.Object) (transform.Hash, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		return transform.Hash{}, err
-	}
-	content, err := transform.Standard().Apply(ref, fields)
+func contentOf(ref objref.Ref, o *unstructured.Unstructured) (transform.Hash, error) {
+	content, err := transform.Standard().Apply(ref, o.DeepCopy().Object)
 	return content.Content(), err
 }

@@ -4,14 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/kubectl/pkg/cmd/diff"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
-	"k8s.io/kubectl/pkg/util/openapi"
 
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -100,7 +96,7 @@ func (c *change) apply() error {
 		if c.isProperties(info.Mapping.Resource.GroupResource(), info.Namespace) {
 			return c.applyProperties(info, factory)
 		}
-		live, merged, err := c.try(info, factory)
+		live, merged, err := c.try(info, factory, c.serverSide)
 		if err != nil {
 			return err
 		}
@@ -117,47 +113,6 @@ func (c *change) apply() error {
 		c.note(note)
 		return err
 	})
-}
-
-// maxTries bounds how often an object is read again that changes meanwhile, as in kubectl diff.
-const maxTries = 4
-
-// try returns an object as it is, nil if it does not exist, and as it would be after an apply.
-func (c *change) try(info *resource.Info, schemas openapi.OpenAPIResourcesGetter) (live, merged *unstructured.Unstructured, err error) {
-	local := info.Object.DeepCopyObject()
-	for i := range maxTries {
-		// The last one applies to whatever version there is.
-		live, merged, err = c.tryOnce(info, local, schemas, i == maxTries-1)
-		if !apierrors.IsConflict(err) {
-			break
-		}
-	}
-	return live, merged, err
-}
-
-func (c *change) tryOnce(info *resource.Info, local runtime.Object, schemas openapi.OpenAPIResourcesGetter, force bool) (live, merged *unstructured.Unstructured, err error) {
-	err = info.Get()
-	if err != nil && !isNotFound(err) {
-		return nil, nil, err
-	}
-	if err != nil {
-		info.Object = nil
-	} else if read, is := info.Object.(*unstructured.Unstructured); is {
-		live = read.DeepCopy()
-	}
-	object := diff.InfoObject{
-		LocalObj: local.DeepCopyObject(), Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: schemas,
-		ServerSideApply: c.serverSide, FieldManager: "kubectl", Force: force, IOStreams: c.IOStreams,
-	}
-	would, err := object.Merged()
-	if err != nil && isNotFound(err) { // its Namespace comes with it
-		would, err = local, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(would)
-	return live, &unstructured.Unstructured{Object: content}, err
 }
 
 // remove removes the objects of --delete.

@@ -39,7 +39,7 @@ func (c *change) applyProperties(info *resource.Info, schemas openapi.OpenAPIRes
 		return err
 	}
 	info.Client = client
-	live, merged, err := c.try(info, schemas)
+	live, merged, err := c.try(info, schemas, c.serverSide)
 	if err != nil {
 		return fmt.Errorf("ITS %s: %w", its.Name, err)
 	}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/kubectl/pkg/cmd/diff"
+	"k8s.io/kubectl/pkg/util/openapi"
+)
+
+// maxTries bounds how often an object is read again that changes meanwhile, as in kubectl diff.
+const maxTries = 4
+
+// try returns an object as it is, nil if it does not exist, and as it would be after an apply.
+func (o *options) try(info *resource.Info, schemas openapi.OpenAPIResourcesGetter, serverSide bool) (live, merged *unstructured.Unstructured, err error) {
+	local := info.Object.DeepCopyObject()
+	for i := range maxTries {
+		// The last one applies to whatever version there is.
+		live, merged, err = o.tryOnce(info, local, schemas, serverSide, i == maxTries-1)
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return live, merged, err
+}
+
+func (o *options) tryOnce(
+	info *resource.Info, local runtime.Object, schemas openapi.OpenAPIResourcesGetter, serverSide, force bool,
+) (live, merged *unstructured.Unstructured, err error) {
+	err = info.Get()
+	if err != nil && !isNotFound(err) {
+		return nil, nil, err
+	}
+	if err != nil {
+		info.Object = nil
+	} else if read, is := info.Object.(*unstructured.Unstructured); is {
+		live = read.DeepCopy()
+	}
+	object := diff.InfoObject{
+		LocalObj: local.DeepCopyObject(), Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: schemas,
+		ServerSideApply: serverSide, FieldManager: "kubectl", Force: force, IOStreams: o.IOStreams,
+	}
+	would, err := object.Merged()
+	if err != nil && isNotFound(err) { // its Namespace comes with it
+		would, err = local, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(would)
+	return live, &unstructured.Unstructured{Object: content}, err
+}
