@@ -3,8 +3,13 @@ package plugin
 import (
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/term"
+
+	"github.com/starlinghq/starling/pkg/core/text"
 )
 
 const (
@@ -32,8 +37,8 @@ type Progress struct {
 	done    chan struct{}
 }
 
-// StartProgress starts a progress line. If the output is not a terminal it shows nothing. The
-// caller must call Stop.
+// StartProgress starts a progress line. If the output is not a terminal it shows nothing. Control
+// characters in its texts are escaped. The caller must call Stop.
 func StartProgress(out io.Writer, terminal bool, format string, args ...any) *Progress {
 	return start(&Progress{out: out, terminal: terminal}, format, args...)
 }
@@ -67,14 +72,25 @@ func (p *Progress) run(began time.Time) {
 			p.mu.Lock()
 			if p.terminal {
 				p.shown = true
-				fmt.Fprintf(p.out, "%s%s … %s", eraseLine, p.what, now.Sub(began).Truncate(time.Second))
+				fmt.Fprint(p.out, eraseLine+p.fit(fmt.Sprintf("%s … %s", Escape(p.what), now.Sub(began).Truncate(time.Second))))
 			} else if p.printed != p.what {
 				p.printed = p.what
-				fmt.Fprintln(p.out, p.what)
+				fmt.Fprintln(p.out, Escape(p.what))
 			}
 			p.mu.Unlock()
 		}
 	}
+}
+
+// fit shortens a line to the width of the terminal: of a line that wraps, the last part only could
+// be erased.
+func (p *Progress) fit(line string) string {
+	if file, is := p.out.(*os.File); is {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 10 {
+			return text.Clip(line, width-1)
+		}
+	}
+	return line
 }
 
 // Set changes the text of the progress line.

@@ -21,14 +21,14 @@ func TestProgress(t *testing.T) {
 		p.mu.Unlock()
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		p.Set("rendering %s", "web")
+		p.Set("rendering %s", "web\x1b[31m")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		p.WriteAbove(func() { fmt.Fprintln(&out, "done") })
 		p.Stop()
 		p.Stop()
 		time.Sleep(time.Minute)
-		const want = eraseLine + "pushing web … 2s" + eraseLine + "rendering web … 3s" + eraseLine + "done\n"
+		const want = eraseLine + "pushing web … 2s" + eraseLine + "rendering web^[[31m … 3s" + eraseLine + "done\n"
 		if out.String() != want {
 			t.Errorf("got %q, want %q", out.String(), want)
 		}

@@ -21,6 +21,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters/cli"
+	foresight "github.com/starlinghq/starling/pkg/foresight/cli"
 	"github.com/starlinghq/starling/pkg/plugin"
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -30,18 +31,21 @@ var (
 	leases  = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 )
 
-// starling runs `kubectl starling cluster`, or `clusters`, as the administrator of the fleet. It
-// returns the exit code too.
+// starling runs `kubectl starling cluster`, `clusters` or `rollout` in wds1, as the administrator
+// of the fleet. It returns the exit code too.
 func (s *story) starling(args ...string) (out string, code int) {
 	s.Helper()
 	var text bytes.Buffer
 	flags := genericclioptions.NewConfigFlags(true)
 	kubeconfig, context := s.fleet.Kubeconfig(), "wds1"
-	flags.KubeConfig, flags.Context = &kubeconfig, &context
+	flags.KubeConfig, flags.Context, flags.Namespace = &kubeconfig, &context, &s.name
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &text, ErrOut: &text}
 	cmd := cli.NewCommand(flags, streams, fstest.MapFS{})
-	if args[0] == "clusters" {
+	switch args[0] {
+	case "clusters":
 		cmd, args = cli.NewListCommand(flags, streams, clock.RealClock{}), args[1:]
+	case "rollout":
+		cmd, args = foresight.NewRolloutCommand(flags, streams), args[1:]
 	}
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.SetOut(&text)

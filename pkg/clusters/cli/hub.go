@@ -43,7 +43,7 @@ func newOptions(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 }
 
 func (o *options) progress(format string, args ...any) *plugin.Progress {
-	return plugin.StartProgressLines(plugin.EscapingWriter{Writer: o.ErrOut}, o.terminal, format, args...)
+	return plugin.StartProgressLines(o.ErrOut, o.terminal, format, args...)
 }
 
 // hubs returns the ITSes. If it is not known which there are, the current context may be one.

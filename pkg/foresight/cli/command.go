@@ -37,7 +37,7 @@ func newOptions(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 }
 
 func (o *options) progress(format string, args ...any) *plugin.Progress {
-	return plugin.StartProgress(plugin.EscapingWriter{Writer: o.ErrOut}, o.terminal, format, args...)
+	return plugin.StartProgress(o.ErrOut, o.terminal, format, args...)
 }
 
 func isNotFound(err error) bool { return apierrors.IsNotFound(err) }

@@ -129,7 +129,7 @@ func (e *explainer) run(ctx context.Context, text string) error {
 	if e.output.Value != "" {
 		return plugin.Structured(e.Out, explanation, e.output.Value)
 	}
-	explanation.Draw(plugin.EscapingWriter{Writer: e.Out}, e.all)
+	explanation.Draw(plugin.Output(e.Out), e.all)
 	return nil
 }
 

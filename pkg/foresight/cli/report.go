@@ -139,10 +139,11 @@ func (p *Plan) has(what string) string {
 }
 
 func (p *Plan) print(w io.Writer, format string) error {
-	w = plugin.EscapingWriter{Writer: w}
+	if format == "json" || format == "yaml" {
+		return plugin.Structured(plugin.EscapingWriter{Writer: w}, p, format)
+	}
+	w = plugin.Output(w)
 	switch format {
-	case "json", "yaml":
-		return plugin.Structured(w, p, format)
 	case "name":
 		for i := range p.Groups {
 			for _, cluster := range p.Groups[i].Clusters {

@@ -141,7 +141,7 @@ func (w *waiter) run(ctx context.Context, goal rollout.Stage, args []string) err
 		ctx, cancel = context.WithTimeout(ctx, w.timeout)
 		defer cancel()
 	}
-	progress := plugin.StartProgressLines(errOut, w.terminal, "Reading what is in the clusters")
+	progress := plugin.StartProgressLines(w.ErrOut, w.terminal, "Reading what is in the clusters")
 	defer progress.Stop()
 	status, err := w.wait(ctx, reader, query, rollout.NewTracker(goal), progress)
 	progress.Stop()

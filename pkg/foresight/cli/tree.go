@@ -58,7 +58,7 @@ func NewTreeCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
 			if output.Value != "" {
 				return plugin.Structured(o.Out, root, output.Value)
 			}
-			root.Draw(plugin.EscapingWriter{Writer: o.Out}, all)
+			root.Draw(plugin.Output(o.Out), all)
 			return nil
 		},
 	}

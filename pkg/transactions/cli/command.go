@@ -55,7 +55,7 @@ func (o *options) client() (*transactions.Client, error) {
 }
 
 func (o *options) progress(format string, args ...any) *plugin.Progress {
-	return plugin.StartProgressLines(plugin.EscapingWriter{Writer: o.ErrOut}, o.terminal, format, args...)
+	return plugin.StartProgressLines(o.ErrOut, o.terminal, format, args...)
 }
 
 // parseRef parses Kind/name, with the kind as kubectl takes it: "Provider", "provider",
