@@ -144,16 +144,20 @@ func (s *stage) others(ctx context.Context, objects, policies int, clusters []st
 		}
 		_, err = s.its.dynamic.Resource(managedClusters).Patch(ctx, clusters[i%len(clusters)], types.MergePatchType,
 			fmt.Appendf(nil, `{"metadata":{"labels":{%q:"here"}}}`, group(i)), metav1.PatchOptions{})
-		if err != nil {
-			return err
-		}
-		return create(ctx, s.wds.dynamic.Resource(controlv1alpha1.BindingPolicies), policyFor(group(i), group(i), group(i)))
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.parallel(ctx, objects, func(ctx context.Context, i int) error {
+	err = s.parallel(ctx, objects, func(ctx context.Context, i int) error {
 		return create(ctx, s.wds.dynamic.Resource(configMaps).Namespace(group(i)), s.object(group(i), objectName(i), group(i), mark{i, 0}))
+	})
+	if err != nil {
+		return err
+	}
+	// The policies come last, so that each is placed once.
+	return s.parallel(ctx, policies, func(ctx context.Context, i int) error {
+		return create(ctx, s.wds.dynamic.Resource(controlv1alpha1.BindingPolicies), policyFor(group(i), group(i), group(i)))
 	})
 }
 
