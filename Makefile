@@ -114,9 +114,9 @@ bench-packages: build ## Measure the package store, compared with bare writes (A
 bench-transactions: build ## Measure transactions of packages: deep trees, updates with many CRDs, a thousand clusters (ARGS: flags of test/perf transactions).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf transactions $(ARGS)
 
-bench-foresight: build ## Measure the commands that plan, explain and wait, compared with bare lists, and the time of their decisions (ARGS: flags of test/perf foresight).
+bench-foresight: build ## Measure the commands that plan, explain and wait, compared with bare lists; test and measure their decisions (ARGS: flags of test/perf foresight).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf foresight $(ARGS)
-	go test -run '^$$' -bench . ./pkg/core/foresight/...
+	go test -bench . ./pkg/core/foresight/...
 
 bench-merge: ## Measure merging and rendering of packages of several sizes. The time per resource should be constant.
 	go test -run '^$$' -bench '^Benchmark(Merge|AddMergeComments|Render)$$' ./pkg/core/packages/kpt/merge ./pkg/core/packages/kpt/render ./pkg/packages/functionrunner

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/kubectl/pkg/util/templates"
 
+	foresightcore "github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/foresight/tree"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/plugin"
@@ -79,5 +82,9 @@ func (o *options) tree(ctx context.Context, name string) (*tree.Node, error) {
 	if err := reader.Err(); err != nil {
 		return nil, err
 	}
-	return tree.Of(policy, objects), nil
+	root := tree.Of(policy, objects)
+	if root.Link == explain.LinkExists && root.State != foresightcore.Waiting {
+		return nil, errors.New(root.Text)
+	}
+	return root, nil
 }

@@ -101,6 +101,9 @@ func TestRolloutStatus(t *testing.T) {
 		status, stderr, code := h.rollout(t, "cm/settings", "--for=applied", "--timeout=2s")
 		return code == 124 && status.Applied == 2 && status.Copies == 3 && strings.Contains(stderr, "waits for c4"), fmt.Sprintf("exit code %d, %+v, %s", code, status, stderr)
 	})
+	if _, stderr, code := h.command(t, cli.NewTreeCommand, "policy/none"); code != 1 || !strings.Contains(stderr, "there is no BindingPolicy none") {
+		t.Errorf("tree of no policy: exit code %d, %s", code, stderr)
+	}
 	out, stderr, code = h.command(t, cli.NewTreeCommand, "policy/edge")
 	if want := []string{"BindingPolicy edge (2 objects in 3 clusters)", "2 clusters: c1, c2", "Cluster c4", "configmaps shop/settings  applied"}; code != 0 || !containsAll(out, want) {
 		t.Errorf("tree: exit code %d, %s%s", code, out, stderr)

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -70,12 +71,14 @@ type look struct {
 	// clusters are those of all copies. Seen are the copies of which a link was noted.
 	clusters map[string]bool
 	seen     map[copyKey]bool
+	// leave are the copies that are being removed.
+	leave map[copyKey]bool
 }
 
 // Look returns how far the rollout is. Objects that are Done may be missing in the facts.
 func (t *Tracker) Look(now time.Time, facts *Facts) *Status {
 	l := &look{
-		Tracker: t, now: now, status: &Status{Goal: t.goal}, late: &late{all: map[string]*Late{}}, clusters: map[string]bool{}, seen: map[copyKey]bool{},
+		Tracker: t, now: now, status: &Status{Goal: t.goal}, late: &late{all: map[string]*Late{}}, clusters: map[string]bool{}, seen: map[copyKey]bool{}, leave: map[copyKey]bool{},
 	}
 	listed := map[objref.Ref]bool{}
 	for _, p := range facts.Policies {
@@ -87,12 +90,17 @@ func (t *Tracker) Look(now time.Time, facts *Facts) *Status {
 	for _, ref := range facts.Skipped {
 		listed[ref] = true
 	}
+	// An object that is also named is judged once, with all its policies.
+	slices.SortStableFunc(facts.Objects, func(a, b *explain.Object) int { return cmp.Compare(a.Policy, b.Policy) })
+	looked := map[objref.Ref]bool{}
 	for _, o := range facts.Objects {
 		listed[o.Ref] = true
-		if !t.Done(o.Ref) {
+		if !t.Done(o.Ref) && !looked[o.Ref] {
 			l.object(o)
 		}
+		looked[o.Ref] = true
 	}
+	l.status.Leaving = len(l.leave)
 	for ref, clusters := range t.done {
 		if !listed[ref] {
 			continue // a policy has lost it meanwhile: it is leaving
@@ -140,7 +148,6 @@ func (l *look) policy(p *explain.Policy) {
 		l.judge(copyKey{ref: objref.Ref{Resource: "policy", Name: p.Name}}, subject, first, false)
 	}
 	for cluster, refs := range p.Leaving() {
-		l.status.Leaving += len(refs)
 		for _, ref := range refs {
 			l.leaving(ref, cluster)
 		}
@@ -148,6 +155,11 @@ func (l *look) policy(p *explain.Policy) {
 }
 
 func (l *look) leaving(ref objref.Ref, cluster string) {
+	key := copyKey{ref, cluster}
+	if l.leave[key] {
+		return // its policy has said so
+	}
+	l.leave[key] = true
 	l.late.add(ref.String(), cluster, Waiting, &foresight.Link{
 		Name: explain.LinkRemoved, State: foresight.Waiting, Text: "cluster " + cluster + " has not reported yet that it is removed",
 	})
@@ -193,7 +205,6 @@ func (l *look) object(o *explain.Object) {
 	}
 	if o.Policy == "" { // otherwise the policy says what is leaving
 		for _, cluster := range o.Leaving() {
-			l.status.Leaving++
 			l.leaving(o.Ref, cluster)
 			done = false
 		}

@@ -234,6 +234,24 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// TestPolicyAndObject: an object that is named, and that a named policy selects, counts once.
+func TestPolicyAndObject(t *testing.T) {
+	t.Parallel()
+	w := world(t)
+	w.Binding.Spec.Destinations = w.Binding.Spec.Destinations[:2] // so it leaves the third
+	w.Item("c1").State = plan.Pending
+	f := facts(w)
+	of := *f.Objects[0]
+	of.Policy = w.Selecting.Name
+	p := &explain.Policy{Fleet: of.Fleet, Name: w.Selecting.Name}
+	p.Selection = foresight.Known(explain.Selection{Policy: w.Selecting, Bindings: foresight.Known([]*controlv1alpha1.Binding{w.Binding})})
+	f.Policies, f.Objects = []*explain.Policy{p}, []*explain.Object{&of, f.Objects[0]}
+	got := rollout.NewTracker(rollout.Applied).Look(situations.Now, f)
+	if got.Objects != 1 || got.Copies != 2 || got.Applied != 1 || got.Leaving != 1 || len(got.Late) != 2 {
+		t.Errorf("counts %+v", got)
+	}
+}
+
 // TestUnread: what may not be read for some time will not be known.
 func TestUnread(t *testing.T) {
 	t.Parallel()
