@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,29 +28,42 @@ func (w *waiter) fromFiles() (q foresight.RolloutQuery, notes []string, err erro
 	if err := result.Err(); err != nil {
 		return q, nil, err
 	}
+	// Of several manifests of one object, the last one is that which `kubectl apply` leaves.
+	last := map[objref.Ref]*resource.Info{}
+	var order []objref.Ref
 	err = result.Visit(func(info *resource.Info, err error) error {
 		if err != nil {
 			return err
 		}
-		gr := info.Mapping.Resource.GroupResource()
-		if gr != controlv1alpha1.BindingPolicies.GroupResource() && match.NeverResource(gr) {
-			notes = append(notes, fmt.Sprintf("%s %s is no workload, and is not waited for", gr, info.Name))
-			return nil
+		ref := objref.New(info.Mapping.Resource.GroupResource(), info.Namespace, info.Name)
+		if last[ref] == nil {
+			order = append(order, ref)
 		}
-		if err := w.isApplied(info, factory); err != nil {
-			return err
-		}
-		if gr == controlv1alpha1.BindingPolicies.GroupResource() {
-			q.Policies = append(q.Policies, info.Name)
-			return nil
-		}
-		q.Objects = append(q.Objects, foresight.ObjectQuery{Resource: info.Mapping.Resource, Namespace: info.Namespace, Name: info.Name})
+		last[ref] = info
 		return nil
 	})
-	if err == nil && len(q.Policies)+len(q.Objects) == 0 {
-		err = fmt.Errorf("no file has an object that can be waited for")
+	if err != nil {
+		return q, nil, err
 	}
-	return q, notes, err
+	for _, ref := range order {
+		isPolicy := ref.GroupResource() == controlv1alpha1.BindingPolicies.GroupResource()
+		if !isPolicy && match.NeverResource(ref.GroupResource()) {
+			notes = append(notes, ref.String()+" is no workload, and is not waited for")
+			continue
+		}
+		if err := w.isApplied(last[ref], factory); err != nil {
+			return q, nil, err
+		}
+		if isPolicy {
+			q.Policies = append(q.Policies, ref.Name)
+		} else {
+			q.Objects = append(q.Objects, foresight.ObjectQuery{Resource: last[ref].Mapping.Resource, Namespace: ref.Namespace, Name: ref.Name})
+		}
+	}
+	if len(q.Policies)+len(q.Objects) == 0 {
+		return q, nil, errors.New("no file has an object that can be waited for")
+	}
+	return q, notes, nil
 }
 
 // isApplied returns an error if applying the object would change it.

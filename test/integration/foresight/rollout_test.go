@@ -49,7 +49,8 @@ func TestRolloutStatus(t *testing.T) {
 	h := newHub(t)
 	h.addClusters(t, "c1", "c2", "c3")
 	namespace := "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}\n---\n"
-	all := file(t, namespace+fmt.Sprintf(settings, "red")+"\n---\n"+edge)
+	// Of settings, the last of two manifests counts.
+	all := file(t, namespace+fmt.Sprintf(settings, "grey")+"\n---\n"+fmt.Sprintf(settings, "red")+"\n---\n"+edge)
 	if _, stderr, code := h.rollout(t, "-f", all); code != 1 || !strings.Contains(stderr, "apply it first") {
 		t.Errorf("before it is applied: exit code %d, %s", code, stderr)
 	}
