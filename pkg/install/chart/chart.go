@@ -136,7 +136,12 @@ func installOrUpgrade(
 		up := action.NewUpgrade(cfg)
 		up.Namespace, up.Labels, up.Timeout, up.MaxHistory, up.TakeOwnership = Namespace, labels, c.Timeout, history, true
 		up.ResetValues = true // otherwise Helm keeps the values of the last release if there are none now
-		return up.RunWithContext(ctx, Release, loaded, c.Values)
+		// A goroutine of Helm marks the release as failed if it finds that the context has ended,
+		// also if it finds that after the upgrade. So this one does not end then.
+		running, interrupt := context.WithCancel(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, interrupt)
+		defer stop()
+		return up.RunWithContext(running, Release, loaded, c.Values)
 	}
 	in := action.NewInstall(cfg)
 	in.ReleaseName, in.Namespace, in.CreateNamespace = Release, Namespace, true

@@ -1,10 +1,12 @@
 package chart
 
 import (
+	"context"
 	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -69,6 +71,37 @@ func TestChartsLoad(t *testing.T) {
 		if c.Name() != want {
 			t.Errorf("chart %q is called %q, want %q", name, c.Name(), want)
 		}
+	}
+}
+
+// TestEndAfterUpgrade: a context that ends after an upgrade does not make the release a failed one.
+func TestEndAfterUpgrade(t *testing.T) {
+	c := &Chart{Files: files("a"), Name: "it", Timeout: defaultTimeout}
+	loaded, hash, err := load(c.Files, c.Name, c.Values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 300 { // Helm's goroutine is late once in some dozens of times
+		synctest.Test(t, func(t *testing.T) {
+			cfg := &action.Configuration{
+				Releases: storage.Init(driver.NewMemory()), KubeClient: &kubefake.FailingKubeClient{},
+				Capabilities: chartutil.DefaultCapabilities, Log: func(string, ...any) {},
+			}
+			last := &release.Release{Name: Release, Namespace: Namespace, Version: 1, Chart: loaded, Info: &release.Info{Status: release.StatusDeployed}}
+			if err := cfg.Releases.Create(last); err != nil {
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancel(t.Context())
+			_, err := installOrUpgrade(ctx, cfg, c, loaded, hash, last)
+			end()
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if got, err := cfg.Releases.Last(Release); err != nil || got.Info.Status != release.StatusDeployed {
+				t.Fatalf("the release is %s: %s (%v)", got.Info.Status, got.Info.Description, err)
+			}
+		})
 	}
 }
 
