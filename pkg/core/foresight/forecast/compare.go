@@ -39,8 +39,9 @@ type pair struct {
 // Compare compares a World with the same one after a change. Of what content there is, only that it
 // is another object counts: an object that both Worlds have as one pointer is not edited.
 func Compare(before, after *World) *Comparison {
+	settled := settle(before, nil)
 	c := &Comparison{
-		before: settle(before), after: settle(after), had: newRenderer(before), gets: newRenderer(after),
+		before: settled, after: settle(after, settled), had: newRenderer(before), gets: newRenderer(after),
 		edited: map[objref.Ref]bool{}, templated: map[objref.Ref]bool{}, kinds: map[schema.GroupResource]bool{},
 	}
 	c.findEdited()

@@ -44,10 +44,11 @@ type settled struct {
 // policies; each hand-over takes one more.
 const maxRounds = 20
 
-// settle decides on all policies until there is nothing left to write.
-func settle(w *World) *settled {
+// settle decides on all policies until there is nothing left to write. It takes the index of a
+// World that has settled before, nil for none, so that only what differs is matched again.
+func settle(w *World, before *settled) *settled {
 	s := &settled{
-		world: w, index: match.NewIndex(match.Options{IncludeGenerated: w.IncludeGenerated}),
+		world: w,
 		bindings: map[string]*controlv1alpha1.Binding{}, owned: map[types.UID]map[string]bool{}, read: map[schema.GroupResource]bool{},
 		invalid: map[string][]string{}, blocked: map[string]*binding.Loss{}, listings: map[string]*listing{},
 	}
@@ -57,32 +58,13 @@ func settle(w *World) *settled {
 			s.read[ref.GroupResource()] = true
 		}
 	}
-	for ref, o := range w.Objects {
-		if ref.GroupResource() == namespaces {
-			s.index.SetNamespace(ref.Name, o.Meta.GetLabels())
-		}
-	}
 	for _, o := range w.Objects {
-		s.index.SetObject(o.Resource, o.Meta)
 		s.read[o.Resource.GroupResource()] = true
 	}
 	for gr := range w.Unread {
 		delete(s.read, gr)
 	}
-	for name, c := range w.Clusters {
-		if c.Refused == "" {
-			s.index.SetCluster(name, c.Labels)
-		}
-	}
-	for name, policy := range w.Policies {
-		compiled, mistakes := match.Compile(&policy.Spec)
-		if len(mistakes) > 0 {
-			s.invalid[name] = mistakes
-			s.index.FreezePolicy(name, s.stored(policy))
-			continue
-		}
-		s.index.SetPolicy(name, compiled)
-	}
+	s.match(before)
 	s.holds, _ = foresight.HoldsOf(w.Bindings[pkgv1.HoldsBinding]) // what is invalid holds everything
 	s.held, _ = s.holds.Refs()
 	names := slices.Sorted(maps.Keys(w.Policies))

@@ -115,7 +115,7 @@ func (w *World) hold(name string, clusters ...string) {
 // bound returns the World with the Bindings that binding-controller makes of it.
 func (w *World) bound() *World {
 	c := w.Clone()
-	c.Bindings = settle(w).bindings
+	c.Bindings = settle(w, nil).bindings
 	return c
 }
 
