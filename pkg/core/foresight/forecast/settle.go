@@ -48,7 +48,7 @@ const maxRounds = 20
 // World that has settled before, nil for none, so that only what differs is matched again.
 func settle(w *World, before *settled) *settled {
 	s := &settled{
-		world: w,
+		world:    w,
 		bindings: map[string]*controlv1alpha1.Binding{}, owned: map[types.UID]map[string]bool{}, read: map[schema.GroupResource]bool{},
 		invalid: map[string][]string{}, blocked: map[string]*binding.Loss{}, listings: map[string]*listing{},
 	}
