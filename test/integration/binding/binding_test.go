@@ -122,6 +122,7 @@ func TestInvalidPolicyKeepsItsBinding(t *testing.T) {
 	e.create(configMaps, object(e.name, "two", nil))
 	e.eventuallyBound(sound, "configmaps one", "configmaps two")
 	e.eventuallyBound(broken, "configmaps one")
+	e.eventuallyCondition(sound, ready, "False NoDestinations") // else a restart has this to write
 
 	c.stop()
 	restarted := e.start()
