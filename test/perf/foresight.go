@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -116,13 +115,13 @@ func (o *foresightOptions) foresee(ctx context.Context, s *stage, size foresight
 	r.figures = append(r.figures, timeFigure(what+": bare lists of what plan reads", bare, 0))
 	for _, command := range commands {
 		done := step("%s", command.name)
-		first, memory, err := command.run(ctx, s.dir, size.rounds)
+		first, err := command.run(ctx, s.dir, size.rounds)
 		if err != nil {
 			return result{}, err
 		}
 		done()
 		f := timeFigure(what+": "+command.name, first, goal)
-		f.value += fmt.Sprintf(" (%.1f of bare, %s)", first.Seconds()/bare.Seconds(), mib(memory))
+		f.value += fmt.Sprintf(" (%.1f of bare)", first.Seconds()/bare.Seconds())
 		r.figures = append(r.figures, f)
 		r.samples = append(r.samples, sample{name: what + ", " + command.name, took: first})
 	}
@@ -232,9 +231,8 @@ func (w *workload) foresightCommands(dir string) ([]foresightCommand, error) {
 	}, nil
 }
 
-// run runs the command several times. It returns the median of the time until it printed
-// something, and the most memory that it needed.
-func (c *foresightCommand) run(ctx context.Context, dir string, rounds int) (first time.Duration, memory int64, err error) {
+// run runs the command several times. It returns the median of the time until it printed something.
+func (c *foresightCommand) run(ctx context.Context, dir string, rounds int) (time.Duration, error) {
 	var times []time.Duration
 	for range rounds {
 		cmd := exec.CommandContext(ctx, binary("kubectl-starling"), append(slices.Clone(c.args), "--context", "wds1", "-n", "starling-perf-foresight")...)
@@ -244,16 +242,12 @@ func (c *foresightCommand) run(ctx context.Context, dir string, rounds int) (fir
 		cmd.Stdout, cmd.Stderr = out, &errOut
 		err := cmd.Run()
 		if code := cmd.ProcessState.ExitCode(); code != c.code {
-			return 0, 0, fmt.Errorf("%s: exit code %d, want %d: %w: %s", strings.Join(c.args, " "), code, c.code, err, &errOut)
+			return 0, fmt.Errorf("%s: exit code %d, want %d: %w: %s", strings.Join(c.args, " "), code, c.code, err, &errOut)
 		}
 		times = append(times, out.took)
-		if used, is := cmd.ProcessState.SysUsage().(*syscall.Rusage); is {
-			const kilo = 1024
-			memory = max(memory, used.Maxrss*kilo)
-		}
 	}
 	slices.Sort(times)
-	return quantile(times, 50), memory, nil
+	return quantile(times, 50), nil
 }
 
 // firstWrite measures the time until the first output.
