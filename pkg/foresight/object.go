@@ -92,7 +92,11 @@ func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.
 	}
 	what.properties = slices.ContainsFunc(all, hasTemplates)
 	together(append(reads, func() { r.readMailboxes(ctx, &fleet, what) })...)
-	for _, o := range all {
+	for i, o := range all {
+		if version := listedVersion(o.Ref, selections, loose); version != "" && version != o.Version && o.Live.Value != nil {
+			queries[i].Resource.Version = version // content is compared as it is delivered
+			o.Version, o.Live = version, r.live(ctx, queries[i])
+		}
 		o.Fleet, o.Holds, o.CustomTransforms = fleet, holds, transformsOf(transforms, o.Ref)
 		o.Policies = foresight.Fact[[]explain.Selection]{Value: selections, Unread: found.Unread}
 		for _, b := range loose {
@@ -102,6 +106,22 @@ func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.
 		}
 	}
 	return all
+}
+
+// listedVersion returns the version of the API in which Bindings list an object, "" if none does.
+func listedVersion(ref objref.Ref, selections []explain.Selection, loose []*controlv1alpha1.Binding) string {
+	bindings := slices.Clone(loose)
+	for i := range selections {
+		bindings = append(bindings, selections[i].Bindings.Value...)
+	}
+	for _, b := range bindings {
+		for entry := range match.Entries(&b.Spec) {
+			if entry.Ref == ref {
+				return entry.Version
+			}
+		}
+	}
+	return ""
 }
 
 func hasTemplates(o *explain.Object) bool {

@@ -8,6 +8,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/match"
@@ -75,9 +76,15 @@ func (r *Reader) Selected(ctx context.Context, name string, skip func(objref.Ref
 		what.properties = what.properties || hasTemplates(o)
 	}
 	r.readMailboxes(ctx, &p.Fleet, what)
+	listing := map[objref.Ref][]*controlv1alpha1.Binding{} // few of many Bindings list an object
+	for _, b := range p.Selection.Value.Bindings.Value {
+		for ref := range binding.Refs(&b.Spec) {
+			listing[ref] = append(listing[ref], b)
+		}
+	}
 	for _, o := range all {
 		o.Fleet, o.Holds, o.CustomTransforms = p.Fleet, p.Holds, transformsOf(transforms, o.Ref)
-		o.Policies.Value = []explain.Selection{{Policy: p.Selection.Value.Policy, Bindings: p.Selection.Value.Bindings}}
+		o.Policies.Value = []explain.Selection{{Policy: p.Selection.Value.Policy, Bindings: foresight.Known(listing[o.Ref])}}
 	}
 	return p, all
 }

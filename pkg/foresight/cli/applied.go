@@ -18,14 +18,8 @@ import (
 // fromFiles returns what the files name. It is an error if the WDS does not have the objects as
 // they are in the files: an answer would be about another edit.
 func (w *waiter) fromFiles() (q foresight.RolloutQuery, notes []string, err error) {
-	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(w.flags))
-	namespace, enforce, err := factory.ToRawKubeConfigLoader().Namespace()
+	result, factory, err := w.manifests(&w.files)
 	if err != nil {
-		return q, nil, err
-	}
-	result := factory.NewBuilder().Unstructured().NamespaceParam(namespace).DefaultNamespace().
-		FilenameParam(enforce, &w.files).Flatten().ContinueOnError().Do()
-	if err := result.Err(); err != nil {
 		return q, nil, err
 	}
 	// Of several manifests of one object, the last one is that which `kubectl apply` leaves.

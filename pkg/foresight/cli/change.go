@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
-	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -79,14 +78,8 @@ func parseLabel(text string) (cluster, key string, value *string, err error) {
 // them does not exist then, so what is in it or of its kind cannot be tried at the API server: it
 // is planned as it is in the file.
 func (c *change) apply() error {
-	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(c.flags))
-	namespace, enforce, err := factory.ToRawKubeConfigLoader().Namespace()
+	result, factory, err := c.manifests(&c.files)
 	if err != nil {
-		return err
-	}
-	result := factory.NewBuilder().Unstructured().NamespaceParam(namespace).DefaultNamespace().
-		FilenameParam(enforce, &c.files).Flatten().ContinueOnError().Do()
-	if err := result.Err(); err != nil {
 		return err
 	}
 	return result.Visit(func(info *resource.Info, err error) error {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/resource"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/templates"
 
 	"github.com/starlinghq/starling/pkg/core/foresight/rollout"
@@ -59,8 +60,8 @@ func newStatusCommand(o *options) *cobra.Command {
 		Short: "Wait until objects as they are now have arrived in the clusters",
 		Long: templates.LongDesc(`
 			Wait until objects, or all that policies select, have arrived in their clusters as they are now in the WDS. Content is compared,
-			not conditions, so that an answer is never about an earlier edit. An edit that takes objects off clusters has arrived when the
-			clusters have reported that they are removed.
+			not conditions, so that an answer is never about an earlier edit. What a policy takes off clusters is waited for until
+			the clusters have reported that it is removed.
 
 			With -f and -k, the objects must be applied before.
 
@@ -85,9 +86,7 @@ func newStatusCommand(o *options) *cobra.Command {
 			return w.run(cmd.Context(), goal, args)
 		},
 	}
-	cmd.Flags().StringSliceVarP(&w.files.Filenames, "filename", "f", nil, "Manifests of the objects: files, directories, URLs, or - for stdin.")
-	cmd.Flags().StringVarP(&w.files.Kustomize, "kustomize", "k", "", "Directory with a kustomization of the objects.")
-	cmd.Flags().BoolVarP(&w.files.Recursive, "recursive", "R", false, "If true, read directories of -f with all their subdirectories.")
+	cmdutil.AddFilenameOptionFlags(cmd, &w.files, "that contains the objects to wait for")
 	cmd.Flags().StringVar(&w.goal, "for", string(rollout.Healthy), "What to wait for: delivered (the mailboxes have the content), applied, or healthy.")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", timeout, "How long to wait. 0 waits without an end.")
 	w.output.AddTo(cmd)

@@ -6,8 +6,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/kubectl/pkg/cmd/diff"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"k8s.io/kubectl/pkg/util/openapi"
 )
+
+// manifests returns the objects in files, and what knows the schemas of the WDS.
+func (o *options) manifests(files *resource.FilenameOptions) (*resource.Result, cmdutil.Factory, error) {
+	factory := cmdutil.NewFactory(cmdutil.NewMatchVersionFlags(o.flags))
+	namespace, enforce, err := factory.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, nil, err
+	}
+	result := factory.NewBuilder().Unstructured().NamespaceParam(namespace).DefaultNamespace().
+		FilenameParam(enforce, files).Flatten().ContinueOnError().Do()
+	if err := result.Err(); err != nil {
+		return nil, nil, err
+	}
+	return result, factory, nil
+}
 
 // maxTries bounds how often an object is read again that changes meanwhile, as in kubectl diff.
 const maxTries = 4

@@ -96,6 +96,24 @@ func TestRolloutStatus(t *testing.T) {
 		t.Errorf("not selected: exit code %d, %s", code, stderr)
 	}
 
+	// An object that is named in another version of its API is compared all the same.
+	scaler := `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: web, namespace: shop, labels: {app: shop}},
+		spec: {maxReplicas: %d, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}}`
+	h.applyAll(t, fmt.Sprintf(scaler, 2))
+	inV1 := []string{"horizontalpodautoscalers.v1.autoscaling/web", "--for=delivered", "--timeout=1m"}
+	if status, stderr, code := h.rollout(t, inV1...); code != 0 || status.Delivered != 2 {
+		t.Errorf("another version: exit code %d, %+v, %s", code, status, stderr)
+	}
+	h.fleet.Kubectl(t, "wds1", "annotate", "bindings.control.kubestellar.io", "edge", "starling.io/hold=*")
+	h.applyAll(t, fmt.Sprintf(scaler, 3))
+	if status, stderr, code := h.rollout(t, inV1...); code != 1 || len(status.Late) == 0 || status.Late[0].Link != "NotHeld" {
+		t.Errorf("another version, held: exit code %d, %+v, %s", code, status, stderr)
+	}
+	h.fleet.Kubectl(t, "wds1", "annotate", "bindings.control.kubestellar.io", "edge", "starling.io/hold-")
+	if status, stderr, code := h.rollout(t, inV1...); code != 0 {
+		t.Errorf("another version, released: exit code %d, %+v, %s", code, status, stderr)
+	}
+
 	// A cluster without an agent is waited for, and named.
 	h.addClusters(t, "c4")
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
@@ -106,7 +124,7 @@ func TestRolloutStatus(t *testing.T) {
 		t.Errorf("tree of no policy: exit code %d, %s", code, stderr)
 	}
 	out, stderr, code = h.command(t, cli.NewTreeCommand, "policy/edge")
-	if want := []string{"BindingPolicy edge (2 objects in 3 clusters)", "2 clusters: c1, c2", "Cluster c4", "configmaps shop/settings  applied"}; code != 0 || !containsAll(out, want) {
+	if want := []string{"BindingPolicy edge (3 objects in 3 clusters)", "2 clusters: c1, c2", "Cluster c4", "configmaps shop/settings  applied"}; code != 0 || !containsAll(out, want) {
 		t.Errorf("tree: exit code %d, %s%s", code, out, stderr)
 	}
 }

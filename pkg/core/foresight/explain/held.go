@@ -77,12 +77,11 @@ func (p *passage) owner() string {
 	return "another owner"
 }
 
-// isCurrentContent reports whether the mailbox has the object as it is rendered. Objects in another
-// version of the API are not compared.
+// isCurrentContent reports whether the mailbox has the object as it is rendered.
 func (p *passage) isCurrentContent() bool {
 	return p.item != nil && p.rendered != nil && !p.item.Observe && !p.item.Withdrawn && p.sameContent()
 }
 
 func (p *passage) sameContent() bool {
-	return p.item.Version != p.rendered.Kind.Version || p.item.Content() == p.rendered.Content()
+	return p.item.Content() == p.rendered.Content()
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -109,14 +110,24 @@ type place struct {
 }
 
 // of returns where the mailbox has an object.
-func (m *Mailbox) of(ref objref.Ref) []place {
+func (m *Mailbox) of(ref objref.Ref) []place { return m.all()[ref] }
+
+// all returns where the mailbox has each object.
+func (m *Mailbox) all() map[objref.Ref][]place {
 	if m.places == nil {
 		m.places = map[objref.Ref][]place{}
 		for work, item := range plan.Items(m.Works.Value) {
 			m.places[item.Ref] = append(m.places[item.Ref], place{work, item})
 		}
 	}
-	return m.places[ref]
+	return m.places
+}
+
+// has reports whether a work of one of these Bindings has an object: it is in one of the places.
+func has(places []place, bindings []*controlv1alpha1.Binding) bool {
+	return slices.ContainsFunc(places, func(in place) bool {
+		return owns(bindings, in.work) && (!in.item.Observe || in.item.Withdrawn)
+	})
 }
 
 // Work returns the name of the work of a Binding that has the object, "" if none has.
@@ -176,17 +187,18 @@ func (p *passage) unreadClusters() string {
 	return p.Clusters.Unread
 }
 
-// leaves reports whether a work of one of these Bindings still has the object in the mailbox of a
-// cluster for which none of them lists it.
-func (f *Fleet) leaves(ref objref.Ref, cluster string, bindings []*controlv1alpha1.Binding) bool {
-	for _, b := range bindings {
-		if listsCluster(b, cluster) && len(listing([]*controlv1alpha1.Binding{b}, ref)) > 0 {
-			return false
+// UnreadMailboxes says which mailboxes could not be read, "" if all could: of what leaves clusters,
+// nothing is known there. Without an ITS, NoITS says so.
+func (f *Fleet) UnreadMailboxes() string {
+	if f.Clusters.Unread != "" {
+		return f.Clusters.Unread
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(f.Mailboxes)) {
+		if unread := f.Mailboxes[cluster].Works.Unread; unread != "" {
+			return unread
 		}
 	}
-	return slices.ContainsFunc(f.Mailboxes[cluster].of(ref), func(in place) bool {
-		return owns(bindings, in.work) && (!in.item.Observe || in.item.Withdrawn)
-	})
+	return ""
 }
 
 // Leaving returns the clusters which the object is leaving, sorted: a mailbox still has it, and no
@@ -196,9 +208,11 @@ func (o *Object) Leaving() []string {
 	for i := range o.Policies.Value {
 		bindings = append(bindings, o.Policies.Value[i].Bindings.Value...)
 	}
+	listed := listing(bindings, o.Ref)
 	var clusters []string
-	for cluster := range o.Mailboxes {
-		if (o.Cluster == "" || cluster == o.Cluster) && o.leaves(o.Ref, cluster, bindings) {
+	for cluster, box := range o.Mailboxes {
+		stays := slices.ContainsFunc(listed, func(b *controlv1alpha1.Binding) bool { return listsCluster(b, cluster) })
+		if (o.Cluster == "" || cluster == o.Cluster) && !stays && has(box.of(o.Ref), bindings) {
 			clusters = append(clusters, cluster)
 		}
 	}

@@ -58,16 +58,25 @@ func (p *Policy) Listed() map[objref.Ref]string {
 // mailbox still has them, by cluster.
 func (p *Policy) Leaving() map[string][]objref.Ref {
 	bindings := p.Selection.Value.Bindings.Value
+	listed := make([]map[objref.Ref]struct{}, len(bindings))
+	for i, b := range bindings {
+		listed[i] = binding.Refs(&b.Spec)
+	}
 	leaving := map[string][]objref.Ref{}
 	for cluster, box := range p.Mailboxes {
-		for work := range slices.Values(box.Works.Value) {
-			if !owns(bindings, work) {
-				continue
+		var lists []map[objref.Ref]struct{} // of the Bindings that list the cluster
+		for i, b := range bindings {
+			if listsCluster(b, cluster) {
+				lists = append(lists, listed[i])
 			}
-			for i := range work.Items {
-				if ref := work.Items[i].Ref; p.leaves(ref, cluster, bindings) && !slices.Contains(leaving[cluster], ref) {
-					leaving[cluster] = append(leaving[cluster], ref)
-				}
+		}
+		for ref, places := range box.all() {
+			stays := slices.ContainsFunc(lists, func(refs map[objref.Ref]struct{}) bool {
+				_, lists := refs[ref]
+				return lists
+			})
+			if !stays && has(places, bindings) {
+				leaving[cluster] = append(leaving[cluster], ref)
 			}
 		}
 	}

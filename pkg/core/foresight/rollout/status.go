@@ -113,4 +113,6 @@ func (c *late) sorted() []Late {
 type copyKey struct {
 	ref     objref.Ref
 	cluster string
+	// removal: it is about clusters that it leaves.
+	removal bool
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -135,7 +136,7 @@ func (l *look) count(cluster string, stage Stage) {
 
 // policy judges what a policy has in common for all its objects.
 func (l *look) policy(p *explain.Policy) {
-	subject := "BindingPolicy " + p.Name
+	subject, ref := "BindingPolicy "+p.Name, objref.New(controlv1alpha1.BindingPolicies.GroupResource(), "", p.Name)
 	if policy := p.Selection.Value.Policy; policy != nil {
 		is := contentID{uid: string(policy.UID), generation: policy.Generation}
 		if was, known := l.generations[p.Name]; known && was != is {
@@ -145,17 +146,31 @@ func (l *look) policy(p *explain.Policy) {
 		}
 	}
 	if first := foresight.First(p.Common()); first != nil {
-		l.judge(copyKey{ref: objref.Ref{Resource: "policy", Name: p.Name}}, subject, first, false)
+		l.judge(copyKey{ref: ref}, subject, first, false)
 	}
 	for cluster, refs := range p.Leaving() {
 		for _, ref := range refs {
 			l.leaving(ref, cluster)
 		}
 	}
+	l.removalKnown(ref, subject, &p.Fleet)
+}
+
+// removalKnown reports whether it is known what leaves clusters: it is not if mailboxes could not
+// be read.
+func (l *look) removalKnown(ref objref.Ref, subject string, fleet *explain.Fleet) bool {
+	unread := fleet.UnreadMailboxes()
+	if unread == "" {
+		return true
+	}
+	l.judge(copyKey{ref: ref, removal: true}, subject, &foresight.Link{
+		Name: explain.LinkRemoved, State: foresight.Unknown, Text: "whether it is being removed from clusters is unknown: " + unread,
+	}, false)
+	return false
 }
 
 func (l *look) leaving(ref objref.Ref, cluster string) {
-	key := copyKey{ref, cluster}
+	key := copyKey{ref: ref, cluster: cluster}
 	if l.leave[key] {
 		return // its policy has said so
 	}
@@ -208,6 +223,7 @@ func (l *look) object(o *explain.Object) {
 			l.leaving(o.Ref, cluster)
 			done = false
 		}
+		done = l.removalKnown(o.Ref, subject, &o.Fleet) && done
 	}
 	if done {
 		l.done[o.Ref] = slices.Collect(maps.Keys(reached)) // Look counts them
@@ -221,7 +237,7 @@ func (l *look) object(o *explain.Object) {
 
 // oneCopy returns how far a copy is, and notes why it has not reached the goal.
 func (l *look) oneCopy(o *explain.Object, cluster string, links []foresight.Link) Stage {
-	key := copyKey{o.Ref, cluster}
+	key := copyKey{ref: o.Ref, cluster: cluster}
 	stage, link := stageOf(links)
 	if stage == Healthy && l.goal == Healthy && l.unsettled(o, key) {
 		l.late.add(o.Ref.String(), cluster, Waiting, &foresight.Link{

@@ -252,6 +252,25 @@ func TestPolicyAndObject(t *testing.T) {
 	}
 }
 
+// TestRemovalUnread: a mailbox that could not be read may still have a copy that no Binding lists.
+func TestRemovalUnread(t *testing.T) {
+	t.Parallel()
+	hidden := func(w *situations.World) {
+		w.Binding.Spec.Destinations = w.Binding.Spec.Destinations[:2]
+		w.Mailboxes["c3"] = &explain.Mailbox{Works: foresight.Unread[[]*plan.Work]("you may not list manifestworks in ITS its2")}
+	}
+	noClusters := func(w *situations.World) { w.Clusters.Unread = "ITS its2 does not answer" }
+	for _, change := range []func(*situations.World){hidden, noClusters} {
+		tracker := rollout.NewTracker(rollout.Applied)
+		if got := look(t, tracker, 0, change); got.Result != rollout.Waiting {
+			t.Errorf("at once: %+v", got)
+		}
+		if got := look(t, tracker, rollout.Patience, change); got.Result != rollout.Unknown || !strings.Contains(got.Late[0].Text, "whether it is being removed") {
+			t.Errorf("later: %+v", got)
+		}
+	}
+}
+
 // TestUnread: what may not be read for some time will not be known.
 func TestUnread(t *testing.T) {
 	t.Parallel()
