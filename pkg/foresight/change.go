@@ -11,6 +11,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
@@ -65,8 +66,13 @@ func Remove(w *forecast.World, ref objref.Ref) {
 // Label changes labels of a cluster; an empty value removes the label.
 func Label(w *forecast.World, cluster string, labels map[string]*string) error {
 	c := w.Clusters[cluster]
-	if c == nil {
+	switch {
+	case c == nil && w.ClustersUnread:
+		return fmt.Errorf("no ITS that could be read has a cluster %q", cluster)
+	case c == nil:
 		return fmt.Errorf("no ITS has a cluster %q", cluster)
+	case c.State == inventory.Unknown:
+		return fmt.Errorf("cluster %q may be in an ITS that could not be read", cluster)
 	}
 	changed := *c
 	changed.Labels = map[string]string{}
@@ -95,6 +101,8 @@ func SetProperties(w *forecast.World, cluster string, data map[string]string) (n
 		return fmt.Sprintf(of+"no ITS that could be read has a cluster of this name", cluster)
 	case c == nil:
 		return fmt.Sprintf(of+"no ITS has a cluster of this name", cluster)
+	case c.State == inventory.Unknown:
+		return fmt.Sprintf("what configmaps %s/%s changes is unknown: cluster %s may be in an ITS that could not be read", controlv1alpha1.PropertiesNamespace, cluster, cluster)
 	case c.Refused != "":
 		return fmt.Sprintf(of+"cluster %s %s", cluster, cluster, c.Refused)
 	case c.Sources == nil:

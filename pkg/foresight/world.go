@@ -59,6 +59,7 @@ func (r *WorldReader) Read(ctx context.Context) (w *forecast.World, unknown []st
 	w = &forecast.World{
 		Policies: map[string]*controlv1alpha1.BindingPolicy{}, Bindings: map[string]*controlv1alpha1.Binding{}, Objects: map[objref.Ref]*forecast.Object{},
 		Transforms: map[string]*controlv1alpha1.CustomTransform{}, Clusters: map[string]*forecast.Cluster{}, Unread: map[schema.GroupResource]bool{},
+		UnreadGroups: map[string]bool{},
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.readPolicies(ctx, w) })
@@ -138,7 +139,8 @@ func (r *WorldReader) readObjects(ctx context.Context, w *forecast.World) error 
 	lists, err := found.ServerPreferredResources()
 	if failed, is := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); is {
 		for gv, why := range failed.Groups {
-			r.note("the API group %s cannot be read, so its objects are not considered: %v", gv, why)
+			r.note("the API group %s cannot be read, so what is bound of its objects counts as unchanged: %v", gv, why)
+			w.UnreadGroups[gv.Group] = true
 		}
 	} else if err != nil {
 		return fmt.Errorf("read the API of WDS %q: %w", r.WDS.Name, err)
@@ -230,14 +232,20 @@ func (r *WorldReader) readClusters(ctx context.Context, w *forecast.World) error
 	for _, its := range r.ITSes {
 		group.Go(func() error {
 			r.Progress("ManagedClusters of " + its.Name)
-			list, maps, err := readITS(ctx, its)
-			r.mu.Lock()
-			defer r.mu.Unlock()
+			list, err := clustersOf(ctx, its)
 			if err != nil {
+				r.note("the clusters of ITS %s: %v", its.Name, err)
+				r.mu.Lock()
+				defer r.mu.Unlock()
 				w.ClustersUnread = true
-				r.unknown = append(r.unknown, fmt.Sprintf("the clusters of ITS %s: %v", its.Name, err))
 				return nil
 			}
+			maps, err := propertiesOf(ctx, its)
+			if err != nil {
+				r.note("the properties of the clusters of ITS %s, so templates are not expanded for them: %v", its.Name, err)
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			for i := range list {
 				if members[list[i].Name] == nil {
 					members[list[i].Name] = map[string]*clusterv1.ManagedCluster{}
@@ -257,29 +265,34 @@ func (r *WorldReader) readClusters(ctx context.Context, w *forecast.World) error
 	return nil
 }
 
-// readITS reads the clusters of an ITS and, by cluster, the ConfigMaps with properties.
-func readITS(ctx context.Context, its spaces.Connection) ([]clusterv1.ManagedCluster, map[string]*corev1.ConfigMap, error) {
+// clustersOf returns the clusters of an ITS.
+func clustersOf(ctx context.Context, its spaces.Connection) ([]clusterv1.ManagedCluster, error) {
 	c, err := clusterclient.NewForConfig(quick(its.Config))
 	if err != nil {
-		return nil, nil, err
-	}
-	core, err := kubernetes.NewForConfig(its.Config)
-	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	list, err := c.ManagedClusters().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	maps, err := core.CoreV1().ConfigMaps(controlv1alpha1.PropertiesNamespace).List(ctx, metav1.ListOptions{})
+	return list.Items, nil
+}
+
+// propertiesOf returns the ConfigMaps of an ITS with properties, by cluster.
+func propertiesOf(ctx context.Context, its spaces.Connection) (map[string]*corev1.ConfigMap, error) {
+	core, err := kubernetes.NewForConfig(its.Config)
 	if err != nil {
-		return list.Items, nil, nil //nolint:nilerr // their properties are not known: templates are not expanded
+		return nil, err
+	}
+	list, err := core.CoreV1().ConfigMaps(controlv1alpha1.PropertiesNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
 	}
 	found := map[string]*corev1.ConfigMap{}
-	for i := range maps.Items {
-		found[maps.Items[i].Name] = &maps.Items[i]
+	for i := range list.Items {
+		found[list.Items[i].Name] = &list.Items[i]
 	}
-	return list.Items, found, nil
+	return found, nil
 }
 
 // clusterOf returns the cluster that a name stands for.

@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
@@ -163,20 +164,37 @@ func labelsOf(labels map[string]string) string {
 	return strings.ReplaceAll(metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: labels}), ",", ", ")
 }
 
+// doAccept patches the cluster before it approves certificates: if that fails because it is not the
+// cluster that was shown, no agent gets one for it.
 func doAccept(ctx context.Context, _ *action, m *member, p *plan) error {
-	if err := m.answer(ctx, p.requests, certificatesv1.CertificateApproved); err != nil {
+	if err := m.acceptShown(ctx); err != nil {
 		return err
 	}
-	return m.patch(ctx, `{"spec":{"hubAcceptsClient":true}}`)
+	return m.answer(ctx, p.requests, certificatesv1.CertificateApproved)
 }
 
-// patch changes the ManagedCluster.
-func (m *member) patch(ctx context.Context, patch string) error {
-	changed, err := m.Clusters.Patch(ctx, m.cluster.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: fieldManager})
-	if err == nil {
-		m.cluster = changed
+// acceptShown accepts the cluster, unless it was accepted before. Its labels decide what is
+// delivered to it, so they must be those that were shown. OCM may have changed anything else since.
+func (m *member) acceptShown(ctx context.Context) error {
+	if m.cluster.Spec.HubAcceptsClient {
+		return m.patch(ctx, clusterPatch{})
 	}
-	return err
+	const most = 5
+	for range most {
+		err := m.patch(ctx, clusterPatch{Metadata: metadata{ResourceVersion: m.cluster.ResourceVersion}, Spec: &spec{HubAcceptsClient: true}})
+		if !errors.Is(err, errNotShown) {
+			return err
+		}
+		now, err := m.Clusters.Get(ctx, m.cluster.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if now.UID != m.cluster.UID || !maps.Equal(now.Labels, m.cluster.Labels) {
+			break
+		}
+		m.cluster = now
+	}
+	return errNotShown
 }
 
 // answer approves or denies requests for certificates.

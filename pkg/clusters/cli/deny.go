@@ -86,10 +86,10 @@ func denial(accepted, force bool, open int, l *load, heartbeat func() string) []
 }
 
 func doDeny(ctx context.Context, _ *action, m *member, p *plan) error {
-	if err := m.answer(ctx, p.requests, certificatesv1.CertificateDenied); err != nil {
+	if err := m.patch(ctx, clusterPatch{Spec: &spec{HubAcceptsClient: false}}); err != nil {
 		return err
 	}
-	return m.patch(ctx, `{"spec":{"hubAcceptsClient":false}}`)
+	return m.answer(ctx, p.requests, certificatesv1.CertificateDenied)
 }
 
 // pendingDeny returns what the agent may still do. With force, it takes that away: OCM leaves the

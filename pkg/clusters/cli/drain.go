@@ -79,7 +79,8 @@ func leaving(l *load) []string {
 }
 
 func doDrain(ctx context.Context, _ *action, m *member, _ *plan) error {
-	return m.patch(ctx, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, controlv1alpha1.LabelDrained))
+	drained := "true"
+	return m.patch(ctx, clusterPatch{Metadata: metadata{Labels: map[string]*string{controlv1alpha1.LabelDrained: &drained}}})
 }
 
 // pendingDrain returns what is still delivered to the cluster, or is to be.
@@ -145,7 +146,7 @@ func newUndrain(o *options) *action {
 			return &plan{lines: []string{"policies and packages deliver to it again what they select for it"}}, nil
 		},
 		do: func(ctx context.Context, _ *action, m *member, _ *plan) error {
-			return m.patch(ctx, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, controlv1alpha1.LabelDrained))
+			return m.patch(ctx, clusterPatch{Metadata: metadata{Labels: map[string]*string{controlv1alpha1.LabelDrained: nil}}})
 		},
 		done: func(*action, *member, *plan) string { return "is a destination again" },
 	}}

@@ -60,7 +60,7 @@ func (m *member) delete(ctx context.Context) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return err
+	return notShown(err)
 }
 
 func pendingRemove(ctx context.Context, a *action, m *member, wds *client.Client) (string, error) {

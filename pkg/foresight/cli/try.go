@@ -1,7 +1,12 @@
 package cli
 
 import (
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -28,7 +33,8 @@ func (o *options) manifests(files *resource.FilenameOptions) (*resource.Result, 
 // maxTries bounds how often an object is read again that changes meanwhile, as in kubectl diff.
 const maxTries = 4
 
-// try returns an object as it is, nil if it does not exist, and as it would be after an apply.
+// try returns an object as it is, nil if it does not exist, and as it would be after an apply. An
+// error does not have the content of a Secret.
 func (o *options) try(info *resource.Info, schemas openapi.OpenAPIResourcesGetter, serverSide bool) (live, merged *unstructured.Unstructured, err error) {
 	local := info.Object.DeepCopyObject()
 	for i := range maxTries {
@@ -57,13 +63,30 @@ func (o *options) tryOnce(
 		LocalObj: local.DeepCopyObject(), Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: schemas,
 		ServerSideApply: serverSide, FieldManager: "kubectl", Force: force, IOStreams: o.IOStreams,
 	}
-	would, err := object.Merged()
-	if err != nil && isNotFound(err) { // its Namespace comes with it
-		would, err = local, nil
+	secret := info.Mapping.Resource.GroupResource() == corev1.Resource("secrets")
+	if secret {
+		object.ErrOut = io.Discard // its warnings have errors of patches, which have content
 	}
-	if err != nil {
+	would, err := object.Merged()
+	switch {
+	case err == nil:
+	case isNotFound(err): // its Namespace comes with it
+		would = local
+	case secret && !apierrors.IsConflict(err):
+		return nil, nil, withheld(info, err)
+	default:
 		return nil, nil, err
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(would)
 	return live, &unstructured.Unstructured{Object: content}, err
+}
+
+// withheld returns an error about a dry run of a Secret without the text of its cause: that has the
+// values of the file, and those that the Secret has now.
+func withheld(info *resource.Info, err error) error {
+	reason := ""
+	if of := apierrors.ReasonForError(err); of != metav1.StatusReasonUnknown {
+		reason = string(of) + " "
+	}
+	return fmt.Errorf("apply Secret %q of %s by a dry run: %s(text withheld: the object is a Secret)", info.Namespace+"/"+info.Name, info.Source, reason)
 }

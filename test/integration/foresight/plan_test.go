@@ -5,15 +5,22 @@ package foresight
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +40,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
+	clustercli "github.com/starlinghq/starling/pkg/clusters/cli"
 	"github.com/starlinghq/starling/pkg/controller/binding"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/packing"
@@ -347,6 +355,155 @@ func TestPlanHidesSecrets(t *testing.T) {
 			}
 		}
 	}
+
+	// An API server that refuses a Secret returns it in the error, also as it is.
+	wrong := file(t, "{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: shop, labels: {app: shop}}, data: {other: verborgen!}}")
+	const want = `apply Secret "shop/password" of %s by a dry run: %s(text withheld: the object is a Secret)`
+	for _, tc := range []struct {
+		command func(*genericclioptions.ConfigFlags, genericiooptions.IOStreams) *cobra.Command
+		args    []string
+		reason  string
+	}{
+		{cli.NewPlanCommand, []string{"-f", wrong}, "Invalid "},
+		{cli.NewPlanCommand, []string{"-f", wrong, "--server-side"}, ""},
+		{cli.NewRolloutCommand, []string{"status", "-f", wrong}, "Invalid "},
+	} {
+		stdout, stderr, code := h.command(t, tc.command, tc.args...)
+		if code != 1 || stdout != "" || !strings.Contains(stderr, fmt.Sprintf(want, wrong, tc.reason)) {
+			t.Errorf("%v: exit code %d, output %q, error %s", tc.args, code, stdout, stderr)
+		}
+		for _, value := range []string{"geheimnis", "verborgen", base64.StdEncoding.EncodeToString([]byte("geheimnis"))} {
+			if strings.Contains(stderr, value) {
+				t.Errorf("%v shows the value %q: %s", tc.args, value, stderr)
+			}
+		}
+	}
+}
+
+// TestPlanWithFewRights: what the caller may not read is unknown. It is neither a panic nor counted
+// as unchanged.
+func TestPlanWithFewRights(t *testing.T) {
+	h := newHub(t)
+	for name, site := range map[string]string{"c1": "edge", "c2": "core"} {
+		h.its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+"}}")
+		h.its.Apply(t, "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: "+name+
+			", labels: {site: "+site+"}}, spec: {hubAcceptsClient: true}}")
+	}
+	const banner = `{apiVersion: v1, kind: ConfigMap, metadata: {name: banner, namespace: shop, labels: {app: shop}, annotations: {
+		control.kubestellar.io/expand-templates: "true"}}, data: {text: "%s {{.clusterName}}"}}`
+	h.applyAll(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}\n---\n"+fmt.Sprintf(banner, "I am")+`
+---
+{apiVersion: v1, kind: Secret, metadata: {name: password, namespace: shop, labels: {app: shop}}, stringData: {key: geheim}}
+---
+`+edge)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		n := len(h.delivered(t))
+		return n == 3, fmt.Sprintf("%d objects are in the mailboxes, want 3", n)
+	})
+	const grant = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: bob}, rules: [%s]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: bob}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: bob},
+	subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]}`
+	h.wds.Apply(t, fmt.Sprintf(grant, `{apiGroups: [control.kubestellar.io], resources: ["*"], verbs: [get, list]},
+		{apiGroups: [""], resources: [namespaces, configmaps], verbs: [get, list, patch]}`))
+	h.its.Apply(t, fmt.Sprintf(grant, `{apiGroups: [cluster.open-cluster-management.io], resources: [managedclusters], verbs: [get, list]}`))
+	bob := *h
+	bob.user = "bob"
+	unknown := func(plan *cli.Plan, what string) {
+		t.Helper()
+		if !slices.ContainsFunc(plan.Unknown, func(unknown string) bool { return strings.HasPrefix(unknown, what) }) {
+			t.Errorf("unknown %q, want %q", plan.Unknown, what)
+		}
+	}
+
+	plan, code := bob.plan(t, "--label", "cluster/c2=site=edge")
+	unknown(plan, "secrets cannot be listed")
+	verbs := forecast(plan)
+	if want := map[string]string{"c2 ConfigMap shop/banner": "create", "c2 Namespace shop": "create", "c2  shop/password": "create"}; code != 2 || !cmp.Equal(want, verbs) {
+		t.Errorf("--label: exit code %d (-want +got):\n%s", code, cmp.Diff(want, verbs))
+	}
+
+	edit := file(t, fmt.Sprintf(banner, "We are"))
+	plan, code = bob.plan(t, "-f", edit, "--fail-on=error")
+	unknown(plan, "the properties of the clusters of ITS its1, so templates are not expanded for them")
+	verbs = forecast(plan)
+	if want := map[string]string{"c1 ConfigMap shop/banner": "update"}; code != 2 || !cmp.Equal(want, verbs) {
+		t.Errorf("-f: exit code %d (-want +got):\n%s", code, cmp.Diff(want, verbs))
+	}
+	if out, _ := bob.run(t, "-f", edit); !strings.Contains(out, "whether its content changes is unknown") {
+		t.Errorf("the output does not say that it is unknown what changes: %s", out)
+	}
+}
+
+// meanwhile does something when a command prints for the first time.
+type meanwhile struct {
+	once sync.Once
+	do   func()
+}
+
+func (m *meanwhile) Write(text []byte) (int, error) {
+	m.once.Do(m.do)
+	return len(text), nil
+}
+
+// TestPlannedClusterIsRecreated: a command about a cluster does nothing to another one that has its
+// name by the time that the user confirms it.
+func TestPlannedClusterIsRecreated(t *testing.T) {
+	h := newHub(t)
+	const managed = "{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: %s, labels: {site: %s}}, spec: {hubAcceptsClient: %s}}"
+	for _, tc := range []struct {
+		args     []string
+		accepted string
+		recreate bool // otherwise, its labels change
+	}{
+		{[]string{"accept"}, "false", true},
+		{[]string{"accept"}, "false", false},
+		{[]string{"deny"}, "true", true},
+		{[]string{"drain"}, "true", true},
+		{[]string{"remove"}, "true", true},
+		{[]string{"remove", "--force"}, "true", true},
+	} {
+		name := "shown-" + strings.Trim(strings.Join(tc.args, ""), "-") + fmt.Sprint(tc.recreate)
+		h.its.Apply(t, fmt.Sprintf(managed, name, "edge", tc.accepted))
+		// A request, so that accept does not wait for one.
+		h.its.Apply(t, "{apiVersion: certificates.k8s.io/v1, kind: CertificateSigningRequest, metadata: {name: "+name+
+			", labels: {open-cluster-management.io/cluster-name: "+name+"}}, spec: {request: "+aRequest(t)+", signerName: example.com/none, usages: [client auth]}}")
+		change := func() {
+			if tc.recreate {
+				h.its.Delete(t, managedClusters, "", name)
+			}
+			h.its.Apply(t, fmt.Sprintf(managed, name, "core", tc.accepted))
+		}
+		command := func(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+			streams.Out = &meanwhile{do: change}
+			return clustercli.NewCommand(flags, streams, fstest.MapFS{})
+		}
+		_, stderr, code := h.command(t, command, append(tc.args, name, "--yes", "--its-context=its1")...)
+		if code != 1 || !strings.Contains(stderr, "it has changed since it was shown, or was re-created under its name") {
+			t.Errorf("%s: exit code %d: %s", name, code, stderr)
+		}
+		now := h.its.Get(t, managedClusters, "", name)
+		if _, drained := now.GetLabels()[controlv1alpha1.LabelDrained]; drained || now.GetDeletionTimestamp() != nil {
+			t.Errorf("%s: labels %v, deleted %v", name, now.GetLabels(), now.GetDeletionTimestamp())
+		}
+		if accepts, _, _ := unstructured.NestedBool(now.Object, "spec", "hubAcceptsClient"); fmt.Sprint(accepts) != tc.accepted {
+			t.Errorf("%s: hubAcceptsClient is %v", name, accepts)
+		}
+	}
+}
+
+// aRequest returns a request for a certificate, in base64.
+func aRequest(t *testing.T) string {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "nobody"}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: raw}))
 }
 
 // applyAll applies the objects of a file as kubectl does.

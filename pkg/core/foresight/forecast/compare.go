@@ -17,8 +17,8 @@ import (
 type Comparison struct {
 	before, after *settled
 	had, gets     *renderer
-	// edited are the objects whose content may differ for all clusters, templated those whose
-	// content may differ where the properties of the cluster do.
+	// edited are the objects whose content may differ for all clusters, or that only one World has;
+	// templated those whose content may differ where the properties of the cluster do.
 	edited    map[objref.Ref]bool
 	templated map[objref.Ref]bool
 	// kinds are the resources of which any Binding listed an object before.
@@ -54,12 +54,13 @@ func Compare(before, after *World) *Comparison {
 	return c
 }
 
-// findEdited finds the objects that both Worlds have and whose content may differ.
+// findEdited finds the objects whose content may differ, and those that only one World has.
 func (c *Comparison) findEdited() {
 	transformed := map[schema.GroupResource]bool{}
 	for ref, after := range c.after.world.Objects {
 		before := c.before.world.Objects[ref]
 		if before == nil {
+			c.edited[ref] = true
 			continue
 		}
 		gr := ref.GroupResource()
@@ -73,6 +74,11 @@ func (c *Comparison) findEdited() {
 		}
 		if templated(before) || templated(after) {
 			c.templated[ref] = true
+		}
+	}
+	for ref := range c.before.world.Objects {
+		if c.after.world.Objects[ref] == nil {
+			c.edited[ref] = true
 		}
 	}
 }
@@ -211,7 +217,7 @@ func (c *Comparison) Needs() (needs []Need, clusters []string) {
 			}
 		}
 		for _, ref := range p.both {
-			if c.edited[ref] || c.templated[ref] && c.propertiesDiffer(p.clusters) {
+			if c.edited[ref] || c.templated[ref] && slices.ContainsFunc(p.clusters, c.propertiesDiffer) {
 				need(ref, true, true)
 				changes = true
 			}
@@ -230,9 +236,12 @@ func (c *Comparison) Needs() (needs []Need, clusters []string) {
 
 func (o *Object) isRead() bool { return o == nil || o.Read }
 
-// propertiesDiffer reports whether the properties of a cluster change.
-func (c *Comparison) propertiesDiffer(clusters []string) bool {
-	return slices.ContainsFunc(clusters, func(name string) bool {
-		return !c.before.world.properties(name).Equal(c.after.world.properties(name))
-	})
+// propertiesDiffer reports whether the properties of a cluster change. Those that are not known
+// change with its labels.
+func (c *Comparison) propertiesDiffer(cluster string) bool {
+	before, after := c.before.world.properties(cluster), c.after.world.properties(cluster)
+	if had, has := c.before.world.Clusters[cluster], c.after.world.Clusters[cluster]; before == nil && after == nil && had != nil && has != nil {
+		return !maps.Equal(had.Labels, has.Labels)
+	}
+	return !before.Equal(after)
 }

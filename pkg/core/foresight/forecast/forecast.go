@@ -14,8 +14,8 @@ import (
 
 // Forecast is what a change does.
 type Forecast struct {
-	// Policies are those whose Bindings change, or that are invalid, blocked or refused. Sorted by
-	// name.
+	// Policies are those whose Bindings change, or that the change makes blocked, or lets match
+	// more clusters that are no destinations, or that are edited and invalid. Sorted by name.
 	Policies []Policy `json:"policies,omitempty"`
 	// Groups are the clusters that change, those that change alike in one Group; the largest first.
 	Groups []Group `json:"groups,omitempty"`
@@ -32,7 +32,8 @@ type Policy struct {
 	ObjectsLost   []objref.Ref `json:"objectsLost,omitempty"`
 	// Mistakes are those in its spec: its Bindings stay as they are.
 	Mistakes []string `json:"mistakes,omitempty"`
-	// Blocked is what the removal block holds back; nil if that is nothing.
+	// Blocked is what the removal block holds back because of the change; nil if that is nothing,
+	// or if it is held back already.
 	Blocked *binding.Loss `json:"removalBlocked,omitempty"`
 	// Refused are the clusters that match and are no destinations, each with the reason.
 	Refused []string `json:"clustersRefused,omitempty"`
@@ -87,7 +88,8 @@ type Item struct {
 	After  map[string]any `json:"-"`
 	// Fields are the differences between them.
 	Fields []Field `json:"fields,omitempty"`
-	// Why is why the cluster keeps what it has, or who else delivers the object; "" otherwise.
+	// Why is why the cluster keeps what it has, who else delivers the object, or what is unknown of
+	// its content; "" otherwise.
 	Why string `json:"why,omitempty"`
 	// Conflict: another source delivers the object with other content.
 	Conflict bool `json:"conflict,omitempty"`
@@ -124,7 +126,10 @@ func (c *Comparison) policies() []Policy {
 	}
 	var policies []Policy
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		p := Policy{Name: name, Mistakes: c.after.invalid[name], Blocked: c.after.blocked[name]}
+		p := Policy{Name: name, Mistakes: c.after.invalid[name]}
+		if was, is := c.before.blocked[name], c.after.blocked[name]; is != nil && (was == nil || was.Token != is.Token) {
+			p.Blocked = is
+		}
 		had, has := c.before.listed(name), c.after.listed(name)
 		p.Gained, p.Lost = missing(has.clusters, had.clusters), missing(had.clusters, has.clusters)
 		p.ObjectsGained, p.ObjectsLost = missingRefs(has.objects, had.objects), missingRefs(had.objects, has.objects)
@@ -132,11 +137,22 @@ func (c *Comparison) policies() []Policy {
 			p.Refused = refused(policy, c.after.world)
 		}
 		same := c.before.world.Policies[name] == c.after.world.Policies[name]
-		if p.Changes() || p.Blocked != nil || !same && len(p.Mistakes)+len(p.Refused) > 0 {
+		if p.Changes() || p.Blocked != nil || !same && len(p.Mistakes) > 0 || c.refusesMore(&p) {
 			policies = append(policies, p)
 		}
 	}
 	return policies
+}
+
+// refusesMore reports whether any of the clusters that match a policy and are no destinations did
+// not match before, or was no such cluster.
+func (c *Comparison) refusesMore(p *Policy) bool {
+	had := c.before.world.Policies[p.Name]
+	if had == nil || len(p.Refused) == 0 {
+		return len(p.Refused) > 0
+	}
+	before := refused(had, c.before.world)
+	return slices.ContainsFunc(p.Refused, func(cluster string) bool { return !slices.Contains(before, cluster) })
 }
 
 // listed returns what the Bindings of a policy list together.

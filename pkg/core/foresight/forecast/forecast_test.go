@@ -126,7 +126,7 @@ func TestForecast(t *testing.T) {
 		"AClusterIsNotAccepted": {
 			change: func(w *World) {
 				w.policy("core", "app=shop", "site=core")
-				w.Clusters["c3"] = &Cluster{Labels: parse("site=core"), Refused: "is not accepted"}
+				w.refuse("c3", "site=core")
 			},
 			want: []string{"policy all: -1 clusters c3 is not accepted", "policy core: +4 objects c3 is not accepted"},
 		},
@@ -262,6 +262,18 @@ func TestRemovalBlock(t *testing.T) {
 	if diff := cmp.Diff(want, forecastOf(t, before, after).lines()); diff != "" {
 		t.Errorf("forecast (-want +got):\n%s", diff)
 	}
+
+	blocked := after.bound() // another change does not report it again, and one that changes what is blocked does
+	other := blocked.Clone()
+	other.object("ConfigMap/shop/free", "", "a=1")
+	if diff := cmp.Diff([]string(nil), forecastOf(t, blocked, other).lines()); diff != "" {
+		t.Errorf("forecast of another change (-want +got):\n%s", diff)
+	}
+	other.policy("edge", "app=none", "site=egde")
+	if diff := cmp.Diff(want, forecastOf(t, blocked, other).lines()); diff != "" {
+		t.Errorf("forecast of a change of what is blocked (-want +got):\n%s", diff)
+	}
+
 	after.policy("edge", "app=shop", "site=egde", controlv1alpha1.AnnotationRemovalBlock+"=off")
 	if diff := cmp.Diff("policy edge: -12 clusters", forecastOf(t, before, after).lines()[0]); diff != "" {
 		t.Errorf("forecast with the block off (-want +got):\n%s", diff)

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -132,11 +133,19 @@ func (c *Comparison) created(p *pair, ref objref.Ref, cluster string) outcome {
 		o.verb, o.why = Keep, why
 		return o
 	}
-	if !c.after.world.Objects[ref].isRead() {
+	after := c.after.world.Objects[ref]
+	switch {
+	case after == nil && !c.after.world.unread(ref.GroupResource()):
+		o.verb, o.why = Keep, "it does not exist in the WDS"
+		return o
+	case after == nil || !after.Read:
 		return o
 	}
 	gets := c.gets.at(ref, c.after.world.properties(cluster))
-	if gets.err != nil {
+	switch {
+	case errors.Is(gets.err, errPropertiesUnknown):
+		o.why = "its content is unknown: " + gets.err.Error()
+	case gets.err != nil:
 		o.verb, o.why = Keep, "cannot be delivered: "+gets.err.Error()
 	}
 	o.gets = gets.object
@@ -148,18 +157,28 @@ func (c *Comparison) created(p *pair, ref objref.Ref, cluster string) outcome {
 func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bool) {
 	before, after := c.before.world.Objects[ref], c.after.world.Objects[ref]
 	o := outcome{verb: Update, ref: ref}
-	if before == nil || after == nil {
+	switch { // a Binding may list what does not exist
+	case before == nil && after == nil:
 		return o, false
+	case before == nil:
+		return c.created(p, ref, cluster), true
+	case after == nil:
+		o.verb, o.why = Keep, "a Binding lists it, and it does not exist in the WDS any more"
+		return o, true
 	}
 	reoptioned := optionsOf(before, ref, p.before) != optionsOf(after, ref, p.after)
 	if before.Read && after.Read {
 		had, gets := c.had.at(ref, c.before.world.properties(cluster)), c.gets.at(ref, c.after.world.properties(cluster))
-		if gets.err != nil {
+		unknown := errors.Is(had.err, errPropertiesUnknown) || errors.Is(gets.err, errPropertiesUnknown)
+		if gets.err != nil && !errors.Is(gets.err, errPropertiesUnknown) {
 			o.verb, o.why = Keep, "cannot be delivered: "+gets.err.Error()
 			return o, had.err == nil || had.err.Error() != gets.err.Error()
 		}
 		o.had, o.gets = had.object, gets.object
-		if !reoptioned && had.err == nil && had.object.Hash == gets.object.Hash {
+		switch {
+		case unknown && (c.edited[ref] || c.propertiesDiffer(cluster)):
+			o.why = "whether its content changes is unknown: " + errPropertiesUnknown.Error()
+		case !reoptioned && (unknown || had.err == nil && had.object.Hash == gets.object.Hash):
 			return o, false
 		}
 	} else if !reoptioned {
@@ -167,7 +186,7 @@ func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bo
 	}
 	if why := c.withheld(p, ref, cluster); why != "" {
 		o.verb, o.why = Keep, why
-	} else if reoptioned && o.had.Hash == o.gets.Hash {
+	} else if o.why == "" && reoptioned && o.had.Hash == o.gets.Hash {
 		o.why = "how it is applied changes"
 	}
 	return o, true

@@ -42,6 +42,9 @@ type rendered struct {
 	err    error
 }
 
+// errPropertiesUnknown: what a cluster gets of an object with templates is not known.
+var errPropertiesUnknown = errors.New("the properties of the cluster are not known")
+
 func newRenderer(w *World) *renderer {
 	return &renderer{
 		world: w, removals: map[schema.GroupResource]*customtransform.Instructions{}, common: map[objref.Ref]common{}, expanded: map[expansion]rendered{},
@@ -86,7 +89,7 @@ func (r *renderer) at(ref objref.Ref, properties *customize.Properties) rendered
 	case c.err != nil || c.template == nil:
 		return rendered{c.object, c.err}
 	case properties == nil:
-		return rendered{err: errors.New("the properties of the cluster are not known")}
+		return rendered{err: errPropertiesUnknown}
 	}
 	key := expansion{ref, c.template.Key(properties)}
 	e, known := r.expanded[key]

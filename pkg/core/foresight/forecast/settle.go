@@ -14,6 +14,7 @@ import (
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/foresight"
+	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -55,7 +56,7 @@ func settle(w *World, before *settled) *settled {
 	for _, b := range w.Bindings {
 		s.set(b)
 		for ref := range binding.Refs(&b.Spec) {
-			s.read[ref.GroupResource()] = true
+			s.read[ref.GroupResource()] = !w.UnreadGroups[ref.Group]
 		}
 	}
 	for _, o := range w.Objects {
@@ -175,7 +176,7 @@ func (s *settled) unread(stored *controlv1alpha1.BindingSpec) binding.Unread {
 	unread := binding.Unread{Read: s.read, Clusters: map[string]bool{}}
 	if stored != nil && s.world.ClustersUnread {
 		for _, d := range stored.Destinations {
-			if s.world.Clusters[d.ClusterID] == nil {
+			if c := s.world.Clusters[d.ClusterID]; c == nil || c.State == inventory.Unknown {
 				unread.Clusters[d.ClusterID] = true
 			}
 		}

@@ -44,7 +44,8 @@ func (c *Comparison) lacking(has map[objref.Ref]bool, items []Item) []string {
 	return warnings
 }
 
-// refused returns the clusters that match a policy and are no destinations.
+// refused returns the clusters that match a policy and are no destinations. Of clusters that may be
+// in an ITS that was not read, the labels are not known.
 func refused(policy *controlv1alpha1.BindingPolicy, w *World) []string {
 	compiled, mistakes := match.Compile(&policy.Spec)
 	if len(mistakes) > 0 {
@@ -53,7 +54,7 @@ func refused(policy *controlv1alpha1.BindingPolicy, w *World) []string {
 	var found []string
 	for _, name := range slices.Sorted(maps.Keys(w.Clusters)) {
 		switch c := w.Clusters[name]; {
-		case !compiled.MatchesCluster(c.Labels):
+		case c.State == inventory.Unknown || !compiled.MatchesCluster(c.Labels):
 		case c.Refused != "":
 			found = append(found, name+" "+c.Refused)
 		case inventory.Drained(c.Labels):

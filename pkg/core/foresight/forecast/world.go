@@ -28,6 +28,9 @@ type World struct {
 	Clusters map[string]*Cluster
 	// Unread are resources whose objects could not be listed. What Bindings list of them stays.
 	Unread map[schema.GroupResource]bool
+	// UnreadGroups are API groups of which it is not known which resources they have. What Bindings
+	// list of those that are not in Objects stays.
+	UnreadGroups map[string]bool
 	// ClustersUnread: some ITS could not be read, so that a cluster that is not in Clusters may
 	// exist.
 	ClustersUnread bool
@@ -111,6 +114,12 @@ func (w *World) Delete(ref objref.Ref) {
 			w.Departed.WithOthers[other] = true
 		}
 	}
+}
+
+// unread reports whether the WDS may have objects of a resource that are not in Objects: they could
+// not be listed, or are no workload, and only a Binding that a user wrote lists them.
+func (w *World) unread(gr schema.GroupResource) bool {
+	return w.Unread[gr] || w.UnreadGroups[gr.Group] || match.NeverResource(gr)
 }
 
 // properties returns the data of templates for a cluster, nil if they are not known.

@@ -34,7 +34,7 @@ func parse(text string) map[string]string {
 func newWorld() *World {
 	w := World{
 		Policies: map[string]*controlv1alpha1.BindingPolicy{}, Bindings: map[string]*controlv1alpha1.Binding{}, Objects: map[objref.Ref]*Object{},
-		Transforms: map[string]*controlv1alpha1.CustomTransform{}, Clusters: map[string]*Cluster{}, Unread: map[schema.GroupResource]bool{},
+		Transforms: map[string]*controlv1alpha1.CustomTransform{}, Clusters: map[string]*Cluster{}, Unread: map[schema.GroupResource]bool{}, UnreadGroups: map[string]bool{},
 	}
 	return w.Clone()
 }
@@ -92,6 +92,11 @@ func (w *World) object(name, labels, data string) {
 // cluster sets a cluster. Its labels are also its properties.
 func (w *World) cluster(name, labels string) {
 	w.Clusters[name] = &Cluster{State: inventory.Accepted, Labels: parse(labels), Properties: customize.NewProperties(name, parse(labels))}
+}
+
+// refuse sets a cluster that is not accepted.
+func (w *World) refuse(name, labels string) {
+	w.Clusters[name] = &Cluster{State: inventory.Absent, Labels: parse(labels), Refused: "is not accepted"}
 }
 
 // configure sets the ConfigMap with the properties of a cluster.
