@@ -37,9 +37,6 @@ shows() {
 	return "$code"
 }
 
-# bound succeeds if the Binding of the policy lists a cluster.
-bound() { [[ $(kubectl get bindings.control.kubestellar.io nginx -o jsonpath='{.spec.destinations[*].clusterId}') == *$1* ]]; }
-
 diagnose() {
 	kubectl starling tree policy/nginx 2>/dev/null
 	kubectl --context its1 get managedclusters,manifestworks -A 2>/dev/null
@@ -75,7 +72,6 @@ arrived=$(since "$begin")
 step "What if cluster2 were an edge site, too?"
 exits 2 starling plan --label cluster/cluster2=site=edge
 show --context its1 label managedcluster cluster2 site=edge
-until_true "cluster2 in the Binding" bound cluster2
 shows "3 objects are healthy in 2 clusters" starling rollout status policy/nginx --timeout=2m
 
 step "A mistake: why is this ConfigMap in no cluster?" \

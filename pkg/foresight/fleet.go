@@ -18,7 +18,7 @@ import (
 // fleet returns what is known of clusters, without their mailboxes: of all, or of the one that is
 // named.
 func (r *Reader) fleet(ctx context.Context, cluster string) explain.Fleet {
-	f := explain.Fleet{Now: r.now(), Cluster: cluster, Mailboxes: map[string]*explain.Mailbox{}}
+	f := explain.NewFleet(r.now(), cluster)
 	if len(r.itses) == 0 {
 		f.NoITS = r.config.NoITS
 		return f
@@ -28,7 +28,8 @@ func (r *Reader) fleet(ctx context.Context, cluster string) explain.Fleet {
 }
 
 // clusters reads clusters of all ITSes: all, or the one that is named. Of several that have one
-// name it is the one that the name stands for.
+// name it is the one that the name stands for; it is left out if that is not known, since an ITS
+// could not be read.
 func (r *Reader) clusters(ctx context.Context, name string) foresight.Fact[map[string]*foresight.Cluster] {
 	found := make([]map[string]*clusterv1.ManagedCluster, len(r.itses))
 	leases := make([]foresight.Fact[map[string]*coordinationv1.Lease], len(r.itses))
@@ -52,17 +53,21 @@ func (r *Reader) clusters(ctx context.Context, name string) foresight.Fact[map[s
 			members[cluster][i] = clusters.MemberOf(c)
 		}
 	}
+	problems = slices.DeleteFunc(problems, func(p string) bool { return p == "" })
 	all := map[string]*foresight.Cluster{}
 	for cluster, in := range members {
-		i, state := inventory.Choose(in, true)
-		if state != inventory.Accepted {
+		i, state := inventory.Choose(in, len(problems) == 0)
+		switch state {
+		case inventory.Unknown: // an ITS that could not be read may have accepted it
+			continue
+		case inventory.Leaving, inventory.Absent:
 			i = firstOf(in)
+		case inventory.Accepted:
 		}
 		lease := foresight.Fact[*coordinationv1.Lease]{Value: leases[i].Value[cluster], Unread: leases[i].Unread}
 		addOn := foresight.Fact[*addonv1alpha1.ManagedClusterAddOn]{Value: addOns[i].Value[cluster], Unread: addOns[i].Unread}
 		all[cluster] = ClusterOf(r.itses[i].Name, found[i][cluster], lease, addOn)
 	}
-	problems = slices.DeleteFunc(problems, func(p string) bool { return p == "" })
 	return foresight.Fact[map[string]*foresight.Cluster]{Value: all, Unread: strings.Join(problems, "; ")}
 }
 

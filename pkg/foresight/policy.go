@@ -2,9 +2,19 @@ package foresight
 
 import (
 	"context"
+	"errors"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
@@ -51,8 +61,8 @@ func (r *Reader) readPolicy(ctx context.Context, p *explain.Policy, cluster stri
 	return uidsOf(own)
 }
 
-// Selected reads what is known of a policy, and of the objects that its Bindings list but for those
-// that skip reports. Other policies are not read.
+// Selected reads what is known of a policy, which objects it selects, and what is known of those
+// that its Bindings list but for those that skip reports. Other policies are not read.
 func (r *Reader) Selected(ctx context.Context, name string, skip func(objref.Ref) bool) (*explain.Policy, []*explain.Object) {
 	p := &explain.Policy{Name: name}
 	what := reading{bindings: r.readPolicy(ctx, p, "")}
@@ -71,6 +81,7 @@ func (r *Reader) Selected(ctx context.Context, name string, skip func(objref.Ref
 		func() { r.readContent(ctx, all, queries) },
 		func() { transforms = r.customTransforms(ctx) },
 		func() { what.wds = r.identity(ctx) },
+		func() { p.Unlisted = r.unlisted(ctx, p) },
 	)
 	for _, o := range all {
 		what.properties = what.properties || hasTemplates(o)
@@ -87,4 +98,130 @@ func (r *Reader) Selected(ctx context.Context, name string, skip func(objref.Ref
 		o.Policies.Value = []explain.Selection{{Policy: p.Selection.Value.Policy, Bindings: foresight.Known(listing[o.Ref])}}
 	}
 	return p, all
+}
+
+// unlisted returns the objects that a policy selects while its Bindings do not list them. Neither
+// the policy nor a condition changes when an object comes or gets a label.
+func (r *Reader) unlisted(ctx context.Context, p *explain.Policy) foresight.Fact[[]objref.Ref] {
+	policy := p.Selection.Value.Policy
+	if policy == nil || p.Selection.Value.Bindings.Unread != "" {
+		return foresight.Known[[]objref.Ref](nil)
+	}
+	compiled, invalid := match.Compile(&policy.Spec)
+	if len(invalid) > 0 { // then it selects what is listed
+		return foresight.Known[[]objref.Ref](nil)
+	}
+	resources, unread := r.workload(compiled)
+	if unread != "" {
+		return foresight.Unread[[]objref.Ref](unread)
+	}
+	return r.unlistedOf(ctx, &policy.Spec, compiled, resources, p.Listed())
+}
+
+// workload returns the resources whose objects a policy may select.
+func (r *Reader) workload(compiled *match.Policy) (resources []match.Resource, unread string) {
+	api, err := discovery.NewDiscoveryClientForConfig(quick(r.config.WDS))
+	if err != nil {
+		return nil, err.Error()
+	}
+	lists, err := api.ServerPreferredResources()
+	if failed, is := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); is {
+		err = nil
+		for gv, why := range failed.Groups {
+			if compiled.ReachesGroup(gv.Group) && !match.NeverResource(schema.GroupResource{Group: gv.Group}) {
+				err = why
+			}
+		}
+	}
+	if err != nil {
+		return nil, r.unreadInWDS("read", "the API", err)
+	}
+	return slices.DeleteFunc(Workload(lists), func(in match.Resource) bool { return !compiled.Reaches(in.GroupResource()) }), ""
+}
+
+// unlistedOf is unlisted for these resources. It lists the metadata of objects: for each clause
+// those that pass its label selector, since most of many objects do not.
+func (r *Reader) unlistedOf(
+	ctx context.Context, spec *controlv1alpha1.BindingPolicySpec, compiled *match.Policy, resources []match.Resource, listed map[objref.Ref]string,
+) foresight.Fact[[]objref.Ref] {
+	inNamespaces, unread := r.allNamespaceLabels(ctx, spec)
+	var mu sync.Mutex
+	found := map[objref.Ref]bool{}
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	for in, options := range listsOf(spec, resources) {
+		group.Go(func() error {
+			list, err := r.metadata.Resource(in.GroupVersionResource).List(ctx, options)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err): // it is gone meanwhile
+				return nil
+			case err != nil:
+				unread = r.unreadInWDS("list", in.GroupResource().String(), err)
+				return nil
+			}
+			for i := range list.Items {
+				o := &list.Items[i]
+				ref := objref.New(in.GroupResource(), o.Namespace, o.Name)
+				of, known := inNamespaces[o.Namespace]
+				candidate := &match.Candidate{
+					GroupResource: in.GroupResource(), Namespace: o.Namespace, Name: o.Name, Labels: o.Labels, NamespaceLabels: of, NamespaceKnown: known,
+				}
+				_, lists := listed[ref]
+				if !lists && o.DeletionTimestamp == nil && !match.NeverObject(ref.GroupResource(), o) && !match.Generated(ref.GroupResource(), o) &&
+					compiled.Modulation(candidate) != nil {
+					found[ref] = true
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+	return foresight.Fact[[]objref.Ref]{Value: slices.SortedFunc(maps.Keys(found), objref.Compare), Unread: unread}
+}
+
+// listsOf returns the lists that have all objects which clauses select, each once.
+func listsOf(spec *controlv1alpha1.BindingPolicySpec, resources []match.Resource) iter.Seq2[match.Resource, metav1.ListOptions] {
+	return func(yield func(match.Resource, metav1.ListOptions) bool) {
+		for _, in := range resources {
+			selectors := map[string]bool{}
+			for i := range spec.Downsync {
+				one := *spec
+				one.Downsync = spec.Downsync[i : i+1]
+				if clause, _ := match.Compile(&one); clause == nil || !clause.Reaches(in.GroupResource()) {
+					continue
+				}
+				selector := labels.Everything()
+				if of := one.Downsync[0].ObjectSelectors; len(of) == 1 {
+					selector, _ = metav1.LabelSelectorAsSelector(&of[0]) // the clause is valid
+				}
+				selectors[selector.String()] = true
+			}
+			if selectors[""] {
+				selectors = map[string]bool{"": true} // it has the others
+			}
+			for selector := range selectors {
+				if !yield(in, metav1.ListOptions{LabelSelector: selector}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// allNamespaceLabels reads the labels of all Namespaces, if a clause selects by them.
+func (r *Reader) allNamespaceLabels(ctx context.Context, spec *controlv1alpha1.BindingPolicySpec) (found map[string]map[string]string, unread string) {
+	found = map[string]map[string]string{}
+	if !slices.ContainsFunc(spec.Downsync, func(c controlv1alpha1.DownsyncPolicyClause) bool { return len(c.NamespaceSelectors) > 0 }) {
+		return found, ""
+	}
+	list, err := r.metadata.Resource(namespaces).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, r.unreadInWDS("list", "namespaces", err)
+	}
+	for i := range list.Items {
+		found[list.Items[i].Name] = list.Items[i].Labels
+	}
+	return found, ""
 }

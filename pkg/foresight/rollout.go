@@ -2,6 +2,7 @@ package foresight
 
 import (
 	"context"
+	"slices"
 
 	"github.com/starlinghq/starling/pkg/core/foresight/rollout"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -13,8 +14,9 @@ type RolloutQuery struct {
 	Objects  []ObjectQuery
 }
 
-// Rollout reads what is known of policies, of what they select, and of objects. Objects that skip
-// reports are left out.
+// Rollout reads what is known of policies, of what they select, and of objects. What the policies
+// select is left out if skip reports it; objects that are named are not, since they may gain
+// clusters.
 func (r *Reader) Rollout(ctx context.Context, q RolloutQuery, skip func(objref.Ref) bool) *rollout.Facts {
 	facts := &rollout.Facts{}
 	for _, name := range q.Policies {
@@ -22,16 +24,8 @@ func (r *Reader) Rollout(ctx context.Context, q RolloutQuery, skip func(objref.R
 		facts.Policies = append(facts.Policies, policy)
 		facts.Objects = append(facts.Objects, objects...)
 	}
-	var left []ObjectQuery
-	for _, one := range q.Objects {
-		if ref := objref.New(one.Resource.GroupResource(), one.Namespace, one.Name); !skip(ref) {
-			left = append(left, one)
-		} else {
-			facts.Skipped = append(facts.Skipped, ref)
-		}
-	}
-	if len(left) > 0 {
-		facts.Objects = append(facts.Objects, r.Objects(ctx, left)...)
+	if len(q.Objects) > 0 {
+		facts.Objects = append(facts.Objects, r.Objects(ctx, slices.Clone(q.Objects))...) // it changes them
 	}
 	return facts
 }

@@ -131,18 +131,29 @@ var situations = []Situation{
 	{"not-listed", func(w *World) { w.Unlist() }, explain.LinkListed, waiting},
 	{"no-clusters", func(w *World) {
 		w.Binding.Spec.Destinations = nil
+		for _, cluster := range w.Clusters.Value {
+			cluster.Labels = nil
+		}
 		w.Selecting.Status.Conditions = append(w.Selecting.Status.Conditions,
 			Condition("Ready", metav1.ConditionFalse, "NoDestinations", "no destinations: no accepted cluster matches spec.clusterSelectors"))
 	}, explain.LinkClusters, broken},
 	{"only-pending-clusters", func(w *World) {
 		w.Binding.Spec.Destinations = nil
-		w.Clusters.Value["c2"].Accepted = false
+		w.keep("c2").Accepted = false
 	}, explain.LinkClusters, broken},
 	{"only-drained-clusters", func(w *World) {
 		w.Binding.Spec.Destinations = nil
-		w.Clusters.Value["c2"].Labels[controlv1alpha1.LabelDrained] = "true"
+		w.keep("c2").Labels[controlv1alpha1.LabelDrained] = "true"
 	}, explain.LinkClusters, broken},
+	{"policy-not-observed-that-lists-it", func(w *World) { w.Selecting.Generation = 4 }, "", ""},
+	{"blocked-elsewhere", func(w *World) { w.Block() }, "", ""},
 	{"loose-binding", func(w *World) { w.Policies.Value, w.Loose = nil, []*controlv1alpha1.Binding{w.Binding} }, "", ""},
+}
+
+// keep leaves one cluster.
+func (w *World) keep(name string) *foresight.Cluster {
+	w.Clusters.Value = map[string]*foresight.Cluster{name: w.Clusters.Value[name]}
+	return w.Clusters.Value[name]
 }
 
 // Block lets the removal block hold a change of the policy.
@@ -173,6 +184,20 @@ var onTheWay = []Situation{
 		w.Clusters.Value["c4"].Labels = map[string]string{"env": "dev"}
 	}, explain.LinkCluster, broken},
 	{"cluster-not-listed-yet", func(w *World) { w.only("c4"); w.Clusters.Value["c4"] = ClusterOf("c4") }, explain.LinkCluster, waiting},
+	{"cluster-gained", func(w *World) { w.Clusters.Value["c4"] = ClusterOf("c4") }, explain.LinkCluster, waiting},
+	{"cluster-lost", func(w *World) { w.Clusters.Value["c3"].Labels["env"] = "dev" }, explain.LinkCluster, waiting},
+	{"cluster-lost-and-blocked", func(w *World) {
+		w.Clusters.Value["c3"].Labels["env"] = "dev"
+		w.Block()
+	}, explain.LinkCluster, broken},
+	{"cluster-gained-by-an-edit", func(w *World) {
+		w.Clusters.Value["c4"] = ClusterOf("c4")
+		w.Selecting.Generation = 4
+	}, explain.LinkCluster, waiting},
+	{"cluster-gained-and-blocked", func(w *World) {
+		w.Clusters.Value["c4"] = ClusterOf("c4")
+		w.Block()
+	}, explain.LinkCluster, broken},
 	{"cluster-unreadable", func(w *World) {
 		w.only("c4")
 		w.Clusters = foresight.Unread[map[string]*foresight.Cluster]("you may not get managedclusters in ITS its1")
@@ -268,6 +293,14 @@ var onTheWay = []Situation{
 		w.only("c1")
 		w.Fails("c1", `deployments.apps "web" is forbidden: User "system:serviceaccount:open-cluster-management-agent:klusterlet-work-sa" cannot patch`)
 	}, explain.LinkApplied, broken},
+	{"namespace-terminating", func(w *World) {
+		w.only("c1")
+		w.Fails("c1", `deployments.apps "web" is forbidden: unable to create new content in namespace shop because it is being terminated`)
+	}, explain.LinkApplied, broken},
+	{"pod-security", func(w *World) {
+		w.only("c1")
+		w.Fails("c1", `pods "web" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false`)
+	}, explain.LinkApplied, broken},
 	{"quota", func(w *World) {
 		w.only("c1")
 		w.Fails("c1", `deployments.apps "web" is forbidden: exceeded quota: all`)
@@ -317,6 +350,21 @@ var onTheWay = []Situation{
 		w.only("c1")
 		w.Mailboxes["c1"].Reports.Value[Web].Source = status.Source{UID: "u1", Generation: 1}
 	}, explain.LinkReported, waiting},
+	{"report-of-an-add-on-that-is-down", func(w *World) {
+		w.only("c1")
+		w.Clusters.Value["c1"].AddOn.Value.Available = foresight.Availability{
+			Status: metav1.ConditionUnknown, Message: "addon-status add-on stopped updating its lease.", Since: Now.Add(-time.Hour),
+		}
+	}, foresight.LinkAddOn, broken},
+	{"report-of-an-add-on-that-was-removed", func(w *World) {
+		w.only("c1")
+		w.Clusters.Value["c1"].AddOn.Value = nil
+	}, foresight.LinkAddOn, broken},
+	{"report-of-this-generation-and-add-on-down", func(w *World) {
+		w.only("c1")
+		w.Clusters.Value["c1"].AddOn.Value = nil
+		w.Mailboxes["c1"].Reports.Value[Web].Source = status.Source{UID: "u1", Generation: 2}
+	}, "", ""},
 	{"report-unreadable", func(w *World) {
 		w.only("c1")
 		w.Mailboxes["c1"].Reports = foresight.Unread[map[objref.Ref]*status.Report]("you may not get workstatuses in ITS its1")

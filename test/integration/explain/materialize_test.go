@@ -116,6 +116,10 @@ func (f *fleet) conditions(all []metav1.Condition) []metav1.Condition {
 // write writes a situation.
 func (f *fleet) write(w *situations.World) {
 	f.t.Helper()
+	generation := int64(0)
+	if w.Live.Value != nil {
+		generation = w.Live.Value.GetGeneration()
+	}
 	live := f.writeObject(w)
 	if live != nil {
 		f.version = live.GetResourceVersion()
@@ -141,6 +145,9 @@ func (f *fleet) write(w *situations.World) {
 			f.writeWork(w, work, live)
 		}
 		if report := box.Reports.Value[w.Ref]; report != nil && live != nil {
+			if generation > 0 && report.Source.Generation == generation { // the object has another one here
+				report.Source = status.Source{UID: live.GetUID(), Generation: live.GetGeneration()}
+			}
 			f.writeReport(w, name, live.GetKind(), report)
 		}
 	}
@@ -231,7 +238,12 @@ func (f *fleet) writeCluster(c *foresight.Cluster) {
 		o := f.create(f.its, addOns, "ManagedClusterAddOn", map[string]any{
 			"metadata": map[string]any{"name": "addon-status", "namespace": c.Name}, "spec": map[string]any{},
 		})
-		f.report(f.its, addOns, o, map[string]any{"conditions": f.conditions([]metav1.Condition{{Type: "Available", Status: c.AddOn.Value.Available.Status}})})
+		available := c.AddOn.Value.Available
+		is := metav1.Condition{Type: "Available", Status: available.Status, Message: available.Message}
+		if !available.Since.IsZero() {
+			is.LastTransitionTime = metav1.NewTime(f.shifted(available.Since))
+		}
+		f.report(f.its, addOns, o, map[string]any{"conditions": f.conditions([]metav1.Condition{is})})
 	}
 }
 

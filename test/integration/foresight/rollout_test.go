@@ -76,6 +76,32 @@ func TestRolloutStatus(t *testing.T) {
 		t.Errorf("a policy: exit code %d, %q, %q", code, out, stderr)
 	}
 
+	// A policy selects an object as soon as it has the label, and a cluster likewise, though
+	// neither the policy nor a condition changes.
+	for i := range 5 {
+		h.applyAll(t, fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: new%d, namespace: shop, labels: {app: shop}}}", i))
+		status, stderr, code := h.rollout(t, "policy/edge", "--for=applied", "--timeout=1m")
+		if _, there := h.delivered(t)[fmt.Sprintf("c1 ConfigMap shop/new%d", i)]; code != 0 || status.Objects != 3+i || !there {
+			t.Fatalf("object %d: exit code %d, %+v, there %t, %s", i, code, status, there, stderr)
+		}
+	}
+	for i := range 5 {
+		h.its.Patch(t, managedClusters, "", "c3", `{"metadata":{"labels":{"site":"core"}}}`)
+		subject := []string{"policy/edge", "cm/settings"}[i%2]
+		status, stderr, code := h.rollout(t, subject, "--for=applied", "--timeout=1m")
+		if _, there := h.delivered(t)["c3 ConfigMap shop/settings"]; code != 0 || status.Clusters != 2 || there {
+			t.Fatalf("without c3, %s: exit code %d, %+v, there %t, %s", subject, code, status, there, stderr)
+		}
+		h.its.Patch(t, managedClusters, "", "c3", `{"metadata":{"labels":{"site":"edge"}}}`)
+		status, stderr, code = h.rollout(t, subject, "--for=applied", "--timeout=1m")
+		if _, there := h.delivered(t)["c3 ConfigMap shop/settings"]; code != 0 || status.Clusters != 3 || !there {
+			t.Fatalf("with c3, %s: exit code %d, %+v, there %t, %s", subject, code, status, there, stderr)
+		}
+	}
+	for i := range 5 {
+		h.fleet.Kubectl(t, "wds1", "delete", "configmap", "--namespace", "shop", fmt.Sprintf("new%d", i))
+	}
+
 	// A policy that no longer selects a cluster has arrived when the mailbox is empty.
 	h.its.Patch(t, managedClusters, "", "c3", `{"metadata":{"labels":{"site":"core"}}}`)
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
@@ -99,6 +125,7 @@ func TestRolloutStatus(t *testing.T) {
 	// An object that is named in another version of its API is compared all the same.
 	scaler := `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: web, namespace: shop, labels: {app: shop}},
 		spec: {maxReplicas: %d, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}}`
+	// The first look is before a Binding lists it in its own version, and the next one after.
 	h.applyAll(t, fmt.Sprintf(scaler, 2))
 	inV1 := []string{"horizontalpodautoscalers.v1.autoscaling/web", "--for=delivered", "--timeout=1m"}
 	if status, stderr, code := h.rollout(t, inV1...); code != 0 || status.Delivered != 2 {

@@ -27,7 +27,7 @@ const (
 
 // carry judges the policies up to their Bindings, and returns those whose Bindings list the object.
 // If none does, the links of the one that comes farthest are the answer; otherwise behind has the
-// first link that is not good of each of the others.
+// first link that is not good of each of the others, and why those that list it may change.
 func (o *Object) carry(c *chain, carriers []*carrier) (reached []*carrier, behind []foresight.Link) {
 	var farthest *chain
 	for _, r := range carriers {
@@ -40,6 +40,9 @@ func (o *Object) carry(c *chain, carriers []*carrier) (reached []*carrier, behin
 			reached = append(reached, r)
 			for _, l := range own.links {
 				c.add(l)
+			}
+			if l := o.notFollowed(r); l != nil {
+				behind = append(behind, *l)
 			}
 			continue
 		}
@@ -78,6 +81,20 @@ func (o *Object) isSynced(r *carrier) func(*chain) {
 	}
 }
 
+// notFollowed returns why the Bindings of a policy that list the object may change: they do not
+// follow the policy yet. It is nil if they do, and if the removal block keeps them as they are.
+func (o *Object) notFollowed(r *carrier) *foresight.Link {
+	if r.policy == nil {
+		return nil
+	}
+	l := syncedLink(r.policy, o.Now)
+	blocked := l.State == foresight.Broken && meta.IsStatusConditionTrue(r.policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionRemovalBlocked)
+	if l.State == foresight.Good || blocked {
+		return nil
+	}
+	return &l
+}
+
 // syncedLink returns whether the Bindings of a policy list what the policy selects.
 func syncedLink(p *controlv1alpha1.BindingPolicy, now time.Time) foresight.Link {
 	who := "BindingPolicy " + p.Name
@@ -108,7 +125,10 @@ func fixSynced(p *controlv1alpha1.BindingPolicy, reason string) []string {
 	case controlv1alpha1.ReasonInvalidSpec:
 		return []string{"kubectl edit bindingpolicy " + p.Name}
 	case controlv1alpha1.ReasonNameTaken:
-		return []string{"kubectl delete bindings.control.kubestellar.io " + p.Name}
+		return []string{
+			"Re-create BindingPolicy " + p.Name + " under another name.",
+			"kubectl get bindings.control.kubestellar.io " + p.Name + " -o yaml   # see its owner. To delete it takes what it lists off all clusters",
+		}
 	case controlv1alpha1.ReasonNotObserved, controlv1alpha1.ReasonFailed:
 		return []string{checkBinding}
 	case controlv1alpha1.ReasonDeleting:
@@ -144,7 +164,7 @@ func (o *Object) reach(c *chain, carriers []*carrier) []string {
 	if o.Cluster != "" {
 		return []string{o.Cluster}
 	}
-	clusters := destinations(carriers)
+	clusters := o.destinations(carriers)
 	if len(clusters) > 0 {
 		return clusters
 	}
@@ -180,7 +200,38 @@ func (f *Fleet) noClusters(p *controlv1alpha1.BindingPolicy) (what string, fix [
 	return what, []string{"kubectl edit bindingpolicy " + p.Name, "kubectl starling clusters"}
 }
 
-func destinations(carriers []*carrier) []string {
+// destinations returns the clusters that Bindings list, and those that policies select while their
+// Bindings do not list them yet. Sorted.
+func (f *Fleet) destinations(carriers []*carrier) []string {
+	clusters := listedClusters(carriers)
+	for _, r := range carriers {
+		if r.selects && r.compiled != nil && r.policy.DeletionTimestamp == nil {
+			clusters = append(clusters, f.selectedClusters(r)...)
+		}
+	}
+	slices.Sort(clusters)
+	return slices.Compact(clusters)
+}
+
+// selectedClusters returns the clusters that a policy selects, of those that are known.
+func (f *Fleet) selectedClusters(r *carrier) []string {
+	if selected, known := f.selected[r.policy]; known {
+		return selected
+	}
+	var selected []string
+	for name, cluster := range f.Clusters.Value {
+		if cluster.Delivers() && r.compiled.MatchesCluster(cluster.Labels) {
+			selected = append(selected, name)
+		}
+	}
+	if f.selected != nil {
+		f.selected[r.policy] = selected
+	}
+	return selected
+}
+
+// listedClusters returns the clusters that Bindings list, sorted.
+func listedClusters(carriers []*carrier) []string {
 	var clusters []string
 	for _, b := range allListing(carriers) {
 		for i := range b.Spec.Destinations {

@@ -26,6 +26,17 @@ type Fleet struct {
 	Clusters foresight.Fact[map[string]*foresight.Cluster]
 	// Mailboxes has what is known of mailboxes, by cluster.
 	Mailboxes map[string]*Mailbox
+
+	// selected remembers which clusters policies select: objects of one policy have them in common.
+	// It may be nil.
+	selected map[*controlv1alpha1.BindingPolicy][]string
+}
+
+// NewFleet returns a Fleet of which nothing was read yet.
+func NewFleet(now time.Time, cluster string) Fleet {
+	return Fleet{
+		Now: now, Cluster: cluster, Mailboxes: map[string]*Mailbox{}, selected: map[*controlv1alpha1.BindingPolicy][]string{},
+	}
 }
 
 // Mailbox is what is known of one mailbox.
@@ -101,6 +112,9 @@ type Policy struct {
 	Holds foresight.Fact[*controlv1alpha1.Binding]
 	// Unserved are what the policy names and the WDS does not serve, or that is no workload.
 	Unserved []string
+	// Unlisted are the objects that it selects while its Bindings do not list them, sorted; none if
+	// they were not asked for.
+	Unlisted foresight.Fact[[]objref.Ref]
 }
 
 // Cluster is what is known of a cluster and its mailbox.

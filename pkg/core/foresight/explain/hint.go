@@ -19,21 +19,51 @@ func hint(item *plan.Item, cluster string) []string {
 		return []string{there + "kubectl describe resourcequota" + namespaceFlag(item)}
 	case strings.Contains(m, "ValidatingAdmissionPolicy"):
 		return []string{"kubectl edit " + commandRef(item), there + "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings"}
-	case strings.Contains(m, "is forbidden"):
+	case strings.Contains(m, "is forbidden") && lacksRight(m):
 		return []string{"Give OCM's work agent the right in cluster " + cluster + ": its ServiceAccount is open-cluster-management-agent/klusterlet-work-sa."}
+	case strings.Contains(m, "is forbidden") && strings.Contains(m, "being terminated"):
+		return []string{
+			"Wait until Namespace " + item.Ref.Namespace + " is deleted in cluster " + cluster + ". If that takes long, see what it waits for:",
+			there + "kubectl get namespace " + item.Ref.Namespace + " -o yaml",
+		}
 	case strings.Contains(m, "no matches for kind"), strings.Contains(m, "the server doesn't have a resource type"),
 		strings.Contains(m, "could not find the requested resource"):
 		return []string{"Deliver the CustomResourceDefinition of " + item.Kind + " too, or install it in cluster " + cluster + "."}
 	case strings.Contains(m, `namespaces "`) && strings.Contains(m, "not found"):
 		return []string{"Have a policy select Namespace " + item.Ref.Namespace + " for cluster " + cluster + " too."}
 	case strings.Contains(m, "field is immutable"):
-		return []string{there + "kubectl delete " + commandRef(item) + "   # it is created again from the WDS"}
+		return immutable(item, cluster)
 	case strings.Contains(m, "failed calling webhook"):
 		return []string{there + "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"}
-	case strings.Contains(m, "admission webhook"), strings.Contains(m, "is invalid"):
+	case strings.Contains(m, "admission webhook"), strings.Contains(m, "is invalid"), strings.Contains(m, "is forbidden"):
 		return []string{"kubectl edit " + commandRef(item)}
 	}
 	return nil
+}
+
+// lacksRight reports whether a request was forbidden by RBAC. Admission forbids in similar words.
+func lacksRight(message string) bool {
+	return strings.Contains(message, `User "`) && strings.Contains(message, " cannot ") || strings.Contains(message, "attempting to grant")
+}
+
+// withData are kinds that take data with them when they are deleted, though they are created again.
+var withData = map[string]string{
+	"CustomResourceDefinition": "deletes all its custom resources there, too",
+	"Namespace":                "deletes all that is in it",
+	"PersistentVolume":         "may delete its data",
+	"PersistentVolumeClaim":    "may delete its data",
+}
+
+// immutable returns what mends the change of a field that cannot be changed.
+func immutable(item *plan.Item, cluster string) []string {
+	revert := "kubectl edit " + commandRef(item) + "   # revert the change of the field"
+	if loss := withData[item.Kind]; loss != "" {
+		return []string{revert, "Do not delete the " + item.Kind + " in cluster " + cluster + " in order to change the field: that " + loss + "."}
+	}
+	return []string{
+		revert, "Or have it re-created with the change. What it owns, such as Pods, is deleted, too:",
+		"In cluster " + cluster + ": kubectl delete " + commandRef(item),
+	}
 }
 
 // commandRef returns the object as arguments of kubectl.

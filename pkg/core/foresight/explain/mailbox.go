@@ -68,11 +68,41 @@ func (p *passage) isDestination(c *chain) {
 			p.binding = b
 		}
 	}
+	if l := p.leaving(); l != nil {
+		c.end(*l)
+		return
+	}
 	if p.binding != nil {
 		c.good(LinkCluster, "Binding %s lists cluster %s", p.binding.Name, p.cluster)
 		return
 	}
 	p.notListed(c)
+}
+
+// leaving returns why Bindings list the cluster though no policy selects it any more, nil if they
+// rightly do or do not.
+func (p *passage) leaving() *foresight.Link {
+	if p.known == nil {
+		return nil
+	}
+	var l *foresight.Link
+	for _, r := range p.carriers {
+		if !slices.ContainsFunc(r.listing, func(b *controlv1alpha1.Binding) bool { return listsCluster(b, p.cluster) }) {
+			continue
+		}
+		if !r.selects || r.compiled == nil || r.compiled.MatchesCluster(p.known.Labels) {
+			return nil
+		}
+		if synced := syncedLink(r.policy, p.Now); synced.State != foresight.Good {
+			synced.Name, l = LinkCluster, &synced
+			continue
+		}
+		l = &foresight.Link{
+			Name: LinkCluster, State: foresight.Waiting, Fix: []string{checkBinding},
+			Text: fmt.Sprintf("%s does not select cluster %s any more, and its Binding lists it still", r, p.cluster),
+		}
+	}
+	return l
 }
 
 // mayReceive judges whether anything is delivered to a cluster. It adds a link only if nothing is.

@@ -30,11 +30,12 @@ func (o *Object) Explain() *Explanation {
 type Ways struct {
 	// Links are those that all clusters have in common.
 	Links []foresight.Link
-	// Behind has the first link that is not good of each policy that selects the object while its
-	// Bindings do not list it, though those of others do.
+	// Behind has a link that is not good of each policy that selects the object while its Bindings
+	// do not list it, though those of others do; or whose Bindings list it and do not follow the
+	// policy yet, so that they may change.
 	Behind []foresight.Link
-	// Clusters has the links to each cluster that Bindings list with the object, or to the one that
-	// was asked for; none if a common link is not good.
+	// Clusters has the links to each cluster that Bindings list with the object, or that policies
+	// select for it, or to the one that was asked for; none if a common link is not good.
 	Clusters map[string][]foresight.Link
 }
 

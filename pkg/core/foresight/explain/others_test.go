@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/test/golden"
 	"github.com/starlinghq/starling/test/situations"
@@ -124,6 +126,52 @@ func TestPolicy(t *testing.T) {
 			checkFirst(t, e, s.want, s.state)
 			golden.Compare(t, "policy/"+s.name, situations.Draw(e))
 		})
+	}
+}
+
+// TestCommon: the Bindings of a policy list all objects and clusters that it selects, or they do
+// not yet.
+func TestCommon(t *testing.T) {
+	t.Parallel()
+	unlisted := foresight.Known([]objref.Ref{{Resource: "configmaps", Namespace: "shop", Name: "new"}})
+	for name, s := range map[string]struct {
+		change func(w *situations.World, p *explain.Policy)
+		want   string
+		state  foresight.State
+		text   string
+	}{
+		"well":         {func(*situations.World, *explain.Policy) {}, "", "", ""},
+		"a new object": {func(_ *situations.World, p *explain.Policy) { p.Unlisted = unlisted }, explain.LinkListed, waiting, "selects 1 object, and no Binding of it lists it yet: configmaps shop/new"},
+		"a new object, and no other": {func(w *situations.World, p *explain.Policy) {
+			w.Unlist()
+			p.Unlisted = unlisted
+		}, explain.LinkListed, waiting, "configmaps shop/new"},
+		"objects that may not be read": {func(_ *situations.World, p *explain.Policy) {
+			p.Unlisted = foresight.Unread[[]objref.Ref]("you may not list configmaps")
+		}, explain.LinkListed, unknown, "you may not list configmaps"},
+		"a new object, and the policy is not synced": {func(w *situations.World, p *explain.Policy) {
+			w.Selecting.Generation++
+			p.Unlisted = unlisted
+		}, explain.LinkSynced, waiting, "has not observed"},
+		"a new cluster": {func(w *situations.World, _ *explain.Policy) {
+			w.Clusters.Value["c4"] = situations.ClusterOf("c4")
+		}, explain.LinkCluster, waiting, "selects cluster c4, and its Binding does not list it yet"},
+		"a cluster that is drained": {func(w *situations.World, _ *explain.Policy) {
+			w.Clusters.Value["c4"] = situations.ClusterOf("c4")
+			w.Clusters.Value["c4"].Labels[controlv1alpha1.LabelDrained] = "true"
+		}, "", "", ""},
+	} {
+		w := situations.NewWorld(t)
+		p := &explain.Policy{Name: "web", Fleet: w.Fleet, Selection: foresight.Known(w.Policies.Value[0])}
+		s.change(w, p)
+		switch first := foresight.First(p.Common()); {
+		case first == nil:
+			if s.want != "" {
+				t.Errorf("%s: all is good, want %s %s", name, s.want, s.state)
+			}
+		case first.Name != s.want || first.State != s.state || !strings.Contains(first.Text, s.text):
+			t.Errorf("%s: %+v, want %s %s: %s", name, first, s.want, s.state, s.text)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ func (p *Policy) Explain() *Explanation {
 // Bindings list what it selects.
 func (p *Policy) Common() []foresight.Link {
 	c := &chain{}
-	c.then(p.exists, p.isValid, p.isSynced, p.hasObjects, func(c *chain) { p.reach(c) })
+	c.then(p.exists, p.isValid, p.isSynced, p.listsObjects, p.hasObjects, func(c *chain) { p.reach(c) }, p.listsClusters)
 	return c.links
 }
 
@@ -137,6 +137,22 @@ func (p *Policy) isSynced(c *chain) {
 	c.good(LinkSynced, "its Bindings list what it selects")
 }
 
+// listsObjects judges whether its Bindings list all objects that it selects. It adds a link only if
+// they do not.
+func (p *Policy) listsObjects(c *chain) {
+	switch unlisted := p.Unlisted; {
+	case unlisted.Unread != "":
+		c.unknown(LinkListed, "whether its Bindings list all that it selects is unknown: "+unlisted.Unread)
+	case len(unlisted.Value) > 0:
+		names := make([]string, len(unlisted.Value))
+		for i, ref := range unlisted.Value {
+			names[i] = ref.String()
+		}
+		c.waiting(LinkListed, fmt.Sprintf("BindingPolicy %s selects %s, and no Binding of it lists %s yet: %s",
+			p.Name, text.Count(len(names), "object"), text.Plural(len(names), "it", "them"), text.List(names, maxNames)), checkBinding)
+	}
+}
+
 func (p *Policy) hasObjects(c *chain) {
 	bindings := p.Selection.Value.Bindings
 	if bindings.Unread != "" {
@@ -166,8 +182,7 @@ func (p *Policy) objects() int {
 
 // reach returns the clusters of the policy, or the one that was asked for.
 func (p *Policy) reach(c *chain) []string {
-	carriers := []*carrier{{listing: p.Selection.Value.Bindings.Value}}
-	clusters := destinations(carriers)
+	clusters := p.Destinations()
 	if len(clusters) == 0 {
 		what, fix := p.noClusters(p.Selection.Value.Policy)
 		c.broken(LinkClusters, what, fix...)
@@ -180,6 +195,30 @@ func (p *Policy) reach(c *chain) []string {
 	return clusters
 }
 
+// Destinations returns the clusters that its Bindings list, and those that it selects while they do
+// not list them yet. Sorted.
+func (p *Policy) Destinations() []string { return p.destinations([]*carrier{p.carrier()}) }
+
+// carrier returns the policy as one that selects each object that its Bindings list.
+func (p *Policy) carrier() *carrier {
+	r := &carrier{name: p.Name, policy: p.Selection.Value.Policy, selects: true, bindings: p.Selection.Value.Bindings, listing: p.Selection.Value.Bindings.Value}
+	if r.policy != nil {
+		r.compiled, r.invalid = match.Compile(&r.policy.Spec)
+	}
+	return r
+}
+
+// listsClusters judges whether its Bindings list all clusters that it selects.
+func (p *Policy) listsClusters(c *chain) {
+	listed := listedClusters([]*carrier{p.carrier()})
+	more := slices.DeleteFunc(p.Destinations(), func(cluster string) bool { return slices.Contains(listed, cluster) })
+	if len(more) > 0 {
+		c.waiting(LinkCluster, fmt.Sprintf("BindingPolicy %s selects %s, and its Binding does not list %s yet", p.Name, listClusters(more), text.Plural(len(more), "it", "them")), checkBinding)
+		return
+	}
+	c.good(LinkCluster, "its Bindings list all clusters that it selects")
+}
+
 // toCluster judges what the policy delivers to one cluster.
 func (p *Policy) toCluster(cluster string, bindings []*controlv1alpha1.Binding) []foresight.Link {
 	known := p.Clusters.Value[cluster]
@@ -187,10 +226,7 @@ func (p *Policy) toCluster(cluster string, bindings []*controlv1alpha1.Binding) 
 		return p.inMailbox(cluster, bindings)
 	}
 	o := &Object{Fleet: p.Fleet}
-	compiled, invalid := match.Compile(&p.Selection.Value.Policy.Spec)
-	way := &passage{Object: o, cluster: cluster, known: known, carriers: []*carrier{{
-		name: p.Name, policy: p.Selection.Value.Policy, compiled: compiled, invalid: invalid, listing: bindings,
-	}}}
+	way := &passage{Object: o, cluster: cluster, known: known, carriers: []*carrier{p.carrier()}}
 	c := &chain{}
 	c.then(way.notListed)
 	return c.links

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,33 +25,38 @@ func notReported() status.Excluded {
 
 // isReported judges whether the cluster reports the status of the object.
 func (p *passage) isReported(c *chain) {
+	report, addOn := p.report(), p.addOn()
 	switch {
 	case p.box.Reports.Unread != "":
 		c.unknown(LinkReported, "what cluster "+p.cluster+" reports of "+p.Ref.String()+" is unknown: "+p.box.Reports.Unread)
-		return
-	case p.isOutdated(p.report()):
+	case p.isOutdated(report):
 		c.waiting(LinkReported, "cluster "+p.cluster+" has reported the status of an earlier generation of "+p.Ref.String()+", and not yet that of the current one")
-		return
-	case p.report() != nil:
-		c.good(LinkReported, "the cluster reports its status")
-		return
-	case !notReported().Reports(p.Ref.GroupResource()):
+	case report == nil && !notReported().Reports(p.Ref.GroupResource()):
 		c.good(LinkReported, "objects of this kind have no status that is reported")
 		c.ended = true
-		return
+	case report == nil && addOn.State != foresight.Good:
+		c.end(addOn)
+	case report != nil && report.Source.Generation == 0 && (addOn.State == foresight.Broken || addOn.State == foresight.Waiting):
+		addOn.Text = strings.TrimSuffix(addOn.Text, ".") + ". What it reported before may be about an earlier content"
+		c.end(addOn)
+	case report != nil:
+		c.good(LinkReported, "the cluster reports its status")
+	case p.Now.Sub(time.Unix(p.item.Since, 0)) < silence:
+		c.waiting(LinkReported, "it is applied, and cluster "+p.cluster+" has not reported its status yet")
+	default:
+		c.broken(LinkReported, fmt.Sprintf("%s is applied, but cluster %s does not report its status", p.Ref, p.cluster),
+			"In cluster "+p.cluster+": kubectl get pods --namespace open-cluster-management-agent-addon")
 	}
+}
+
+// addOn judges the status add-on of the cluster. It is good if nothing else is known.
+func (p *passage) addOn() foresight.Link {
 	if p.known != nil {
-		if links := p.known.Judge(p.Now); links[len(links)-1].Name == foresight.LinkAddOn && links[len(links)-1].State != foresight.Good {
-			c.end(links[len(links)-1])
-			return
+		if links := p.known.Judge(p.Now); links[len(links)-1].Name == foresight.LinkAddOn {
+			return links[len(links)-1]
 		}
 	}
-	if p.Now.Sub(time.Unix(p.item.Since, 0)) < silence {
-		c.waiting(LinkReported, "it is applied, and cluster "+p.cluster+" has not reported its status yet")
-		return
-	}
-	c.broken(LinkReported, fmt.Sprintf("%s is applied, but cluster %s does not report its status", p.Ref, p.cluster),
-		"In cluster "+p.cluster+": kubectl get pods --namespace open-cluster-management-agent-addon")
+	return foresight.Link{Name: foresight.LinkAddOn, State: foresight.Good}
 }
 
 // report returns what the cluster reports of the object, nil if nothing.
@@ -111,7 +117,7 @@ func (p *passage) asked() (singleton, all bool, clusters int) {
 		singleton, all = singleton || m.WantSingletonReportedState, all || m.WantMultiWECReportedState
 		from = append(from, r)
 	}
-	return singleton, all, len(destinations(from))
+	return singleton, all, len(listedClusters(from))
 }
 
 // asking returns the name of a policy that asks for the status.

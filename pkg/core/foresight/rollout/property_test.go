@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/foresight/rollout"
@@ -23,15 +25,23 @@ type model struct {
 	now      time.Duration
 	// named: reports say which generation they are of.
 	named bool
+	// policy: the rollout is that of a policy, and not that of the object.
+	policy bool
+	// generation is that of the policy, observed the one that the binding-controller has observed.
+	generation, observed int64
 }
 
 // place is a cluster with its mailbox.
 type place struct {
-	delivered int64 // the edit in the mailbox
-	reported  bool  // on the work as it is
-	applied   int64 // the edit in the cluster
-	at        time.Duration
-	status    int64 // the edit of which the status was reported
+	// selected by the policy; moved: by the label of the cluster, and not by an edit of the policy.
+	selected, moved bool
+	listed          bool  // in the Binding
+	down            bool  // its status add-on does not run
+	delivered       int64 // the edit in the mailbox
+	reported        bool  // on the work as it is
+	applied         int64 // the edit in the cluster
+	at              time.Duration
+	status          int64 // the edit of which the status was reported
 }
 
 // healthy says what becomes of an edit in a cluster.
@@ -52,34 +62,78 @@ func (m *model) live(edit int64) *unstructured.Unstructured {
 func (m *model) step(r *rand.Rand) (edited bool) {
 	m.now += time.Duration(r.IntN(150)) * time.Millisecond
 	for _, p := range m.clusters {
-		if p.applied != p.status && m.now-p.at > rollout.Settle-time.Second { // an agent is quicker than that
+		if !p.down && p.applied != p.status && m.now-p.at > rollout.Settle-time.Second { // an agent is quicker than that
 			p.status = p.applied
 		}
 	}
-	names := []string{"c1", "c2", "c3"}
+	names := []string{"c1", "c2", "c3", "c4"}
 	p := m.clusters[names[r.IntN(len(names))]]
 	switch does := r.IntN(40); {
 	case does == 0:
 		m.edit++
 		return true
-	case does < 20 && p.delivered != m.edit:
+	case does == 1 && !p.selected: // the policy is edited, or the label of the cluster
+		p.selected, p.moved = true, r.IntN(2) == 0
+		if !p.moved {
+			m.generation++
+		}
+		return !p.moved
+	case does == 2 && p.selected && r.IntN(2) == 0:
+		if !p.moved {
+			m.generation++
+		}
+		p.selected, p.moved = false, false
+		return true
+	case does < 5:
+		m.observed = m.generation
+		for _, p := range m.clusters {
+			p.listed = p.selected
+		}
+	case does < 20 && !p.listed && p.delivered > 0:
+		*p = place{selected: p.selected, moved: p.moved, down: p.down, at: m.now}
+	case does < 20 && p.listed && p.delivered != m.edit:
 		p.delivered, p.reported = m.edit, false
-	case does < 39 && !p.reported:
+	case does < 38 && p.delivered > 0 && !p.reported:
 		p.reported = true
 		if !refused(p.delivered) && p.applied != p.delivered {
 			p.applied, p.at = p.delivered, m.now
 		}
-	case does == 39:
+	case does == 38 && r.IntN(4) == 0:
+		p.down = !p.down
+	case does == 39 && !p.down:
 		p.status = p.applied
 	}
 	return false
 }
 
 // facts are what can be read of the model.
-func (m *model) facts(t *testing.T) *rollout.Facts {
+func (m *model) facts(t *testing.T, tracker *rollout.Tracker) *rollout.Facts {
 	w := situations.NewWorld(t)
 	w.Live = foresight.Known(m.live(m.edit))
+	w.Selecting.Generation, w.Selecting.Status.ObservedGeneration = m.generation, m.observed
+	w.Selecting.Spec.ClusterSelectors[0].MatchLabels["env"] = "prod"
+	w.Binding.Spec.Destinations = nil
 	for name, p := range m.clusters {
+		cluster := situations.ClusterOf(name)
+		cluster.Labels = map[string]string{"env": "test"}
+		switch {
+		case p.moved:
+			cluster.Labels["env"] = "prod"
+		case p.selected:
+			cluster.Labels["env"] = name
+			w.Selecting.Spec.ClusterSelectors = append(w.Selecting.Spec.ClusterSelectors, metav1.LabelSelector{MatchLabels: map[string]string{"env": name}})
+		}
+		if p.down {
+			cluster.AddOn.Value.Available.Status = metav1.ConditionFalse
+		}
+		w.Clusters.Value[name] = cluster
+		if p.listed {
+			w.Binding.Spec.Destinations = append(w.Binding.Spec.Destinations, controlv1alpha1.Destination{ClusterID: name})
+		}
+		if p.delivered == 0 {
+			w.Mailboxes[name] = &explain.Mailbox{}
+			continue
+		}
 		work := situations.WorkOf(t, w.Binding, name, w.Ref, m.live(p.delivered))
 		switch {
 		case !p.reported:
@@ -99,27 +153,30 @@ func (m *model) facts(t *testing.T) *rollout.Facts {
 		w.Mailboxes[name] = &explain.Mailbox{Works: foresight.Known([]*plan.Work{work})}
 		w.Mailboxes[name].Reports.Value = map[objref.Ref]*status.Report{w.Ref: report}
 	}
+	if m.policy {
+		return ofPolicy(w, tracker)
+	}
 	return facts(w)
 }
 
-// TestArrivedIsTrue: what a rollout says to have arrived is in every cluster, and what it says to
-// have failed was refused there or is not healthy.
+// TestArrivedIsTrue: what a rollout says to have arrived is in every cluster that is selected and
+// in no other, and what it says to have failed was refused there or is not healthy.
 func TestArrivedIsTrue(t *testing.T) {
 	t.Parallel()
 	said := map[rollout.Result]int{}
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		goal := rollout.Stages()[r.IntN(3)]
-		m := &model{edit: 1, clusters: map[string]*place{}, named: r.IntN(2) == 0}
+		m := &model{edit: 1, clusters: map[string]*place{"c4": {at: -time.Hour}}, named: r.IntN(2) == 0, policy: r.IntN(2) == 0, generation: 1, observed: 1}
 		for _, name := range []string{"c1", "c2", "c3"} {
-			m.clusters[name] = &place{delivered: 1, reported: true, applied: 1, status: 1, at: -time.Hour}
+			m.clusters[name] = &place{selected: true, listed: true, delivered: 1, reported: true, applied: 1, status: 1, at: -time.Hour}
 		}
 		tracker := rollout.NewTracker(goal)
 		for range 250 {
 			if m.step(r) {
 				tracker = rollout.NewTracker(goal)
 			}
-			s := tracker.Look(situations.Now.Add(m.now), m.facts(t))
+			s := tracker.Look(situations.Now.Add(m.now), m.facts(t, tracker))
 			checkCounts(t, string(goal), s)
 			said[s.Result]++
 			m.check(t, seed, goal, s)
@@ -136,6 +193,12 @@ func (m *model) check(t *testing.T, seed uint64, goal rollout.Stage, s *rollout.
 	t.Helper()
 	failed := false
 	for name, p := range m.clusters {
+		if !p.selected {
+			if s.Result == rollout.Arrived && p.delivered > 0 {
+				t.Fatalf("seed %d: edit %d is said to be %s, and has not left %s: %+v", seed, m.edit, goal, name, p)
+			}
+			continue
+		}
 		there := p.delivered == m.edit
 		if goal != rollout.Delivered {
 			there = there && p.applied == m.edit

@@ -68,9 +68,9 @@ type Late struct {
 // Facts are what is known at one moment of what is waited for.
 type Facts struct {
 	Policies []*explain.Policy
-	Objects  []*explain.Object
-	// Skipped are objects that are Done, and belong to no policy.
-	Skipped []objref.Ref
+	// Objects are those that are named, and those that the Bindings of the policies list. Of the
+	// latter, those that are Done may be missing.
+	Objects []*explain.Object
 }
 
 // late collects what is not there yet.

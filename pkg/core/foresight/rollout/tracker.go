@@ -31,7 +31,7 @@ type Tracker struct {
 	generations map[string]contentID
 	// since says since when a link of a copy is as it is.
 	since map[copyKey]moment
-	// done are the objects of which all copies have reached the goal, with their clusters.
+	// done are the objects of which all copies have reached the goal, with their clusters, sorted.
 	done map[objref.Ref][]string
 }
 
@@ -39,7 +39,20 @@ type Tracker struct {
 type contentID struct {
 	uid        string
 	generation int64
-	hash       transform.Hash
+	// hash is that of an object as it is read in a version of its API; "" for a policy.
+	version string
+	hash    transform.Hash
+}
+
+// same reports whether the edit is the same one. An object has another hash in each version: of two
+// versions, the generations are compared.
+func (c contentID) same(other contentID) bool {
+	if c.version == other.version && c.version != "" {
+		c.generation, other.generation = 0, 0 // it also counts what is not delivered
+	} else {
+		c.hash, other.hash, c.version, other.version = transform.Hash{}, transform.Hash{}, "", ""
+	}
+	return c == other
 }
 
 type moment struct {
@@ -56,7 +69,7 @@ func NewTracker(goal Stage) *Tracker {
 }
 
 // Done reports whether all copies of an object have reached the goal: it need not be looked at any
-// more.
+// more, unless it gains a cluster.
 func (t *Tracker) Done(ref objref.Ref) bool {
 	_, done := t.done[ref]
 	return done
@@ -74,12 +87,18 @@ type look struct {
 	seen     map[copyKey]bool
 	// leave are the copies that are being removed.
 	leave map[copyKey]bool
+	// gained are the objects that were Done, and are not since they have gained clusters.
+	gained map[objref.Ref]gain
 }
 
-// Look returns how far the rollout is. Objects that are Done may be missing in the facts.
+// gain has the clusters in which an object was Done, and those that it gained.
+type gain struct{ done, clusters []string }
+
+// Look returns how far the rollout is.
 func (t *Tracker) Look(now time.Time, facts *Facts) *Status {
 	l := &look{
 		Tracker: t, now: now, status: &Status{Goal: t.goal}, late: &late{all: map[string]*Late{}}, clusters: map[string]bool{}, seen: map[copyKey]bool{}, leave: map[copyKey]bool{},
+		gained: map[objref.Ref]gain{},
 	}
 	listed := map[objref.Ref]bool{}
 	for _, p := range facts.Policies {
@@ -88,18 +107,28 @@ func (t *Tracker) Look(now time.Time, facts *Facts) *Status {
 			listed[ref] = true
 		}
 	}
-	for _, ref := range facts.Skipped {
-		listed[ref] = true
-	}
 	// An object that is also named is judged once, with all its policies.
 	slices.SortStableFunc(facts.Objects, func(a, b *explain.Object) int { return cmp.Compare(a.Policy, b.Policy) })
 	looked := map[objref.Ref]bool{}
 	for _, o := range facts.Objects {
 		listed[o.Ref] = true
-		if !t.Done(o.Ref) && !looked[o.Ref] {
+		if !looked[o.Ref] {
 			l.object(o)
 		}
 		looked[o.Ref] = true
+		delete(l.gained, o.Ref)
+	}
+	for ref, gain := range l.gained { // the next look has them
+		l.status.Objects++
+		for _, cluster := range gain.done {
+			l.count(cluster, l.goal)
+		}
+		for _, cluster := range gain.clusters {
+			l.count(cluster, None)
+			l.late.add(ref.String(), cluster, Waiting, &foresight.Link{
+				Name: explain.LinkCluster, State: foresight.Waiting, Text: "cluster " + cluster + " was added after the object had arrived in the others",
+			})
+		}
 	}
 	l.status.Leaving = len(l.leave)
 	for ref, clusters := range t.done {
@@ -139,7 +168,7 @@ func (l *look) policy(p *explain.Policy) {
 	subject, ref := "BindingPolicy "+p.Name, objref.New(controlv1alpha1.BindingPolicies.GroupResource(), "", p.Name)
 	if policy := p.Selection.Value.Policy; policy != nil {
 		is := contentID{uid: string(policy.UID), generation: policy.Generation}
-		if was, known := l.generations[p.Name]; known && was != is {
+		if was, known := l.generations[p.Name]; known && !was.same(is) {
 			l.superseded(subject)
 		} else {
 			l.generations[p.Name] = is
@@ -148,12 +177,32 @@ func (l *look) policy(p *explain.Policy) {
 	if first := foresight.First(p.Common()); first != nil {
 		l.judge(copyKey{ref: ref}, subject, first, false)
 	}
+	destinations := p.Destinations()
+	for ref := range p.Listed() {
+		l.gains(ref, destinations)
+	}
 	for cluster, refs := range p.Leaving() {
 		for _, ref := range refs {
 			l.leaving(ref, cluster)
 		}
 	}
 	l.removalKnown(ref, subject, &p.Fleet)
+}
+
+// gains makes an object not Done any more if there are clusters which it has to reach, too.
+func (l *look) gains(ref objref.Ref, clusters []string) {
+	done, known := l.done[ref]
+	if !known || slices.Equal(done, clusters) {
+		return
+	}
+	more := slices.DeleteFunc(slices.Clone(clusters), func(cluster string) bool {
+		_, reached := slices.BinarySearch(done, cluster)
+		return reached
+	})
+	if len(more) > 0 {
+		delete(l.done, ref)
+		l.gained[ref] = gain{done: done, clusters: more}
+	}
 }
 
 // removalKnown reports whether it is known what leaves clusters: it is not if mailboxes could not
@@ -189,19 +238,22 @@ func (l *look) superseded(subject string) {
 
 // object judges the copies of an object.
 func (l *look) object(o *explain.Object) {
-	subject := o.Ref.String()
+	subject, ways := o.Ref.String(), o.Ways()
+	l.gains(o.Ref, slices.Sorted(maps.Keys(ways.Clusters)))
+	if l.Done(o.Ref) {
+		return
+	}
 	if live := o.Live.Value; live != nil {
-		is := contentID{uid: string(live.GetUID())}
+		is := contentID{uid: string(live.GetUID()), generation: live.GetGeneration(), version: o.Version}
 		if content, err := transform.Standard().Apply(o.Ref, live.DeepCopy().Object); err == nil {
 			is.hash = content.Content()
 		}
-		if was, known := l.contents[o.Ref]; known && was != is {
+		if was, known := l.contents[o.Ref]; known && !was.same(is) {
 			l.superseded(subject)
 			return
 		}
 		l.contents[o.Ref] = is
 	}
-	ways := o.Ways()
 	done := true
 	common := func(link *foresight.Link) {
 		l.judge(copyKey{ref: o.Ref}, subject, link, false)
@@ -211,7 +263,10 @@ func (l *look) object(o *explain.Object) {
 		common(first)
 	}
 	for i := range ways.Behind {
-		common(&ways.Behind[i])
+		done = false
+		if o.Policy == "" { // otherwise the policy says so
+			common(&ways.Behind[i])
+		}
 	}
 	reached := map[string]Stage{}
 	for cluster, links := range ways.Clusters {
@@ -226,7 +281,7 @@ func (l *look) object(o *explain.Object) {
 		done = l.removalKnown(o.Ref, subject, &o.Fleet) && done
 	}
 	if done {
-		l.done[o.Ref] = slices.Collect(maps.Keys(reached)) // Look counts them
+		l.done[o.Ref] = slices.Sorted(maps.Keys(reached)) // Look counts them
 		return
 	}
 	l.status.Objects++

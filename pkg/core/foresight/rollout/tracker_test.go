@@ -12,6 +12,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/foresight/rollout"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/test/golden"
@@ -189,48 +190,165 @@ func TestAnotherEdit(t *testing.T) {
 // them.
 func TestLeaving(t *testing.T) {
 	t.Parallel()
-	narrowed := func(w *situations.World) { w.Binding.Spec.Destinations = w.Binding.Spec.Destinations[:2] }
 	tracker := rollout.NewTracker(rollout.Applied)
-	got := look(t, tracker, 0, narrowed)
+	got := look(t, tracker, 0, narrow)
 	if got.Result != rollout.Waiting || got.Leaving != 1 || got.Copies != 2 || !cmp.Equal(got.Late[0].Clusters, []string{"c3"}) {
 		t.Errorf("it is still in the mailbox: %+v", got)
 	}
 	if got := look(t, tracker, time.Second, func(w *situations.World) {
-		narrowed(w)
+		narrow(w)
 		w.Mailboxes["c3"].Works.Value = nil
 	}); got.Result != rollout.Arrived || got.Leaving != 0 {
 		t.Errorf("it has left: %+v", got)
 	}
 }
 
+// ofPolicy returns the facts of a policy, with those objects that a tracker is not done with.
+func ofPolicy(w *situations.World, tracker *rollout.Tracker) *rollout.Facts {
+	f := facts(w)
+	f.Objects[0].Policy = w.Selecting.Name
+	p := &explain.Policy{Fleet: f.Objects[0].Fleet, Name: w.Selecting.Name}
+	p.Selection = foresight.Known(explain.Selection{Policy: w.Selecting, Bindings: foresight.Known([]*controlv1alpha1.Binding{w.Binding})})
+	f.Policies = []*explain.Policy{p}
+	if tracker.Done(w.Ref) {
+		f.Objects = nil
+	}
+	return f
+}
+
 // TestPolicy: a policy is waited for as it is, and the objects that have arrived are not looked at
 // again.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
-	of := func(w *situations.World) *rollout.Facts {
-		f := facts(w)
-		f.Objects[0].Policy = w.Selecting.Name
-		p := &explain.Policy{Fleet: f.Objects[0].Fleet, Name: w.Selecting.Name}
-		p.Selection = foresight.Known(explain.Selection{Policy: w.Selecting, Bindings: foresight.Known([]*controlv1alpha1.Binding{w.Binding})})
-		f.Policies = []*explain.Policy{p}
-		return f
-	}
 	tracker := rollout.NewTracker(rollout.Applied)
 	w := world(t)
 	w.Selecting.Status.ObservedGeneration--
-	if got := tracker.Look(situations.Now, of(w)); got.Result != rollout.Waiting || got.Late[0].Subject != "BindingPolicy web" || !tracker.Done(w.Ref) {
+	if got := tracker.Look(situations.Now, ofPolicy(w, tracker)); got.Result != rollout.Waiting || got.Late[0].Subject != "BindingPolicy web" || tracker.Done(w.Ref) {
 		t.Errorf("a policy that was not observed: %+v", got)
 	}
-	without := of(world(t))
-	without.Objects = nil
-	if got := tracker.Look(situations.Now, without); got.Result != rollout.Arrived || got.Copies != 3 || got.Applied != 3 || got.Clusters != 3 {
-		t.Errorf("observed: %+v", got)
+	for range 2 {
+		if got := tracker.Look(situations.Now, ofPolicy(world(t), tracker)); got.Result != rollout.Arrived || got.Copies != 3 || got.Applied != 3 || got.Clusters != 3 || !tracker.Done(w.Ref) {
+			t.Errorf("observed: %+v", got)
+		}
+	}
+	f := ofPolicy(world(t), tracker)
+	f.Policies[0].Unlisted = foresight.Known([]objref.Ref{{Resource: "configmaps", Namespace: "shop", Name: "new"}})
+	if got := tracker.Look(situations.Now, f); got.Result != rollout.Waiting || got.Late[0].Link != explain.LinkListed {
+		t.Errorf("an object was created: %+v", got)
 	}
 	w = world(t)
 	w.Selecting.Generation++
 	w.Selecting.Status.ObservedGeneration++
-	if got := tracker.Look(situations.Now, of(w)); got.Result != rollout.Failed {
+	if got := tracker.Look(situations.Now, ofPolicy(w, tracker)); got.Result != rollout.Failed {
 		t.Errorf("edited again: %+v", got)
+	}
+}
+
+// narrow takes c3 off the policy and off its Binding.
+func narrow(w *situations.World) {
+	w.Clusters.Value["c3"].Labels = nil
+	w.Binding.Spec.Destinations = w.Binding.Spec.Destinations[:2]
+}
+
+// TestGainedCluster: an edit of the policy or the label of a cluster sends an object to c3, too.
+// It has not arrived before it is there, though it is Done in the others.
+func TestGainedCluster(t *testing.T) {
+	t.Parallel()
+	before := func(w *situations.World) {
+		narrow(w)
+		w.Undelivered("c3")
+	}
+	for name, gain := range map[string]func(*situations.World){
+		"edit of the policy, not observed": func(w *situations.World) {
+			w.Clusters.Value["c3"].Labels["env"] = "prod"
+			w.Selecting.Status.ObservedGeneration--
+		},
+		"edit of the policy, not observed, without an ITS": func(w *situations.World) {
+			w.WithoutITS()
+			w.Selecting.Status.ObservedGeneration--
+		},
+		"label":                        func(w *situations.World) { w.Clusters.Value["c3"].Labels["env"] = "prod" },
+		"label that the Binding lists": func(w *situations.World) { *w = *world(t); w.Undelivered("c3") },
+	} {
+		for _, named := range []bool{true, false} {
+			of := func(w *situations.World, tracker *rollout.Tracker) *rollout.Facts {
+				if named {
+					return facts(w)
+				}
+				return ofPolicy(w, tracker)
+			}
+			for _, doneBefore := range []bool{true, false} {
+				tracker := rollout.NewTracker(rollout.Applied)
+				if doneBefore { // while another object is waited for
+					w := world(t)
+					before(w)
+					if got := tracker.Look(situations.Now, of(w, tracker)); got.Result != rollout.Arrived || got.Copies != 2 {
+						t.Fatalf("%s, named %t: before: %+v", name, named, got)
+					}
+				}
+				if doneBefore && strings.Contains(name, "without an ITS") {
+					continue // it is known to be there
+				}
+				for range 2 {
+					w := world(t)
+					before(w)
+					w.Clusters.Value["c3"].Labels = map[string]string{}
+					gain(w)
+					got := tracker.Look(situations.Now, of(w, tracker))
+					checkCounts(t, name, got)
+					if got.Result != rollout.Waiting || tracker.Done(w.Ref) {
+						t.Errorf("%s, named %t, done before %t: %+v", name, named, doneBefore, got)
+					}
+				}
+				w := world(t)
+				if got := tracker.Look(situations.Now, of(w, tracker)); got.Result != rollout.Arrived || got.Copies != 3 {
+					t.Errorf("%s, named %t, done before %t: it has arrived: %+v", name, named, doneBefore, got)
+				}
+			}
+		}
+	}
+}
+
+// TestAnotherVersion: an object is read in the version that is named, and in that of the Binding
+// when there is one. That is no other edit.
+func TestAnotherVersion(t *testing.T) {
+	t.Parallel()
+	in := func(version string, change func(*situations.World)) *rollout.Facts {
+		w := world(t)
+		w.Live.Value.SetAPIVersion("apps/" + version)
+		w.Version = version
+		change(w)
+		return facts(w)
+	}
+	edited := func(w *situations.World) { w.Live.Value.Object["spec"] = map[string]any{"replicas": int64(9)} }
+	again := func(w *situations.World) { w.Live.Value.SetGeneration(3) }
+	created := func(w *situations.World) { w.Live.Value.SetUID("u2") }
+	for name, tc := range map[string]struct {
+		next       *rollout.Facts
+		superseded bool
+	}{
+		"the same":                       {in("v1", unchanged), false},
+		"another generation":             {in("v1", again), true},
+		"re-created":                     {in("v1", created), true},
+		"same version":                   {in("v1beta1", unchanged), false},
+		"same version, edited":           {in("v1beta1", edited), true},
+		"same version, re-created":       {in("v1beta1", created), true},
+		"same version, other generation": {in("v1beta1", again), false},
+	} {
+		tracker := rollout.NewTracker(rollout.Applied)
+		tracker.Look(situations.Now, in("v1beta1", func(w *situations.World) { w.Item("c1").State = plan.Pending }))
+		superseded := func(s *rollout.Status) bool {
+			return s.Result == rollout.Failed && strings.Contains(s.Late[0].Text, "was changed again")
+		}
+		if got := tracker.Look(situations.Now, tc.next); superseded(got) != tc.superseded {
+			t.Errorf("%s: %+v, want superseded %t", name, got, tc.superseded)
+		}
+	}
+	tracker := rollout.NewTracker(rollout.Delivered)
+	tracker.Look(situations.Now, in("v1beta1", (*situations.World).Unlist))
+	tracker.Look(situations.Now, in("v1", func(w *situations.World) { w.Undelivered("c1") }))
+	if got := tracker.Look(situations.Now, in("v1", edited)); got.Result != rollout.Failed {
+		t.Errorf("edited in the version of the Binding: %+v", got)
 	}
 }
 
@@ -238,7 +356,7 @@ func TestPolicy(t *testing.T) {
 func TestPolicyAndObject(t *testing.T) {
 	t.Parallel()
 	w := world(t)
-	w.Binding.Spec.Destinations = w.Binding.Spec.Destinations[:2] // so it leaves the third
+	narrow(w)
 	w.Item("c1").State = plan.Pending
 	f := facts(w)
 	of := *f.Objects[0]
@@ -256,7 +374,7 @@ func TestPolicyAndObject(t *testing.T) {
 func TestRemovalUnread(t *testing.T) {
 	t.Parallel()
 	hidden := func(w *situations.World) {
-		w.Binding.Spec.Destinations = w.Binding.Spec.Destinations[:2]
+		narrow(w)
 		w.Mailboxes["c3"] = &explain.Mailbox{Works: foresight.Unread[[]*plan.Work]("you may not list manifestworks in ITS its2")}
 	}
 	noClusters := func(w *situations.World) { w.Clusters.Unread = "ITS its2 does not answer" }
