@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	ociremote "github.com/google/go-containerregistry/pkg/v1/remote"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
@@ -51,6 +53,9 @@ const (
 	maxRemembered = 4096
 	// maxPullers bounds the number of clients, each with the token for one repository.
 	maxPullers = 1024
+	// maxParsed bounds the bytes of package.yaml that are parsed at the same time: the objects need
+	// several times the memory. A larger one is parsed alone.
+	maxParsed = 64 << 20
 	// maxConnections bounds the idle connections to one registry.
 	maxConnections = 16
 )
@@ -119,6 +124,8 @@ type Fetcher struct {
 	recent *lru.Cache
 	// metas has the descriptions of packages, by digest.
 	metas *lru.Cache
+	// parsing has maxParsed bytes.
+	parsing *semaphore.Weighted
 
 	mu      sync.Mutex
 	pullers map[string]*ociremote.Puller
@@ -128,7 +135,7 @@ type Fetcher struct {
 func New(o Options) (*Fetcher, error) {
 	f := &Fetcher{
 		options: o, connections: registry.NewTransport(o.Roots, maxConnections),
-		recent: lru.New(maxRemembered), metas: lru.New(maxRemembered), pullers: map[string]*ociremote.Puller{},
+		recent: lru.New(maxRemembered), metas: lru.New(maxRemembered), parsing: semaphore.NewWeighted(maxParsed), pullers: map[string]*ociremote.Puller{},
 	}
 	var err error
 	if o.Directory != "" {
@@ -274,7 +281,7 @@ func (f *Fetcher) Meta(ctx context.Context, source, digest string, access Access
 
 func (f *Fetcher) get(ctx context.Context, source, digest string, access Access) (*xpkg.Package, error) {
 	if packed := f.cache.get(digest); packed != nil {
-		pkg, err := f.parse(digest, packed)
+		pkg, err := f.parse(ctx, digest, packed)
 		if err == nil || xpkg.IsInvalid(err) {
 			return pkg, err
 		}
@@ -287,7 +294,7 @@ func (f *Fetcher) get(ctx context.Context, source, digest string, access Access)
 	if err := f.cache.put(digest, packed); err != nil {
 		return nil, fmt.Errorf("cache it: %w", err)
 	}
-	return f.parse(digest, packed)
+	return f.parse(ctx, digest, packed)
 }
 
 // extract returns the package.yaml of an image, compressed with gzip.
@@ -307,7 +314,12 @@ func (f *Fetcher) extract(ctx context.Context, source, digest string, access Acc
 	return inRegistry(ctx, f, source, access, read)
 }
 
-func (f *Fetcher) parse(digest string, packed []byte) (*xpkg.Package, error) {
+func (f *Fetcher) parse(ctx context.Context, digest string, packed []byte) (*xpkg.Package, error) {
+	size := min(unpackedSize(packed), maxParsed)
+	if err := f.parsing.Acquire(ctx, size); err != nil {
+		return nil, err
+	}
+	defer f.parsing.Release(size)
 	content, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		return nil, err
@@ -319,6 +331,15 @@ func (f *Fetcher) parse(digest string, packed []byte) (*xpkg.Package, error) {
 	meta := pkg.Meta
 	f.metas.Add(digest, &meta)
 	return pkg, nil
+}
+
+// unpackedSize returns the size that the end of a gzip stream says.
+func unpackedSize(packed []byte) int64 {
+	const last = 4
+	if len(packed) < last {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint32(packed[len(packed)-last:]))
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

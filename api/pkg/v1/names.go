@@ -22,6 +22,9 @@ const (
 	// PackageFinalizer keeps a package until a Transaction has removed it. Owner: the transactions
 	// controller.
 	PackageFinalizer = "transaction.pkg.crossplane.io/delete"
+	// RevisionFinalizer keeps an active revision until its package has another one or is removed:
+	// what the revision controls would lose its controller. Owner: the transactions controller.
+	RevisionFinalizer = "revision.pkg.crossplane.io"
 )
 
 // Annotations of packages that a Transaction reads. The transactions controller copies them to each

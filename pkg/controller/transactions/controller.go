@@ -177,8 +177,6 @@ func (c *Controller) onLock(before, after *pkgv1beta1.Lock) {
 	changed := !transaction.Diff(before.Packages, after.Packages).Empty()
 	if transaction.Holder(after) == "" && transaction.Holder(before) != "" || changed {
 		c.wake(changed)
-	}
-	if changed {
 		for _, kind := range transactions.Kinds {
 			for _, p := range c.Watch.Packages[kind.Name].All() {
 				if p.DeletionTimestamp != nil {

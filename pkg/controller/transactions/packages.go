@@ -34,12 +34,13 @@ const pollInterval = time.Minute
 // syncPackage creates the Transaction that a change of a package requires, and writes its status.
 func (c *Controller) syncPackage(ctx context.Context, ref transactions.Ref) (worker.Result, error) {
 	p := c.Watch.Package(ref)
-	if p == nil {
-		return worker.Result{}, nil
-	}
 	kind, _ := transactions.KindOf(ref.Kind)
+	revisions := c.Watch.RevisionsOf(ref)
+	if err := c.guard(ctx, kind, p, revisions); err != nil || p == nil {
+		return worker.Result{}, err
+	}
 	state := transaction.PackageState{
-		Kind: kind.Name, Package: p, Transactions: c.Watch.TransactionsOf(p), Revisions: c.Watch.RevisionsOf(ref), Lock: c.Watch.Locks.Get("", pkgv1beta1.LockName), Now: c.Clock.Now(),
+		Kind: kind.Name, Package: p, Transactions: c.Watch.TransactionsOf(p), Revisions: revisions, Lock: c.Watch.Locks.Get("", pkgv1beta1.LockName), Now: c.Clock.Now(),
 	}
 	var result worker.Result
 	if p.DeletionTimestamp == nil && p.Spec.PackagePullPolicy != nil && *p.Spec.PackagePullPolicy == pkgv1.PullAlways {
@@ -57,6 +58,36 @@ func (c *Controller) syncPackage(ctx context.Context, ref transactions.Ref) (wor
 		return worker.Result{}, c.release(ctx, kind, p, state.Transactions)
 	}
 	return result, c.writePackageStatus(ctx, kind, p, plan.Status)
+}
+
+// guard sets the finalizer of revisions, and removes it from those that are being deleted and may
+// go. Without the package, all may.
+func (c *Controller) guard(ctx context.Context, kind transactions.Kind, p *pkgv1.Provider, revisions []*pkgv1.ProviderRevision) error {
+	guard, release, stay := transaction.Guarded(revisions)
+	if p == nil {
+		guard, release, stay = nil, append(release, stay...), nil
+	}
+	for _, r := range guard {
+		finalizers := append(slices.Clone(r.Finalizers), pkgv1.RevisionFinalizer)
+		if err := c.patchMetadata(ctx, writer.Target{Resource: kind.Revisions, Name: r.Name}, r.ResourceVersion, map[string]any{"finalizers": finalizers}); ignoreNotFound(err) != nil {
+			return err
+		}
+	}
+	for _, r := range release {
+		finalizers := slices.DeleteFunc(slices.Clone(r.Finalizers), func(f string) bool { return f == pkgv1.RevisionFinalizer })
+		if err := c.patchMetadata(ctx, writer.Target{Resource: kind.Revisions, Name: r.Name}, r.ResourceVersion, map[string]any{"finalizers": finalizers}); ignoreNotFound(err) != nil {
+			return err
+		}
+	}
+	for _, r := range stay {
+		if p.DeletionTimestamp == nil {
+			about := r.DeepCopy() // its type does not say its kind
+			about.TypeMeta = metav1.TypeMeta{APIVersion: pkgv1.GroupVersion.String(), Kind: kind.RevisionName}
+			c.Events.Eventf(about, nil, corev1.EventTypeWarning, "RevisionIsActive", "Delete",
+				"the active revision goes when %s %s is deleted or has another version: its objects would lose their owner", kind.Name, p.Name)
+		}
+	}
+	return nil
 }
 
 // digest returns the digest of the tag of a package, "" if it is not known. The Transaction that
@@ -107,16 +138,25 @@ func (c *Controller) create(ctx context.Context, kind transactions.Kind, p *pkgv
 // removeAgain deletes the Transaction that has removed a package, if something of the package was
 // installed again or is left, so that another one is created.
 func (c *Controller) removeAgain(ctx context.Context, kind transactions.Kind, p *pkgv1.Provider, tx *pkgv1alpha1.Transaction) error {
-	left, err := c.Client.Revisions(kind).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{pkgv1.LabelPackage: p.Name}).String()})
+	left, err := c.revisionsOf(ctx, kind, p.Name)
 	if err != nil {
-		return fmt.Errorf("list revisions of %s %q: %w", kind.Name, p.Name, err)
+		return err
 	}
-	if len(left.Items) > 0 {
+	if len(left) > 0 {
 		if err := c.Writer.Delete(ctx, writer.Target{Resource: pkgv1alpha1.Transactions, Name: tx.Name}, tx.UID, "repeat"); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%w: %s %q is not removed yet", worker.ErrStale, kind.Name, p.Name)
+}
+
+// revisionsOf returns the revisions of a package as the API server has them.
+func (c *Controller) revisionsOf(ctx context.Context, kind transactions.Kind, name string) ([]pkgv1.ProviderRevision, error) {
+	list, err := c.Client.Revisions(kind).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{pkgv1.LabelPackage: name}).String()})
+	if err != nil {
+		return nil, fmt.Errorf("list revisions of %s %q: %w", kind.Name, name, err)
+	}
+	return list.Items, nil
 }
 
 // label records that the generation of a package has its Transaction, and sets the finalizer.
@@ -147,9 +187,23 @@ func (c *Controller) patchMetadata(ctx context.Context, target writer.Target, ve
 	return err
 }
 
-// release lets a package go of which nothing is installed. Its Transactions stay as history, so it
-// no longer owns them.
+// release lets a package go of which nothing is installed: no revision exists, and no Transaction
+// is at work that might install one. Caches may be behind, and what the package owns goes with it.
+// Its Transactions stay as history, so it no longer owns them.
 func (c *Controller) release(ctx context.Context, kind transactions.Kind, p *pkgv1.Provider, history []*pkgv1alpha1.Transaction) error {
+	revisions, err := c.revisionsOf(ctx, kind, p.Name)
+	if err != nil {
+		return err
+	}
+	lock, err := c.Client.Locks().Get(ctx, pkgv1beta1.LockName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		lock = &pkgv1beta1.Lock{}
+	} else if err != nil {
+		return fmt.Errorf("get Lock: %w", err)
+	}
+	if holder := transaction.Holder(lock); len(revisions) > 0 || holder != "" {
+		return fmt.Errorf("%w: %s %q has %d revisions, and transaction %q holds the Lock", worker.ErrStale, kind.Name, p.Name, len(revisions), holder)
+	}
 	for _, tx := range history {
 		owners := transaction.Without(tx.OwnerReferences, p.UID)
 		err := c.patchMetadata(ctx, writer.Target{Resource: pkgv1alpha1.Transactions, Name: tx.Name}, tx.ResourceVersion, map[string]any{"ownerReferences": owners})

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
@@ -124,13 +125,43 @@ func (c *Controller) after(ctx context.Context, tx *pkgv1alpha1.Transaction) err
 			return err
 		}
 	}
-	limit, _ := transaction.HistoryLimit(lock)
+	limit, wrong := transaction.HistoryLimit(lock)
+	if wrong != "" {
+		about := lock.DeepCopy() // its type does not say its kind
+		about.TypeMeta = metav1.TypeMeta{APIVersion: pkgv1beta1.GroupVersion.String(), Kind: "Lock"}
+		c.Events.Eventf(about, nil, corev1.EventTypeWarning, "HistoryLimitInvalid", "Collect", "%s", wrong)
+	}
 	for _, old := range transaction.Collect(c.Watch.Transactions.All(), lock, limit) {
 		if err := c.collect(ctx, old); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// handBack gives objects back to the revisions that are still active, if the Transaction has begun
+// to install, holds the Lock, and does not continue.
+func (c *Controller) handBack(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
+	begun := meta.IsStatusConditionTrue(tx.Status.Conditions, pkgv1alpha1.TransactionConditionValidated) &&
+		!meta.IsStatusConditionTrue(tx.Status.Conditions, pkgv1alpha1.TransactionConditionInstalled)
+	if !begun || transaction.ValidateOnly(tx) {
+		return nil
+	}
+	if holds, err := c.Lock.Holds(ctx, tx); err != nil || !holds {
+		return err
+	}
+	var packages []install.Package
+	for _, locked := range tx.Status.ProposedLockPackages {
+		kind, _ := transactions.KindOf(ptr.Deref(locked.Kind, ""))
+		r, err := c.Client.Revisions(kind).Get(ctx, locked.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("get %s %q: %w", kind.RevisionName, locked.Name, err)
+		}
+		packages = append(packages, install.Package{Locked: locked, Kind: kind, Name: r.Labels[pkgv1.LabelPackage]})
+	}
+	return c.Installer.HandBack(ctx, packages, nil)
 }
 
 // collect deletes a Transaction because of the limit of the history. The mark says so to finalize.
@@ -152,6 +183,9 @@ func (c *Controller) collect(ctx context.Context, tx *pkgv1alpha1.Transaction) e
 func (c *Controller) finalize(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
 	if !slices.Contains(tx.Finalizers, pkgv1alpha1.TransactionFinalizer) {
 		return nil
+	}
+	if err := c.handBack(ctx, tx); err != nil {
+		return err
 	}
 	if err := c.releaseLock(ctx, tx); err != nil {
 		return err
@@ -203,6 +237,9 @@ func (t *try) run(ctx context.Context) (worker.Result, error) {
 		return worker.Result{}, t.commit(ctx)
 	}
 	if why := t.superseded(t.tx); why != "" {
+		if err := t.handBack(ctx, t.tx); err != nil {
+			return worker.Result{}, err
+		}
 		t.record().Superseded(why)
 		if err := t.write(ctx); err != nil {
 			return worker.Result{}, err
@@ -246,10 +283,18 @@ func (t *try) run(ctx context.Context) (worker.Result, error) {
 		return t.notInstalled(ctx, proposal, err)
 	}
 	t.record().Installed(text.Join(proposal.Notes, ". ", 10))
-	if err := t.write(ctx); err != nil {
+	if err := t.write(ctx); refused(err) {
+		return t.notInstalled(ctx, proposal, err)
+	} else if err != nil {
 		return worker.Result{}, err
 	}
 	return worker.Result{}, t.commit(ctx)
+}
+
+// refused reports whether the API server refuses a status for its content or its size, as it would
+// again.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
 // maxBlocked bounds how long a Transaction waits without an event. The Lock and the other
@@ -271,6 +316,9 @@ func (t *try) validateInTime(ctx context.Context, locked []pkgv1beta1.LockPackag
 	defer cancel()
 	began := t.Clock.Now()
 	proposal, err := t.validate(ctx, locked)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
+		err = fmt.Errorf("the validation took longer than %s: %w", maxValidation, err)
+	}
 	validation.WithLabelValues().Observe(t.Clock.Since(began).Seconds())
 	return proposal, err
 }
@@ -287,9 +335,16 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 	if err != nil {
 		return nil, err
 	}
-	effects, err := t.Installer.Check(ctx, proposal.Install, install.Validated{Definitions: proposal.Definitions, Unchanged: proposal.Unchanged})
+	effects, err := t.Installer.Check(ctx, proposal.Install, install.Validated{
+		Definitions: proposal.Definitions, Unchanged: proposal.Unchanged, MayTake: proposal.MayTake,
+	})
 	if err != nil {
 		return nil, err
+	}
+	for n := range effects {
+		for _, name := range effects[n].Adopted {
+			warnings = append(warnings, fmt.Sprintf("%s exists and has no controller; package %s adopts it", name, proposal.Install[n].Name))
+		}
 	}
 	if t.tx.Status.Changes, err = t.changes(ctx, proposal, effects); err != nil {
 		return nil, err
@@ -375,7 +430,12 @@ func (t *try) finish(ctx context.Context, release bool) (worker.Result, error) {
 		}
 		t.tryAt(t.tx.Name, t.Clock.Now().Add(pause))
 	}
-	if err := t.write(ctx); err != nil {
+	err := t.write(ctx)
+	if refused(err) { // what the change would be is shown, if that is possible
+		t.tx.Status.ProposedLockPackages, t.tx.Status.Changes, t.tx.Status.Warnings = nil, nil, nil
+		err = t.write(ctx)
+	}
+	if err != nil {
 		return worker.Result{}, err
 	}
 	if release {

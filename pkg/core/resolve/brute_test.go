@@ -60,9 +60,7 @@ func (b *brute) choices(name string) ([]pick, bool) {
 		if !isLocked || moves {
 			picks = append(picks, pick{version: root.Version.Tag})
 		}
-		if b.freedom < allMove {
-			return picks, !isLocked
-		}
+		return picks, !isLocked
 	}
 	for version := range b.world[name] {
 		lower := isLocked && semver.MustParse(version).LessThan(semver.MustParse(installed.Version.Tag))
@@ -263,8 +261,6 @@ func (b *brute) preference(name string, p pick, isLocked bool, installed Package
 		return -1000
 	case root != nil && root.Version.Tag == p.version && (!isLocked || root.Pending):
 		return -900
-	case !isLocked && b.problem.Minimum:
-		return version
 	case !isLocked:
 		return -version
 	}
@@ -288,7 +284,6 @@ func (b *brute) String() string {
 	for _, r := range b.problem.Roots {
 		fmt.Fprintf(&text, "root %+v\n", r)
 	}
-	fmt.Fprintf(&text, "downgrade %v, all move %v, minimum %v, remove %v\n",
-		b.problem.AllowDowngrade, b.problem.AllowUserManaged, b.problem.Minimum, b.problem.Remove)
+	fmt.Fprintf(&text, "downgrade %v, remove %v\n", b.problem.AllowDowngrade, b.problem.Remove)
 	return text.String()
 }

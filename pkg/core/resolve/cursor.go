@@ -121,7 +121,7 @@ func (v *variable) digestCandidate(digest string) *candidate {
 
 // tagOrder returns the indices of the tags that may be chosen, in the order in which they are
 // tried: from the installed version up, and then down if that is allowed. Of a package that is not
-// installed, the highest or the lowest comes first.
+// installed, the highest comes first.
 func (m *model) tagOrder(v *variable) []int {
 	r := v.repository
 	if len(v.byTag) != len(r.tags) {
@@ -133,9 +133,7 @@ func (m *model) tagOrder(v *variable) []int {
 		for i := range r.tags {
 			order = append(order, i)
 		}
-		if !m.problem.Minimum {
-			slices.Reverse(order)
-		}
+		slices.Reverse(order)
 		return order
 	}
 	above, _ := slices.BinarySearchFunc(r.tags, v.locked, func(t tag, c *candidate) int {

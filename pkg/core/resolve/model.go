@@ -19,8 +19,6 @@ const (
 	rootsStay freedom = iota
 	// pendingMove also permits the desired versions of pending roots.
 	pendingMove
-	// allMove also permits other versions of all roots.
-	allMove
 )
 
 // variable is a repository, of which the search chooses a version.
@@ -302,11 +300,11 @@ func (m *model) pin(v *variable) {
 	if root == nil {
 		return
 	}
-	v.open = m.freedom == allMove || v.locked == nil && root.Version == (Version{})
+	v.open = v.locked == nil && root.Version == (Version{})
 	if root.Version == (Version{}) {
 		return
 	}
-	pending := root.Pending && m.freedom >= pendingMove && !root.Version.same(v.lockedVersion())
+	pending := root.Pending && m.freedom == pendingMove && !root.Version.same(v.lockedVersion())
 	if v.locked == nil || pending {
 		v.pinned = append(v.pinned, m.wanted(root))
 	}

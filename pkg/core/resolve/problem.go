@@ -17,11 +17,6 @@ type Problem struct {
 	HubVersion string
 	// AllowDowngrade permits lower versions of installed dependencies, if no other version fits.
 	AllowDowngrade bool
-	// AllowUserManaged permits other versions of the roots that are not the subject, if nothing
-	// else fits.
-	AllowUserManaged bool
-	// Minimum takes the lowest version of a new dependency, not the highest.
-	Minimum bool
 }
 
 // Root is a package that a user manages.

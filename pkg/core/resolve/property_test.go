@@ -27,9 +27,7 @@ func universe(r *rand.Rand) (world, Problem) {
 			}
 		}
 	}
-	p := Problem{
-		AllowDowngrade: r.IntN(4) == 0, AllowUserManaged: r.IntN(4) == 0, Minimum: r.IntN(4) == 0,
-	}
+	p := Problem{AllowDowngrade: r.IntN(4) == 0}
 	for i, name := range names {
 		installed := w.anyVersion(r, name)
 		if installed != "" && w[name][installed] != "broken" && r.IntN(2) == 0 {
@@ -88,11 +86,7 @@ func randomRequires(r *rand.Rand, names []string) string {
 
 // phases returns brute-force solvers with the freedoms that Resolve tries, in its order.
 func phases(w world, p *Problem) []*brute {
-	list := []*brute{newBrute(w, p, rootsStay), newBrute(w, p, pendingMove)}
-	if p.AllowUserManaged {
-		list = append(list, newBrute(w, p, allMove))
-	}
-	return list
+	return []*brute{newBrute(w, p, rootsStay), newBrute(w, p, pendingMove)}
 }
 
 func TestResolveFindsASolutionIfThereIsOne(t *testing.T) {

@@ -19,13 +19,13 @@ type Result struct {
 // the knowledge and calls again. If no set of versions is suitable, the error is a *Conflict.
 //
 // It first keeps all roots but the subject at their installed versions. If that is a conflict in
-// which other roots take part, it also tries the desired versions of the pending ones, and, if
-// allowed, other versions of all of them. If nothing of this fits, the conflict is the first one.
+// which other roots take part, it also tries the desired versions of the pending ones. If nothing
+// of this fits, the conflict is the first one.
 func Resolve(p *Problem, k *Knowledge) (Result, error) {
 	var first error
 	var last *search
-	for f := rootsStay; f <= allMove; f++ {
-		if last != nil && !last.mayHelp(f) {
+	for f := rootsStay; f <= pendingMove; f++ {
+		if last != nil && !last.mayHelp() {
 			continue
 		}
 		m, err := newModel(p, k, f)
@@ -63,15 +63,9 @@ func (s *search) solve() (Result, error) {
 
 // mayHelp reports whether more freedom may resolve the conflict that the search found: whether a
 // root that gets it took part.
-func (s *search) mayHelp(f freedom) bool {
-	if f == allMove && !s.problem.AllowUserManaged {
-		return false
-	}
+func (s *search) mayHelp() bool {
 	for v := range s.involved {
-		if v.root == nil || v.root.Subject {
-			continue
-		}
-		if f == allMove || v.root.Pending && !v.root.Version.same(v.lockedVersion()) {
+		if v.root != nil && !v.root.Subject && v.root.Pending && !v.root.Version.same(v.lockedVersion()) {
 			return true
 		}
 	}

@@ -30,11 +30,6 @@ func TestResolve(t *testing.T) {
 			problem: Problem{Roots: roots("a v1.0.0 subject")},
 			want:    []string{"b v1.10.0 Install", "a v1.0.0 Install"},
 		},
-		"MinimumOfANewDependency": {
-			world:   world{"a": {"v1.0.0": "b >=v1.0.0"}, "b": {"v0.9.0": "", "v1.0.0": "", "v1.9.0": ""}},
-			problem: Problem{Roots: roots("a v1.0.0 subject"), Minimum: true},
-			want:    []string{"b v1.0.0 Install", "a v1.0.0 Install"},
-		},
 		"EmptyConstraintIsAny": {
 			world:   world{"a": {"v1.0.0": "b"}, "b": {"v1.0.0": "", "v2.0.0": ""}},
 			problem: Problem{Roots: roots("a v1.0.0 subject")},
@@ -94,7 +89,7 @@ func TestResolve(t *testing.T) {
 		},
 		"ConstraintsAreNotJoined": {
 			world:   world{"a": {"v1.0.0": "b ^1 || ^2; c"}, "b": {"v1.5.0": "", "v2.0.0": ""}, "c": {"v1.0.0": "b >=2"}},
-			problem: Problem{Roots: roots("a v1.0.0 subject"), Minimum: true},
+			problem: Problem{Roots: roots("a v1.0.0 subject")},
 			want:    []string{"b v2.0.0 Install", "c v1.0.0 Install", "a v1.0.0 Install"},
 		},
 		"Diamond": {
@@ -218,12 +213,6 @@ func TestResolve(t *testing.T) {
 			wantReason: "VersionConflict",
 			wantError: "package x v1.0.0 does not fit: a requires >=v1.1.0: a v1.0.0 (wanted) requires x >=v1.1.0; " +
 				"x v1.0.0 (installed). Set Provider/x to >=v1.1.0",
-		},
-		"UserManagedDependencyMoves": {
-			world:   world{"a": {"v1.0.0": "x >=v1.1.0"}, "x": {"v1.0.0": "", "v1.1.0": "", "v1.2.0": ""}},
-			locked:  []string{"x v1.0.0"},
-			problem: Problem{Roots: roots("a v1.0.0 subject", "x v1.0.0"), AllowUserManaged: true},
-			want:    []string{"x v1.1.0 Upgrade", "a v1.0.0 Install"},
 		},
 		"UserManagedWithoutVersionStays": {
 			world:      world{"a": {"v1.0.0": "x >=v1.1.0"}, "x": {"v1.0.0": "", "v1.1.0": ""}},

@@ -10,9 +10,6 @@ import (
 type Solution struct {
 	// Packages are all of them, dependencies first, otherwise by source.
 	Packages []Selected
-	// Included are the sources of the roots, other than the subject, that get the versions that
-	// their package objects name, sorted.
-	Included []string
 	// Orphans are the sources of installed packages that no root requires, sorted. They stay.
 	Orphans []string
 	// Unmet are requirements of installed packages that were not met before, and still are not.
@@ -46,17 +43,6 @@ const (
 	ChangeOther Change = "Change"
 )
 
-// Changed returns the packages that are to be installed or changed, dependencies first.
-func (s *Solution) Changed() []Selected {
-	var changed []Selected
-	for i := range s.Packages {
-		if s.Packages[i].Change != ChangeNone {
-			changed = append(changed, s.Packages[i])
-		}
-	}
-	return changed
-}
-
 func (s *search) solution() *Solution {
 	solution := &Solution{Duplicates: s.duplicates}
 	selected := map[string]Selected{}
@@ -66,20 +52,14 @@ func (s *search) solution() *Solution {
 		p := s.selected(n)
 		selected[p.Source] = p
 		packages = append(packages, p.Package)
-		root := n.variable.root
-		if root == nil {
-			continue
-		}
-		roots = append(roots, p.Source)
-		if !root.Subject && n.candidate.wanted {
-			solution.Included = append(solution.Included, p.Source)
+		if n.variable.root != nil {
+			roots = append(roots, p.Source)
 		}
 	}
 	ordered, _ := Order(packages)
 	for i := range ordered {
 		solution.Packages = append(solution.Packages, selected[ordered[i].Source])
 	}
-	slices.Sort(solution.Included)
 	solution.Orphans = Orphans(packages, roots...)
 	solution.Unmet = s.unmet()
 	return solution

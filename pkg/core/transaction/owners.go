@@ -76,6 +76,16 @@ func Without(current []metav1.OwnerReference, uids ...types.UID) []metav1.OwnerR
 	return slices.DeleteFunc(slices.Clone(current), func(ref metav1.OwnerReference) bool { return slices.Contains(uids, ref.UID) })
 }
 
+// Released returns the owners of an object that stays when those of the given UIDs go. If nothing
+// but transactions would own it, nothing does.
+func Released(current []metav1.OwnerReference, uids ...types.UID) []metav1.OwnerReference {
+	refs := Without(current, uids...)
+	if Orphaned(refs) {
+		return withoutTransactions(refs)
+	}
+	return refs
+}
+
 // Orphaned reports whether no owner is left but transactions: the garbage collector would delete
 // the object with the last of them.
 func Orphaned(refs []metav1.OwnerReference) bool {

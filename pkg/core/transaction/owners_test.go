@@ -104,3 +104,19 @@ func TestDiff(t *testing.T) {
 		t.Error("Find is wrong")
 	}
 }
+
+// TestReleased: an object that stays when its package goes has other owners than transactions, or
+// none.
+func TestReleased(t *testing.T) {
+	tx := transaction.OwnerOf(named("tx", "t"))
+	old, pkg, next := owner("ProviderRevision", "old"), owner("Provider", "p"), owner("ProviderRevision", "new")
+	owned := transaction.OfObject(nil, old, pkg, tx)
+	if got := transaction.Released(owned, old.UID, pkg.UID); len(got) != 0 {
+		t.Errorf("owners %v, want none", got)
+	}
+	taken := transaction.OfObject(owned, next, owner("Provider", "q"), tx)
+	got := transaction.Released(taken, old.UID, pkg.UID)
+	if len(got) != 3 || transaction.Orphaned(got) || controllers(got)[0] != "new" {
+		t.Errorf("owners %v", got)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/xpkg"
 )
 
 // PackageState is what is known of a package. A package of any kind is a Provider here: the other
@@ -178,22 +179,30 @@ func (s *PackageState) planDeletion(plan *PackagePlan) {
 	plan.Create, plan.CreateAfter = s.named(tx, s.version())
 }
 
-// Sources returns the sources that this package has installed, in order: those of its revisions,
-// since an installation that did not end is not in the Lock.
+// Sources returns the sources that this package has installed: those that the Lock lists for it. If
+// there are none, they are those of its revisions, since an installation that did not end is not in
+// the Lock.
 func (s *PackageState) Sources() []string {
 	var sources []string
-	for _, r := range s.Revisions {
-		sources = append(sources, sourceOf(r.Spec.Package))
-	}
 	if s.Lock != nil {
 		for _, locked := range s.Lock.Packages {
-			if slices.ContainsFunc(s.Revisions, func(r *pkgv1.ProviderRevision) bool { return r.Name == locked.Name }) {
+			if s.has(locked.Name) || locked.Name == s.Package.Status.CurrentRevision {
 				sources = append(sources, locked.Source)
 			}
 		}
 	}
+	if len(sources) == 0 {
+		for _, r := range s.Revisions {
+			sources = append(sources, sourceOf(r.Spec.Package))
+		}
+	}
 	slices.Sort(sources)
 	return slices.Compact(sources)
+}
+
+// has reports whether the package has a revision of this name.
+func (s *PackageState) has(revision string) bool {
+	return slices.ContainsFunc(s.Revisions, func(r *pkgv1.ProviderRevision) bool { return r.Name == revision })
 }
 
 // sourceOf returns the repository of an image.
@@ -250,7 +259,11 @@ func (s *PackageState) status() pkgv1.PackageStatus {
 		}
 	}
 
-	switch failure := failureOf(last); {
+	failure := failureOf(last)
+	if s.isDesired(active) {
+		failure = "" // another transaction has installed what this one could not
+	}
+	switch {
 	case Paused(s.Package):
 		set(pkgv1.PackageConditionSynced, metav1.ConditionFalse, pkgv1.ReasonReconcilePaused, "remove the annotation "+pkgv1.AnnotationPaused+" to continue")
 	case failure != "":
@@ -287,6 +300,20 @@ func (s *PackageState) status() pkgv1.PackageStatus {
 		meta.SetStatusCondition(&status.Conditions, conditions[kind])
 	}
 	return status
+}
+
+// isDesired reports whether the Lock lists this revision and it is what the package asks for.
+func (s *PackageState) isDesired(active *pkgv1.ProviderRevision) bool {
+	if active == nil || s.Lock == nil || !slices.ContainsFunc(s.Lock.Packages, func(l pkgv1beta1.LockPackage) bool { return l.Name == active.Name }) {
+		return false
+	}
+	wanted, err := xpkg.ParseReference(s.Package.Spec.Package)
+	if err != nil {
+		return false
+	}
+	image, err := xpkg.ParseReference(active.Spec.Package)
+	return err == nil && image.Source == wanted.Source && (wanted.Tag == "" || image.Tag == wanted.Tag) && (wanted.Digest == "" || image.Digest == wanted.Digest) &&
+		maps.Equal(active.Spec.CommonLabels, s.Package.Spec.CommonLabels) && maps.Equal(active.Spec.CommonAnnotations, s.Package.Spec.CommonAnnotations)
 }
 
 // failureOf returns what the last try of a transaction failed for, "" if it did not fail.

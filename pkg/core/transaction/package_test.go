@@ -3,6 +3,7 @@ package transaction_test
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,6 +38,18 @@ func revision(name string, active bool, number int64) *pkgv1.ProviderRevision {
 	if active {
 		r.Spec.DesiredState = pkgv1.RevisionActive
 	}
+	return r
+}
+
+// from is a revision of another source.
+func from(source string, r *pkgv1.ProviderRevision) *pkgv1.ProviderRevision {
+	r.Spec.Package = source + ":v1@sha256:" + r.Name
+	return r
+}
+
+// pinned is a revision with a digest of the right form.
+func pinned(r *pkgv1.ProviderRevision) *pkgv1.ProviderRevision {
+	r.Spec.Package = source + ":v1@sha256:" + strings.Repeat("0", 64)
 	return r
 }
 
@@ -90,6 +103,21 @@ func TestPlanPackage(t *testing.T) {
 		"UpdateFailed": {
 			state: transaction.PackageState{Package: pkg(), Transactions: []*pkgv1alpha1.Transaction{failed}, Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1)}, Lock: lock},
 			want:  plan{Synced: "ReconcileError", Installed: "ActivePackageRevision"},
+		},
+		"UpdateFailedAndAnotherTransactionHasMadeIt": {
+			state: transaction.PackageState{
+				Package: pkg(func(p *pkgv1.Provider) { p.Spec.Package = source + ":v1" }), Transactions: []*pkgv1alpha1.Transaction{failed},
+				Revisions: []*pkgv1.ProviderRevision{pinned(revision("p-1", true, 1))}, Lock: lock,
+			},
+			want: plan{Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"LabelsFailed": { // the version is the desired one, and the labels are not
+			state: transaction.PackageState{
+				Package: pkg(func(p *pkgv1.Provider) {
+					p.Spec.Package, p.Spec.CommonLabels = source+":v1", map[string]string{"a": "b"}
+				}), Transactions: []*pkgv1alpha1.Transaction{failed}, Revisions: []*pkgv1.ProviderRevision{pinned(revision("p-1", true, 1))}, Lock: lock,
+			},
+			want: plan{Synced: "ReconcileError", Installed: "ActivePackageRevision"},
 		},
 		"Paused": {
 			state: transaction.PackageState{Package: pkg(unhandled, func(p *pkgv1.Provider) { p.Annotations = map[string]string{pkgv1.AnnotationPaused: "true"} })},
@@ -150,6 +178,17 @@ func TestPlanPackage(t *testing.T) {
 		"Deleted": {
 			state: transaction.PackageState{Package: pkg(deleted), Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1)}, Lock: lock},
 			want:  plan{Create: name1, Change: "Delete", Source: source, Retries: math.MaxInt64, Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"DeletedWithASourceOfBefore": { // the Lock says which one counts
+			state: transaction.PackageState{
+				Package: pkg(deleted), Lock: lock,
+				Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1), from("a.example.com/org/p", revision("p-0", false, 0))},
+			},
+			want: plan{Create: name1, Change: "Delete", Source: source, Retries: math.MaxInt64, Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
+		},
+		"DeletedWithoutItsRevision": { // somebody deleted it
+			state: transaction.PackageState{Package: pkg(deleted, func(p *pkgv1.Provider) { p.Status.CurrentRevision = "p-1" }), Lock: lock},
+			want:  plan{Create: name1, Change: "Delete", Source: source, Retries: math.MaxInt64, Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
 		},
 		"DeletedAndNotInTheLock": { // an installation that did not end has left objects
 			state: transaction.PackageState{Package: pkg(deleted), Revisions: []*pkgv1.ProviderRevision{revision("p-1", false, 1)}},
@@ -261,5 +300,32 @@ func TestActive(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// TestGuarded: a revision that controls objects stays until another one does.
+func TestGuarded(t *testing.T) {
+	with := func(finalizer, deleting bool, r *pkgv1.ProviderRevision) *pkgv1.ProviderRevision {
+		if finalizer {
+			r.Finalizers = []string{"other", pkgv1.RevisionFinalizer}
+		}
+		if deleting {
+			r.DeletionTimestamp = &metav1.Time{Time: now}
+		}
+		return r
+	}
+	guard, release, stay := transaction.Guarded([]*pkgv1.ProviderRevision{
+		with(false, false, revision("new", false, 1)), with(true, false, revision("kept", true, 2)), with(true, true, revision("active", true, 3)),
+		with(true, true, revision("inactive", false, 4)), with(true, true, awaiting(revision("not-installed", true, 5))), with(false, true, revision("released", true, 6)),
+	})
+	names := func(revisions []*pkgv1.ProviderRevision) (names []string) {
+		for _, r := range revisions {
+			names = append(names, r.Name)
+		}
+		return names
+	}
+	want := [][]string{{"new"}, {"inactive", "not-installed"}, {"active"}}
+	if diff := cmp.Diff(want, [][]string{names(guard), names(release), names(stay)}); diff != "" {
+		t.Error(diff)
 	}
 }

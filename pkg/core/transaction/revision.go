@@ -42,6 +42,7 @@ func Revision(in RevisionInput) *pkgv1.ProviderRevision {
 		TypeMeta: metav1.TypeMeta{APIVersion: pkgv1.GroupVersion.String(), Kind: in.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: in.Name, Labels: labels, Annotations: annotations, OwnerReferences: OfRevision(nil, in.Package, in.Transaction),
+			Finalizers: []string{pkgv1.RevisionFinalizer},
 		},
 	}
 	r.Spec.PackageRevisionSpec = pkgv1.PackageRevisionSpec{
@@ -52,6 +53,24 @@ func Revision(in RevisionInput) *pkgv1.ProviderRevision {
 	}
 	r.Spec.RuntimeConfigReference = in.RuntimeConfig
 	return r
+}
+
+// Guarded returns which revisions of a package must get the finalizer, and which of those that are
+// being deleted may go and which may not: one that is active controls the objects of the package.
+func Guarded(revisions []*pkgv1.ProviderRevision) (guard, release, stay []*pkgv1.ProviderRevision) {
+	for _, r := range revisions {
+		has := slices.Contains(r.Finalizers, pkgv1.RevisionFinalizer)
+		switch {
+		case r.DeletionTimestamp == nil && !has:
+			guard = append(guard, r)
+		case r.DeletionTimestamp == nil || !has:
+		case r.Spec.DesiredState == pkgv1.RevisionActive && !Awaits(r):
+			stay = append(stay, r)
+		default:
+			release = append(release, r)
+		}
+	}
+	return guard, release, stay
 }
 
 // defaultRevisionHistory is how many inactive revisions are kept by default.

@@ -11,6 +11,7 @@ import (
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/text"
 )
 
 // Texts of conditions. The seed of the API fixes them.
@@ -95,9 +96,14 @@ func Record(tx *pkgv1alpha1.Transaction, now time.Time) Recorder {
 	return Recorder{tx: tx, now: metav1.NewTime(now).Rfc3339Copy()}
 }
 
+// maxMessage bounds the message of a condition: what packages and registries say may be of any
+// length, and the API server refuses a status with a longer one than 32 KiB. The status of a
+// package quotes it.
+const maxMessage = 16 << 10
+
 func (r Recorder) set(kind string, status metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&r.tx.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: message,
+		Type: kind, Status: status, Reason: reason, Message: text.Clip(message, maxMessage),
 		ObservedGeneration: r.tx.Generation, LastTransitionTime: r.now,
 	})
 }

@@ -175,13 +175,19 @@ func ParseDependencies(text string) ([]Dependency, error) {
 	}
 	dependencies, err := dependenciesOf(list)
 	if err != nil {
-		return nil, Invalidf("%v", err)
+		return nil, Invalidf("%s", strings.TrimSpace(err.Error()))
 	}
 	return dependencies, nil
 }
 
+// maxDependencies bounds what one package requires: the Lock lists all of it.
+const maxDependencies = 500
+
 // dependenciesOf returns dependencies without duplicates. The error begins with the index.
 func dependenciesOf(list []metaDependency) ([]Dependency, error) {
+	if len(list) > maxDependencies {
+		return nil, fmt.Errorf(" has %d entries, at most %d are possible", len(list), maxDependencies)
+	}
 	var found []Dependency
 	for i := range list {
 		dependency, err := list[i].normalize()

@@ -175,8 +175,9 @@ func TestInvalidPackages(t *testing.T) {
 		"OtherGroup":        {requires("apiVersion: apps/v1, kind: Provider, package: a.example/pkg"), `apiVersion "apps/v1"`},
 		"TwoPackages":       {requires("provider: a.example/pkg, function: a.example/pkg"), "must name one package only"},
 		"BothForms":         {requires("provider: a.example/pkg, kind: Provider, package: a.example/pkg"), "must name one package only"},
+		"TooManyRequired":   {requires(strings.Repeat("provider: a.example/pkg}\n  - {", maxDependencies) + "provider: a.example/pkg"), "spec.dependsOn has 501 entries, at most 500 are possible"},
 		"TooManyDocuments":  {meta + strings.Repeat("---\n", MaxDocuments+1), "more than 20000 documents"},
-		"TooLargeADocument": {meta + "---\n# " + strings.Repeat("x", MaxDocument) + "\n", "document 2 has more than 16 MiB"},
+		"TooLargeADocument": {meta + "---\n# " + strings.Repeat("x", MaxDocument) + "\n", "document 2 has more than 3 MiB"},
 		"ManyAliases":       {meta + "---\n" + aliases(), "document 2: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +201,7 @@ func aliases() string {
 // TestSize: a package that is too large is an error, and not truncated.
 func TestSize(t *testing.T) {
 	line := "# " + strings.Repeat("x", 1<<20-3) + "\n"
-	document := strings.NewReader(strings.Repeat(line, 8) + "---\n")
+	document := strings.NewReader(strings.Repeat(line, 2) + "---\n")
 	repeated := readerFunc(func(p []byte) (int, error) {
 		n, err := document.Read(p)
 		if errors.Is(err, io.EOF) {

@@ -11,8 +11,8 @@ import (
 const (
 	// MaxBytes bounds its size.
 	MaxBytes = 200 << 20
-	// MaxDocument bounds the size of one of its documents. No API server accepts a larger object.
-	MaxDocument = 16 << 20
+	// MaxDocument bounds the size of one of its documents. No API server accepts a larger request.
+	MaxDocument = 3 << 20
 	// MaxDocuments bounds their number.
 	MaxDocuments = 20_000
 )

@@ -46,7 +46,7 @@ func (d *Destinations) commit(ctx context.Context, tx *pkgv1alpha1.Transaction, 
 	for round := 0; ; round++ {
 		err := d.writeLock(ctx, its, lock, c, d.WDSName+"/"+tx.Name, v.packages)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
-			return its.failed(err)
+			return its.failed(ctx, err)
 		}
 		if round == rounds {
 			return fmt.Errorf("the Lock of cluster %q changed %d times while it was validated", c.Cluster, rounds)
@@ -64,7 +64,7 @@ func (d *Destinations) commit(ctx context.Context, tx *pkgv1alpha1.Transaction, 
 func (d *Destinations) again(ctx context.Context, tx *pkgv1alpha1.Transaction, v *validated, c *destination.Destination, its *inITS) (*pkgv1beta1.Lock, error) {
 	now := newInITS(its.name, its.ITS)
 	if err := now.read(ctx, d.WDSUID, v.input, c.Cluster); err != nil {
-		return nil, now.failed(err)
+		return nil, now.failed(ctx, err)
 	}
 	alone := *v.input
 	i := slices.IndexFunc(v.input.Clusters, func(cluster destination.Cluster) bool { return cluster.Name == c.Cluster })

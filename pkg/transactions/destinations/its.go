@@ -67,7 +67,7 @@ func (d *Destinations) readITSes(ctx context.Context, g *gathered) error {
 			if err == nil && g.varies {
 				err = in.readProperties(ctx)
 			}
-			return in.failed(err)
+			return in.failed(ctx, err)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -81,13 +81,14 @@ func (d *Destinations) readITSes(ctx context.Context, g *gathered) error {
 	return nil
 }
 
-// failed returns an error of the ITS, which may be nil. One that is no answer is an outage.
-func (i *inITS) failed(err error) error {
+// failed returns an error of the ITS, which may be nil. One that is no answer is an outage, unless
+// the time of the caller is over.
+func (i *inITS) failed(ctx context.Context, err error) error {
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &answer):
+	case errors.As(err, &answer), ctx.Err() != nil:
 		return fmt.Errorf("space %s: %w", i.name, err)
 	}
 	return &transaction.OutageError{What: "space " + i.name, Err: err}

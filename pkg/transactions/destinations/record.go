@@ -83,7 +83,7 @@ func (d *Destinations) readAllLocks(ctx context.Context) (map[string]*inITS, err
 			mutex.Lock()
 			defer mutex.Unlock()
 			if err != nil {
-				unread = append(unread, in.failed(err))
+				unread = append(unread, in.failed(ctx, err))
 			} else {
 				read[name] = in
 			}

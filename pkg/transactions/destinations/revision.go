@@ -56,7 +56,7 @@ func (d *Destinations) gatherRevision(ctx context.Context, tx *pkgv1alpha1.Trans
 		in := newInITS(home, its)
 		in.beside = name
 		if err := in.read(ctx, d.WDSUID, g.input, r.Repository); err != nil {
-			return nil, in.failed(err)
+			return nil, in.failed(ctx, err)
 		}
 		in.addTo(&cluster, d.WDSUID)
 	}

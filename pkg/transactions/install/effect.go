@@ -8,7 +8,11 @@ import (
 
 // Effect is which objects of a package would change, as users write them:
 // "CustomResourceDefinition.apiextensions.k8s.io/buckets.example.com".
-type Effect struct{ Created, Updated []string }
+type Effect struct {
+	Created, Updated []string
+	// Adopted are those of Updated that exist and that no package owns.
+	Adopted []string
+}
 
 type change int
 
@@ -16,6 +20,7 @@ const (
 	unchanged change = iota
 	created
 	updated
+	adopted
 )
 
 func (e *Effect) add(c change, o *unstructured.Unstructured) {
@@ -25,6 +30,8 @@ func (e *Effect) add(c change, o *unstructured.Unstructured) {
 		e.Created = append(e.Created, name)
 	case updated:
 		e.Updated = append(e.Updated, name)
+	case adopted:
+		e.Updated, e.Adopted = append(e.Updated, name), append(e.Adopted, name)
 	case unchanged:
 	}
 }
@@ -32,4 +39,5 @@ func (e *Effect) add(c change, o *unstructured.Unstructured) {
 func (e *Effect) sort() {
 	slices.Sort(e.Created)
 	slices.Sort(e.Updated)
+	slices.Sort(e.Adopted)
 }

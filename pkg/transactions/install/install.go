@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -130,22 +131,43 @@ func (i *Installer) ensurePackage(ctx context.Context, tx *pkgv1alpha1.Transacti
 	} else if err != nil {
 		return nil, fmt.Errorf("get %s %q: %w", p.Kind.Name, p.Name, err)
 	}
+	if p.Managed && live.DeletionTimestamp != nil {
+		return nil, BeingDeleted(p.Kind, p.Name)
+	}
+	if !slices.Contains(live.Finalizers, pkgv1.PackageFinalizer) && live.DeletionTimestamp == nil {
+		// The controller sets it after it has created the Transaction, which may be faster.
+		finalizers := append(slices.Clone(live.Finalizers), pkgv1.PackageFinalizer)
+		if err := i.patch(ctx, target, live.ResourceVersion, map[string]any{"metadata": map[string]any{"finalizers": finalizers}}); err != nil {
+			return nil, err
+		}
+		live.ResourceVersion = ""
+	}
 	if !p.Managed && !p.Rewrite || live.Spec.Package == p.reference() {
 		return live, nil
+	}
+	if p.Managed && live.Spec.Package != p.Seen {
+		return nil, changedSince(target.Resource, p.Name)
 	}
 	labels := map[string]string{pkgv1.LabelGeneration: strconv.FormatInt(live.Generation+1, 10)}
 	if p.Managed {
 		labels[pkgv1.LabelTransaction] = tx.Name
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": live.ResourceVersion, "labels": labels},
-		"spec":     map[string]any{"package": p.reference()},
+	return live, i.patch(ctx, target, live.ResourceVersion, map[string]any{
+		"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"package": p.reference()},
 	})
-	if err != nil {
-		return nil, err
+}
+
+// BeingDeleted returns why a dependency cannot be installed whose package is about to go.
+func BeingDeleted(kind transactions.Kind, name string) error {
+	return &transaction.FailedError{
+		Reason: pkgv1alpha1.ReasonMissingDependency, Message: fmt.Sprintf("%s %s is required, but is being deleted: it is installed again when it is gone", kind.Name, name),
 	}
-	_, err = i.Writer.Patch(ctx, target, types.MergePatchType, patch, "dependency")
-	return live, err
+}
+
+// changedSince returns the conflict of an object that somebody changed after the validation. The
+// try is repeated with another validation.
+func changedSince(resource schema.GroupVersionResource, name string) error {
+	return apierrors.NewConflict(resource.GroupResource(), name, errors.New("it has changed since the validation"))
 }
 
 // reference returns the image as a package object names it: with the tag, if there is one.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,8 @@ type Package struct {
 	// Managed is true if transactions set the version of the package: it is a dependency, and is
 	// created if it does not exist.
 	Managed bool
+	// Seen is spec.package of the dependency as it was proposed from, "" if it did not exist.
+	Seen string
 	// Rewrite is true if the package object gets this version, although a user manages it: the same
 	// user created the Transaction. It is created if it does not exist.
 	Rewrite bool
@@ -130,14 +133,36 @@ func (i *Installer) live(ctx context.Context, resource schema.GroupVersionResour
 }
 
 // write makes one object as it must be. Nothing is written if it is. It returns the object as the
-// API server has it, and whether it was written. A CustomResourceDefinition that has changed since
-// the validation is read again: what else wrote it, such as its status, need not end the try.
+// API server has it, and whether it was written. A CustomResourceDefinition of which only the
+// status or the metadata has changed since the validation is read again; any other change must be
+// validated.
 func (i *Installer) write(ctx context.Context, o *unstructured.Unstructured, to transaction.Target, known *live.Definitions) (*unstructured.Unstructured, bool, error) {
 	stored, written, err := i.writeOnce(ctx, o, to, known)
-	if isDefinition(o) && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)) {
-		return i.writeOnce(ctx, o, to, nil)
+	if !isDefinition(o) || !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+		return stored, written, err
 	}
-	return stored, written, err
+	now := known.Again()
+	if same, err := sameDefinition(ctx, o.GetName(), known, now); err != nil {
+		return nil, false, err
+	} else if !same {
+		return nil, false, changedSince(definitions, o.GetName())
+	}
+	return i.writeOnce(ctx, o, to, now)
+}
+
+// sameDefinition reports whether a CustomResourceDefinition has the same content and the same
+// controller in both.
+func sameDefinition(ctx context.Context, name string, a, b *live.Definitions) (bool, error) {
+	before, err := a.Object(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	after, err := b.Object(ctx, name)
+	if err != nil || before == nil || after == nil {
+		return before == nil && after == nil, err
+	}
+	return before.GetUID() == after.GetUID() && apiequality.Semantic.DeepEqual(before.Object["spec"], after.Object["spec"]) &&
+		apiequality.Semantic.DeepEqual(transaction.ControllerOf(before), transaction.ControllerOf(after)), nil
 }
 
 func (i *Installer) writeOnce(ctx context.Context, o *unstructured.Unstructured, to transaction.Target, known *live.Definitions) (*unstructured.Unstructured, bool, error) {
@@ -178,7 +203,7 @@ func (i *Installer) desired(
 	if err != nil {
 		return nil, nil, target, err
 	}
-	if resource == definitions && known != nil {
+	if resource == definitions {
 		live, err = known.Object(ctx, o.GetName())
 	} else {
 		live, err = i.live(ctx, resource, o.GetName())
@@ -238,12 +263,21 @@ type Validated struct {
 	Definitions *live.Definitions
 	// Unchanged are the names of those that have the desired content.
 	Unchanged map[string]bool
+	// MayTake reports whether the package of a source may take an object from its controller.
+	MayTake func(source string, owner transaction.Owner) bool
+}
+
+// belongs reports whether an object belongs to the package already, or to one that it replaces.
+func (v *Validated) belongs(p *Package, live *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(live.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		return v.MayTake(p.Locked.Source, transaction.Owner{Kind: ref.Kind, Name: ref.Name, UID: ref.UID})
+	})
 }
 
 // Check tries all objects of all packages at the API server, and stores nothing. The API server has
 // accepted what is unchanged. The error is a *transaction.FailedError with a reason of the
-// condition Validated if the API server refuses an object. It also returns which objects would be
-// created and which updated.
+// condition Validated if the API server refuses an object, or if it belongs to something else. It
+// also returns which objects would be created and which updated.
 func (i *Installer) Check(ctx context.Context, packages []Package, known Validated) ([]Effect, error) {
 	served := map[schema.GroupKind]bool{}
 	for n := range packages {
@@ -254,6 +288,9 @@ func (i *Installer) Check(ctx context.Context, packages []Package, known Validat
 				served[schema.GroupKind{Group: group, Kind: kind}] = true
 			}
 		}
+	}
+	if err := shared(packages); err != nil {
+		return nil, err
 	}
 	effects := make([]Effect, len(packages))
 	for n := range packages {
@@ -275,6 +312,25 @@ func (i *Installer) Check(ctx context.Context, packages []Package, known Validat
 	return effects, nil
 }
 
+// shared returns an error if two packages have the same object: only one can control it.
+func shared(packages []Package) error {
+	owners := map[pkgv1.TypedReference]*Package{}
+	for n := range packages {
+		p := &packages[n]
+		for _, o := range p.installable() {
+			gvk := o.GroupVersionKind()
+			id := pkgv1.TypedReference{APIVersion: gvk.Group, Kind: gvk.Kind, Name: o.GetName()}
+			if other := owners[id]; other != nil && other != p {
+				return &transaction.FailedError{
+					Reason: pkgv1alpha1.ReasonCRDConflict, Message: fmt.Sprintf("packages %s and %s would all control %s %s; only one package can", other.Name, p.Name, gvk.Kind, o.GetName()),
+				}
+			}
+			owners[id] = p
+		}
+	}
+	return nil
+}
+
 // try tries one object.
 func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstructured, served map[schema.GroupKind]bool, known Validated) (change, error) {
 	desired, live, target, err := i.desired(ctx, o, p.target(placeholder, placeholder, placeholder), known.Definitions)
@@ -292,6 +348,14 @@ func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstruc
 	if live != nil && isDefinition(o) && known.Unchanged[o.GetName()] && sameMetadata(desired, live) {
 		return unchanged, nil
 	}
+	if live != nil && !isDefinition(o) { // the owners of CustomResourceDefinitions are validated before
+		if owner := transaction.ControllerOf(live); owner != nil && !known.MayTake(p.Locked.Source, *owner) {
+			return unchanged, &transaction.FailedError{
+				Reason:  pkgv1alpha1.ReasonCRDConflict,
+				Message: fmt.Sprintf("%s %s of package %s is already controlled by %s %s (UID %s)", o.GetKind(), o.GetName(), p.Name, owner.Kind, owner.Name, owner.UID),
+			}
+		}
+	}
 	stored, err := i.Writer.Try(ctx, target, desired)
 	if err != nil {
 		reason := pkgv1alpha1.ReasonInvalidPackage
@@ -303,6 +367,8 @@ func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstruc
 	switch {
 	case live == nil:
 		return created, nil
+	case !isDefinition(o) && !known.belongs(p, live):
+		return adopted, nil
 	case transaction.Same(withoutOwners(stored), withoutOwners(live)):
 		return unchanged, nil
 	}

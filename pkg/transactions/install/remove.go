@@ -248,7 +248,7 @@ func (i *Installer) Remove(ctx context.Context, r Removal) error {
 	remove := i.removeObject
 	if r.Replaced {
 		remove = func(ctx context.Context, _ Removal, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
-			return i.own(ctx, resource, live, transaction.Without(live.GetOwnerReferences(), ownersOf(revisions)...))
+			return i.own(ctx, resource, live, transaction.Released(live.GetOwnerReferences(), ownersOf(revisions)...))
 		}
 	}
 	err = i.eachOf(ctx, revisions, func(ctx context.Context, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
@@ -258,8 +258,7 @@ func (i *Installer) Remove(ctx context.Context, r Removal) error {
 		return err
 	}
 	for _, revision := range revisions {
-		target := writer.Target{Resource: r.Kind.Revisions, Name: revision.Name}
-		if err := i.Writer.Delete(ctx, target, revision.UID, "removed"); err != nil && !apierrors.IsNotFound(err) {
+		if err := i.deleteRevision(ctx, r.Kind, revision, "removed"); err != nil {
 			return err
 		}
 	}
@@ -273,6 +272,29 @@ func (i *Installer) Remove(ctx context.Context, r Removal) error {
 		return nil
 	}
 	err = i.Writer.Delete(ctx, writer.Target{Resource: r.Kind.Packages, Name: r.Name}, pkg.UID, "removed")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// deleteRevision deletes a revision and then its finalizer: before, the finalizer would be added
+// again.
+func (i *Installer) deleteRevision(ctx context.Context, kind transactions.Kind, r *pkgv1.ProviderRevision, reason string) error {
+	target := writer.Target{Resource: kind.Revisions, Name: r.Name}
+	if r.DeletionTimestamp == nil {
+		if err := i.Writer.Delete(ctx, target, r.UID, reason); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	left, err := i.Client.Revisions(kind).Get(ctx, r.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && (left.UID != r.UID || !slices.Contains(left.Finalizers, pkgv1.RevisionFinalizer)) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("get %s %q: %w", kind.RevisionName, r.Name, err)
+	}
+	finalizers := slices.DeleteFunc(left.Finalizers, func(f string) bool { return f == pkgv1.RevisionFinalizer })
+	err = i.patch(ctx, target, left.ResourceVersion, map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -364,8 +386,7 @@ func (i *Installer) collect(ctx context.Context, p *Package) error {
 		return err
 	}
 	for _, old := range transaction.OldRevisions(revisions, p.Spec.RevisionHistoryLimit) {
-		err := i.Writer.Delete(ctx, writer.Target{Resource: p.Kind.Revisions, Name: old.Name}, old.UID, "history")
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err := i.deleteRevision(ctx, p.Kind, old, "history"); err != nil {
 			return err
 		}
 	}

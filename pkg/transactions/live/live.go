@@ -52,6 +52,9 @@ type entry struct {
 	raw   []byte // nil if there is no such object
 }
 
+// Again returns the same CustomResourceDefinitions, of which none is read yet.
+func (d *Definitions) Again() *Definitions { return d.reader.Definitions() }
+
 // Object returns a CustomResourceDefinition, nil if there is none. The caller owns it.
 func (d *Definitions) Object(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 	raw, err := d.get(ctx, name)

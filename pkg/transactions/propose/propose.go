@@ -62,6 +62,21 @@ type Proposal struct {
 	Warnings, Notes []string
 }
 
+// MayTake reports whether the package of a source may take an object from its controller: a
+// revision of the same package, or of one that is replaced.
+func (p *Proposal) MayTake(source string, owner transaction.Owner) bool {
+	r := p.Revisions[owner.Name]
+	if r == nil || r.UID != owner.UID {
+		return false
+	}
+	name := r.Labels[pkgv1.LabelPackage]
+	return slices.ContainsFunc(p.Install, func(i install.Package) bool {
+		return i.Locked.Source == source && i.Name == name && i.Kind.RevisionName == owner.Kind
+	}) || slices.ContainsFunc(p.Remove, func(r install.Removal) bool {
+		return r.Replaced && r.Name == name && r.Kind.RevisionName == owner.Kind
+	})
+}
+
 // Propose computes the proposal of a Transaction that holds the Lock. Versions are pinned by digest
 // here, and nowhere later. The error is a *transaction.FailedError if there is no proposal; any
 // other error says that something did not answer.
@@ -210,7 +225,7 @@ func (p *Proposer) problem(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 				Reason:  pkgv1alpha1.ReasonVersionConflict,
 				Message: fmt.Sprintf("%s and %s have the same source %s, which can be installed once: delete one of them", s.Ref, o.Ref, source),
 			}
-		case o.managed || roots[source]:
+		case o.managed && !o.edited || roots[source]:
 			continue
 		}
 		other := root(o)
@@ -310,6 +325,9 @@ func (n *names) of(source string) string {
 				return other
 			}
 		}
+		if slices.Contains(n.world.leaving, name) {
+			return name // any other text than the source
+		}
 		return ""
 	})
 	n.chosen[source] = name
@@ -342,7 +360,7 @@ func (p *Proposer) content(
 	if object != nil {
 		content.Kind, content.Spec = object.kind, object.spec
 		if object.managed {
-			content.Managed, content.Spec = true, pkgv1.ProviderSpec{}
+			content.Managed, content.Spec, content.Seen = true, pkgv1.ProviderSpec{}, object.spec.Package
 		}
 	} else {
 		content.Managed = true
@@ -351,6 +369,9 @@ func (p *Proposer) content(
 			return nil, corexpkg.Invalidf("package %s has the unknown kind %q", image, pkg.Kind)
 		}
 		content.Kind = kind
+		if w.deleting[transactions.Ref{Kind: kind.Name, Name: content.Name}] {
+			return nil, install.BeingDeleted(kind, content.Name)
+		}
 	}
 	if content.Kind.Name != pkg.Kind {
 		return nil, corexpkg.Invalidf("package %s is a %s, but %s %q names it: create a %s instead", image, pkg.Kind, content.Kind.Name, content.Name, pkg.Kind)

@@ -11,6 +11,7 @@ import (
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/core/resolve"
+	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	corexpkg "github.com/starlinghq/starling/pkg/core/xpkg"
 	"github.com/starlinghq/starling/pkg/transactions/install"
@@ -19,30 +20,56 @@ import (
 // remove proposes that a package is removed. One that is not installed needs no change.
 func (p *Proposer) remove(tx *pkgv1alpha1.Transaction, w *world, source string) (*Proposal, error) {
 	proposal := &Proposal{Packages: w.installed}
-	if transaction.Find(w.installed, source) == nil {
+	sources := w.removedWith(source)
+	for _, removed := range sources {
+		if conflict := resolve.CheckRemoval(resolve.FromLock(w.installed), removed); conflict != nil {
+			return nil, conflict
+		}
+	}
+	w.take(proposal, tx, sources)
+	if len(sources) == 0 {
 		w.takePart(proposal, tx, source)
 		if len(proposal.Remove) == 0 {
-			proposal.Notes = []string{source + " is not installed"}
+			proposal.Notes = []string{text.Clip(source, maxName) + " is not installed"}
 		}
-		return proposal, nil
 	}
-	if conflict := resolve.CheckRemoval(resolve.FromLock(w.installed), source); conflict != nil {
-		return nil, conflict
-	}
-	w.take(proposal, tx, []string{source})
 	return proposal, nil
 }
 
+// maxName bounds how much of a source a message shows: a user may write anything there.
+const maxName = 255
+
+// removedWith returns the sources that the Lock lists for the package of a source, nil if the Lock
+// does not list the source. All revisions of a package are removed with it.
+func (w *world) removedWith(source string) []string {
+	listed := transaction.Find(w.installed, source)
+	if listed == nil {
+		return nil
+	}
+	sources := []string{source}
+	for n := range w.installed {
+		l := &w.installed[n]
+		if ref := w.packageOf(l); l.Source != source && ref.Name != "" && ref == w.packageOf(listed) {
+			sources = append(sources, l.Source)
+		}
+	}
+	return sources
+}
+
 // takePart removes the packages of all revisions of a source: what an installation, or an earlier
-// try of this removal, that did not end has left.
+// try of this removal, that did not end has left. A package that is installed from another source
+// stays: it had this source before.
 func (w *world) takePart(proposal *Proposal, tx *pkgv1alpha1.Transaction, source string) {
 	for _, name := range slices.Sorted(maps.Keys(w.revisions)) {
-		r := w.revisions[name]
-		image, err := corexpkg.ParseReference(r.Spec.Package)
+		image, err := corexpkg.ParseReference(w.revisions[name].Spec.Package)
 		if err != nil || image.Source != source {
 			continue
 		}
-		w.takeRevision(proposal, tx, &pkgv1beta1.LockPackage{Name: name})
+		revision := &pkgv1beta1.LockPackage{Name: name}
+		ref := w.packageOf(revision)
+		if !slices.ContainsFunc(w.installed, func(l pkgv1beta1.LockPackage) bool { return l.Source != source && w.packageOf(&l) == ref }) {
+			w.takeRevision(proposal, tx, revision)
+		}
 	}
 }
 
@@ -82,10 +109,14 @@ func (p *Proposer) replace(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 	case spec.Source == s.reference.Source:
 		return p.install(ctx, tx, w, &spec.Package)
 	case old == nil:
-		return nil, &transaction.FailedError{Reason: pkgv1alpha1.ReasonMissingDependency, Message: "source " + spec.Source + " is not installed"}
+		return nil, &transaction.FailedError{Reason: pkgv1alpha1.ReasonMissingDependency, Message: "source " + text.Clip(spec.Source, maxName) + " is not installed"}
 	}
 	replaced := w.packageOf(old)
-	w.objects = slices.DeleteFunc(w.objects, func(o object) bool { return o.Ref == replaced && o.Ref != s.Ref })
+	if replaced == s.Ref {
+		return p.install(ctx, tx, w, &spec.Package) // the package gets another source, and stays
+	}
+	w.objects = slices.DeleteFunc(w.objects, func(o object) bool { return o.Ref == replaced })
+	w.leaving = append(w.leaving, replaced.Name)
 	problem, err := p.problem(ctx, tx, w, &s)
 	if err != nil {
 		return nil, err
@@ -111,7 +142,21 @@ func (p *Proposer) replace(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 	for n := range proposal.Remove {
 		proposal.Remove[n].Replaced = true
 	}
-	return proposal, nil
+	return proposal, stays(proposal)
+}
+
+// stays returns an error if a package would be installed and removed: the removal would take what
+// was installed.
+func stays(proposal *Proposal) error {
+	for _, r := range proposal.Remove {
+		if slices.ContainsFunc(proposal.Install, func(p install.Package) bool { return p.Kind.Name == r.Kind.Name && p.Name == r.Name }) {
+			return &transaction.FailedError{
+				Reason:  pkgv1alpha1.ReasonVersionConflict,
+				Message: fmt.Sprintf("%s %s would be installed and removed: replace it in a transaction of its own", r.Kind.Name, r.Name),
+			}
+		}
+	}
+	return nil
 }
 
 // family returns the dependencies of a replaced package that are replaced with it: those that only

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
@@ -27,8 +30,12 @@ type object struct {
 	kind      transactions.Kind
 	spec      pkgv1.ProviderSpec
 	reference corexpkg.Reference
-	// managed is true if transactions set its version.
-	managed bool
+	// managed is true if transactions set its version, edited if a user has set another one since.
+	managed, edited bool
+	version         transaction.Version
+	uid             types.UID
+	// handled is the generation for which there is a transaction, or which one has written.
+	handled string
 	created metav1.Time
 }
 
@@ -39,15 +46,22 @@ type world struct {
 	kinds     map[string]transactions.Kind       // of revisions, by name
 	// installed are the packages of the Lock, and those that are active and that the Lock lacks.
 	installed []pkgv1beta1.LockPackage
+	// leaving are the names of packages that are removed. None else gets them.
+	leaving []string
 	// allowsDeletion has the packages whose objects may be deleted although others need them.
 	allowsDeletion map[transactions.Ref]bool
-	warnings       []string
+	// deleting are the packages that are about to go.
+	deleting map[transactions.Ref]bool
+	warnings []string
 }
 
 // look reads all packages and revisions from the API server: what a cache lacks could be installed
 // a second time.
 func (p *Proposer) look(ctx context.Context, tx *pkgv1alpha1.Transaction, locked []pkgv1beta1.LockPackage) (*world, error) {
-	w := &world{revisions: map[string]*pkgv1.ProviderRevision{}, kinds: map[string]transactions.Kind{}, installed: slices.Clone(locked), allowsDeletion: map[transactions.Ref]bool{}}
+	w := &world{
+		revisions: map[string]*pkgv1.ProviderRevision{}, kinds: map[string]transactions.Kind{}, installed: slices.Clone(locked),
+		allowsDeletion: map[transactions.Ref]bool{}, deleting: map[transactions.Ref]bool{},
+	}
 	var mutex sync.Mutex // of w
 	group, groupContext := errgroup.WithContext(ctx)
 	for _, kind := range transactions.Kinds {
@@ -85,13 +99,44 @@ func (p *Proposer) look(ctx context.Context, tx *pkgv1alpha1.Transaction, locked
 	slices.SortFunc(w.objects, func(a, b object) int {
 		return cmp.Or(a.created.Compare(b.created.Time), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 	})
-	return w, p.recover(ctx, w, tx)
+	if err := p.recover(ctx, w, tx); err != nil {
+		return nil, err
+	}
+	return w, p.findEdits(ctx, w)
+}
+
+// findEdits marks the dependencies of which a user wants another version than the installed one.
+// One that differs because a transaction ended half way has no transaction for its generation.
+func (p *Proposer) findEdits(ctx context.Context, w *world) error {
+	for n := range w.objects {
+		o := &w.objects[n]
+		installed := transaction.Find(w.installed, o.reference.Source)
+		if !o.managed || installed != nil && resolve.ParseVersion(installed.Version).Tag == o.reference.Tag {
+			continue
+		}
+		o.edited = o.handled != strconv.FormatInt(o.version.Generation, 10)
+		for _, name := range []string{transaction.Name(o.version), transaction.NameAfterRecreation(o.version, o.uid)} {
+			if o.edited {
+				break
+			}
+			tx, err := p.Client.Transactions().Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				continue
+			} else if err != nil {
+				return fmt.Errorf("get transaction %q: %w", name, err)
+			}
+			_, owner := transactions.PackageOf(tx)
+			o.edited = owner == o.uid
+		}
+	}
+	return nil
 }
 
 func (w *world) add(kind transactions.Kind, pkg *pkgv1.Provider) {
 	ref := transactions.Ref{Kind: kind.Name, Name: pkg.Name}
 	w.allowsDeletion[ref] = pkg.Annotations[pkgv1.AnnotationAllowDeletion] == "true"
 	if pkg.DeletionTimestamp != nil {
+		w.deleting[ref] = true
 		return
 	}
 	reference, err := corexpkg.ParseReference(pkg.Spec.Package)
@@ -102,6 +147,8 @@ func (w *world) add(kind transactions.Kind, pkg *pkgv1.Provider) {
 	_, managed := pkg.Labels[pkgv1.LabelTransaction]
 	w.objects = append(w.objects, object{
 		Ref: ref, kind: kind, spec: pkg.Spec, reference: reference, managed: managed, created: pkg.CreationTimestamp,
+		version: transaction.Version{APIVersion: pkgv1.GroupVersion.String(), Kind: kind.Name, Name: pkg.Name, Generation: pkg.Generation},
+		uid:     pkg.UID, handled: pkg.Labels[pkgv1.LabelGeneration],
 	})
 }
 

@@ -186,28 +186,10 @@ func reserved(group string) string {
 	return ""
 }
 
-// mayTake reports whether a package may take a CustomResourceDefinition from its controller: a
-// revision of the same package, or of one that is replaced.
+// mayTake reports whether a package may take a CustomResourceDefinition from its controller.
 func mayTake(proposal *propose.Proposal) func(crdcheck.Package, crdcheck.Owner) bool {
-	kinds := map[string]string{}
-	for n := range proposal.Install {
-		kinds[proposal.Install[n].Locked.Source] = proposal.Install[n].Kind.RevisionName
-	}
 	return func(p crdcheck.Package, owner crdcheck.Owner) bool {
-		r := proposal.Revisions[owner.Name]
-		if r == nil || r.UID != owner.UID {
-			return false
-		}
-		name := r.Labels[pkgv1.LabelPackage]
-		if name == p.Name && owner.Kind == kinds[p.Source] {
-			return true
-		}
-		for _, removal := range proposal.Remove {
-			if removal.Replaced && removal.Name == name && removal.Kind.RevisionName == owner.Kind {
-				return true
-			}
-		}
-		return false
+		return proposal.MayTake(p.Source, transaction.Owner{Kind: owner.Kind, Name: owner.Name, UID: owner.UID})
 	}
 }
 

@@ -104,7 +104,7 @@ func TestActivation(t *testing.T) {
 
 	set("v1.0.0", "Inactive")
 	installed("deactivated", "")
-	h.Get(t, crds, "", crd) // it stays
+	h.exists(t, crds, crd) // it stays
 	set("v1.1.0", "Active")
 	installed("activated after a deactivation", "v1.1.0")
 

@@ -191,7 +191,7 @@ func TestPackageIsRecreated(t *testing.T) {
 			return meta.IsStatusConditionTrue(p.Status.Conditions, "Installed") && meta.IsStatusConditionTrue(p.Status.Conditions, "Healthy") &&
 				len(h.lock(t).Packages) == 1, fmt.Sprintf("%d: %+v", n, p.Status)
 		})
-		h.Get(t, crds, "", "buckets.s3.aws.example.org")
+		h.exists(t, crds, "buckets.s3.aws.example.org")
 		h.Remove(t, pkgv1.Providers, "", "a")
 	}
 }

@@ -89,7 +89,7 @@ func TestKilledAfterEachWrite(t *testing.T) {
 	if packages := h.lock(t).Packages; len(packages) != 2 || !strings.HasPrefix(packages[1].Version, "v1.1.0@") {
 		t.Errorf("the Lock lists %v", packages)
 	}
-	h.Get(t, crds, "", "olds.s3.aws.example.org") // the new version does not have it; it stays
+	h.exists(t, crds, "olds.s3.aws.example.org") // the new version does not have it; it stays
 	h.Delete(t, pkgv1.Providers, "", "s3")
 	until("deletion", func() bool {
 		_, err := h.Client.Resource(pkgv1.Providers).Get(t.Context(), "s3", getOptions)

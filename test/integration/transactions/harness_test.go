@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -47,7 +48,29 @@ func newHub(t *testing.T) *hub {
 		t.Fatal(err)
 	}
 	t.Cleanup(registry.Close)
-	return &hub{Space: space, registry: registry, generations: map[string]int64{}}
+	h := &hub{Space: space, registry: registry, generations: map[string]int64{}}
+	t.Cleanup(func() { h.logState(t) })
+	return h
+}
+
+// logState logs the Transactions and the Lock if the test has failed.
+func (h *hub) logState(t *testing.T) {
+	if !t.Failed() {
+		return
+	}
+	for _, resource := range []schema.GroupVersionResource{pkgv1alpha1.Transactions, pkgv1beta1.Locks} {
+		list, err := h.Client.Resource(resource).List(context.WithoutCancel(t.Context()), metav1.ListOptions{})
+		if err != nil {
+			t.Log(err)
+			continue
+		}
+		for n := range list.Items {
+			o := &list.Items[n]
+			o.SetManagedFields(nil)
+			text, _ := json.Marshal(o)
+			t.Logf("%s", text)
+		}
+	}
 }
 
 // run runs the controller until the test ends, or stop is called.
@@ -149,6 +172,16 @@ func (h *hub) free(t *testing.T) *pkgv1beta1.Lock {
 		return holder == "", "held by " + holder
 	})
 	return lock
+}
+
+// exists returns an object, and ends the test if there is none.
+func (h *hub) exists(t *testing.T, resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	t.Helper()
+	o := h.Get(t, resource, "", name)
+	if o == nil {
+		t.Fatalf("%s %q does not exist", resource.Resource, name)
+	}
+	return o
 }
 
 func encode(t *testing.T, value any) string {

@@ -312,7 +312,7 @@ func TestReplace(t *testing.T) {
 			t.Errorf("%v controls %s", owner, name)
 		}
 	}
-	h.Get(t, buckets, "", "mine")
+	h.exists(t, buckets, "mine")
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		list, err := h.Client.Resource(pkgv1.Providers).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
