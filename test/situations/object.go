@@ -112,7 +112,7 @@ var situations = []Situation{
 	{"policy-not-observed", func(w *World) { w.Selecting.Generation = 4; w.Unlist() }, explain.LinkSynced, waiting},
 	{"no-binding-controller", func(w *World) { w.Selecting.Status = controlv1alpha1.BindingPolicyStatus{}; w.Unlist() }, explain.LinkSynced, broken},
 	{"name-taken", func(w *World) {
-		w.SetSynced(metav1.ConditionFalse, "NameTaken", `Binding "web" belongs to another owner. Delete it, or re-create the policy under another name`)
+		w.SetSynced(metav1.ConditionFalse, "NameTaken", `Binding "web" belongs to another owner: re-create the policy under another name`)
 		w.Unlist()
 	}, explain.LinkSynced, broken},
 	{"policy-not-synced", func(w *World) {

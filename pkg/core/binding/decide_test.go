@@ -391,7 +391,7 @@ func TestStatus(t *testing.T) {
 				in.First.OwnerReferences, d.Bindings[0].OwnerReferences = nil, nil
 				d.Bindings[0].Status.Errors = []string{"theirs"}
 			},
-			[]string{`False NameTaken: Binding "p" belongs to another owner. Delete it, or re-create the policy under another name`, "False NotSynced: see condition Synced"},
+			[]string{`False NameTaken: Binding "p" belongs to another owner: re-create the policy under another name`, "False NotSynced: see condition Synced"},
 		},
 		"Deleting": {func(in *State, d *Result) {
 			in.Policy.DeletionTimestamp = &deleted

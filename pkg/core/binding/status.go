@@ -130,7 +130,7 @@ func syncedCondition(s *State, d *Decision, r Result, merged *controlv1alpha1.Bi
 		c.Message = fmt.Sprintf("invalid spec: %s. The Bindings stay unchanged until it is corrected", text.List(s.Invalid, 1))
 	case s.First != nil && !OwnedBy(s.First, string(s.Policy.UID)):
 		c.Reason = controlv1alpha1.ReasonNameTaken
-		c.Message = fmt.Sprintf("Binding %q belongs to another owner. Delete it, or re-create the policy under another name", s.First.Name)
+		c.Message = fmt.Sprintf("Binding %q belongs to another owner: re-create the policy under another name", s.First.Name)
 	case s.First != nil && s.First.DeletionTimestamp != nil:
 		c.Reason = controlv1alpha1.ReasonDeleting
 		c.Message = "the Binding is being deleted by a user. It is re-created when its objects have left the clusters"

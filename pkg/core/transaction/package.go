@@ -167,7 +167,7 @@ func (s *PackageState) planDeletion(plan *PackagePlan) {
 		plan.Release = true
 		return
 	}
-	if len(sources) == 0 {
+	if len(sources) == 0 || len(s.Revisions) == 0 && Holder(s.Lock) != "" {
 		return // a Transaction is about to install or remove it
 	}
 	// A package that is being deleted stays so, whatever the Transaction finds. So it is tried

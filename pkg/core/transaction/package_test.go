@@ -190,6 +190,15 @@ func TestPlanPackage(t *testing.T) {
 			state: transaction.PackageState{Package: pkg(deleted, func(p *pkgv1.Provider) { p.Status.CurrentRevision = "p-1" }), Lock: lock},
 			want:  plan{Create: name1, Change: "Delete", Source: source, Retries: math.MaxInt64, Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
 		},
+		"DeletedByATransaction": { // which has not written the Lock yet
+			state: transaction.PackageState{
+				Package: pkg(deleted, func(p *pkgv1.Provider) { p.Status.CurrentRevision = "p-1" }),
+				Lock: &pkgv1beta1.Lock{
+					ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pkgv1beta1.AnnotationCurrentTransaction: "replaces"}}, Packages: lock.Packages,
+				},
+			},
+			want: plan{Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
+		},
 		"DeletedAndNotInTheLock": { // an installation that did not end has left objects
 			state: transaction.PackageState{Package: pkg(deleted), Revisions: []*pkgv1.ProviderRevision{revision("p-1", false, 1)}},
 			want:  plan{Create: name1, Change: "Delete", Source: source, Retries: math.MaxInt64, Synced: "ReconcileSuccess", Installed: "InactivePackageRevision"},
