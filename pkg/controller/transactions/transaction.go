@@ -378,12 +378,16 @@ func (t *try) ask(ctx context.Context, proposal *propose.Proposal) ([]string, er
 	return warnings, nil
 }
 
-// notValidated records a try that ended before the installation, and releases the Lock: nothing was
-// changed.
+// notValidated records a try that ended before the installation, and releases the Lock.
 func (t *try) notValidated(ctx context.Context, err error) (worker.Result, error) {
 	if err != nil {
 		if ctx.Err() != nil || apierrors.IsConflict(err) {
 			return worker.Result{}, err
+		}
+		// An earlier try may have ended in the middle of the installation, with this status.
+		earlier := &pkgv1alpha1.Transaction{ObjectMeta: t.tx.ObjectMeta, Spec: t.tx.Spec, Status: *t.written}
+		if back := t.handBack(ctx, earlier); back != nil {
+			err = notHandedBack(err, back)
 		}
 		t.fail(err, t.record().Invalid)
 	}
@@ -398,10 +402,14 @@ func (t *try) notInstalled(ctx context.Context, proposal *propose.Proposal, err 
 		return worker.Result{}, err
 	}
 	if back := t.Installer.HandBack(ctx, proposal.Install, proposal.Remove); back != nil {
-		err = fmt.Errorf("%w; moreover, objects were not given back: %w", err, back)
+		err = notHandedBack(err, back)
 	}
 	t.fail(err, t.record().NotInstalled)
 	return t.finish(ctx, transaction.Ended(t.tx))
+}
+
+func notHandedBack(err, back error) error {
+	return fmt.Errorf("%w; moreover, objects were not given back: %w", err, back)
 }
 
 // fail records an error: one with a reason in a condition of its own.

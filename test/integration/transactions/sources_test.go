@@ -2,6 +2,7 @@ package transactions
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -193,36 +194,51 @@ func imageOf(p *unstructured.Unstructured) string {
 	return image
 }
 
-// TestSupersededInTheMiddle: a package is changed when an installation was interrupted that a
-// dependency had been updated for in part. Its objects go back to the revision that is active.
-func TestSupersededInTheMiddle(t *testing.T) {
+// TestGivenUpInTheMiddle: an installation was interrupted when it had updated a dependency in part,
+// and is given up: the package is changed, or the next try is not valid. The objects go back to the
+// revision that is active.
+func TestGivenUpInTheMiddle(t *testing.T) {
 	t.Parallel()
-	h := newHub(t)
-	family := h.registry.Source("org/family")
-	h.push(t, "org/family", "v1.0.0", testxpkg.Provider("family", testxpkg.CRD("aws.example.org", "ProviderConfig", "account")))
-	h.push(t, "org/family", "v1.1.0", testxpkg.Provider("family", testxpkg.CRD("aws.example.org", "ProviderConfig", "account", "role")))
-	h.push(t, "org/s3", "v1.0.0", testxpkg.Requires(testxpkg.Provider("s3"), pkgv1.KindProvider, family, "=v1.0.0"))
-	h.push(t, "org/s3", "v1.1.0", testxpkg.Requires(testxpkg.Provider("s3"), pkgv1.KindProvider, family, "=v1.1.0"))
-	stop := h.run(t)
-	h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
-	h.becomes(t, "s3", "True", "TransactionComplete")
-	stop()
-	const crd = "providerconfigs.aws.example.org"
-	before := transaction.ControllerOf(h.Get(t, crds, "", crd)).Name
-	h.apply(t, "Provider", "s3", "org/s3", "v1.1.0")
-	for n := 0; transaction.ControllerOf(h.Get(t, crds, "", crd)).Name == before; n++ {
-		if n > 40 {
-			t.Fatal("the definition does not pass to the new revision")
-		}
-		h.killAfterWrite(t)
-	}
-	h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
-	h.run(t)
-	h.becomes(t, "s3", "True", "TransactionComplete")
-	h.free(t)
-	h.controlled(t, crd)
-	if got := h.sources(t); got != "org/family:v1.0.0 org/s3:v1.0.0" {
-		t.Errorf("the Lock lists %s", got)
+	for name, giveUp := range map[string]func(*testing.T, *hub){
+		"Superseded": func(t *testing.T, h *hub) {
+			h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
+			h.run(t)
+			h.becomes(t, "s3", "True", "TransactionComplete")
+		},
+		"Invalid": func(t *testing.T, h *hub) {
+			h.registry.Fail(http.StatusNotFound, "/org/s3/")
+			h.run(t)
+			h.becomes(t, "s3", "False", "ValidationFailed")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHub(t)
+			family := h.registry.Source("org/family")
+			h.push(t, "org/family", "v1.0.0", testxpkg.Provider("family", testxpkg.CRD("aws.example.org", "ProviderConfig", "account")))
+			h.push(t, "org/family", "v1.1.0", testxpkg.Provider("family", testxpkg.CRD("aws.example.org", "ProviderConfig", "account", "role")))
+			h.push(t, "org/s3", "v1.0.0", testxpkg.Requires(testxpkg.Provider("s3"), pkgv1.KindProvider, family, "=v1.0.0"))
+			h.push(t, "org/s3", "v1.1.0", testxpkg.Requires(testxpkg.Provider("s3"), pkgv1.KindProvider, family, "=v1.1.0"))
+			stop := h.run(t)
+			h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
+			h.becomes(t, "s3", "True", "TransactionComplete")
+			stop()
+			const crd = "providerconfigs.aws.example.org"
+			before := transaction.ControllerOf(h.exists(t, crds, crd)).Name
+			h.apply(t, "Provider", "s3", "org/s3", "v1.1.0")
+			for n := 0; transaction.ControllerOf(h.exists(t, crds, crd)).Name == before; n++ {
+				if n > 40 {
+					t.Fatal("the definition does not pass to the new revision")
+				}
+				h.killAfterWrite(t)
+			}
+			giveUp(t, h)
+			h.free(t)
+			h.controlled(t, crd)
+			if got := h.sources(t); got != "org/family:v1.0.0 org/s3:v1.0.0" {
+				t.Errorf("the Lock lists %s", got)
+			}
+		})
 	}
 }
 
