@@ -101,7 +101,8 @@ func (r *Reader) Selected(ctx context.Context, name string, skip func(objref.Ref
 }
 
 // unlisted returns the objects that a policy selects while its Bindings do not list them. Neither
-// the policy nor a condition changes when an object comes or gets a label.
+// the policy nor a condition changes when an object comes or gets a label. Of resources that the
+// user may not list, it knows none.
 func (r *Reader) unlisted(ctx context.Context, p *explain.Policy) foresight.Fact[[]objref.Ref] {
 	policy := p.Selection.Value.Policy
 	if policy == nil || p.Selection.Value.Bindings.Unread != "" {
@@ -155,7 +156,7 @@ func (r *Reader) unlistedOf(
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err): // it is gone meanwhile
+			case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err), apierrors.IsForbidden(err): // it is gone meanwhile, or hidden
 				return nil
 			case err != nil:
 				unread = r.unreadInWDS("list", in.GroupResource().String(), err)

@@ -42,6 +42,10 @@ func (c *Controller) syncPackage(ctx context.Context, ref transactions.Ref) (wor
 	state := transaction.PackageState{
 		Kind: kind.Name, Package: p, Transactions: c.Watch.TransactionsOf(p), Revisions: revisions, Lock: c.Watch.Locks.Get("", pkgv1beta1.LockName), Now: c.Clock.Now(),
 	}
+	if state.Lock != nil {
+		holder := c.Watch.Transactions.Get("", transaction.Holder(state.Lock))
+		state.Busy = holder != nil && !transaction.Abandoned(state.Lock, holder)
+	}
 	var result worker.Result
 	if p.DeletionTimestamp == nil && p.Spec.PackagePullPolicy != nil && *p.Spec.PackagePullPolicy == pkgv1.PullAlways {
 		result.After = pollInterval
@@ -127,7 +131,7 @@ func (c *Controller) create(ctx context.Context, kind transactions.Kind, p *pkgv
 		case err != nil:
 			return fmt.Errorf("get transaction %q: %w", tx.Name, err)
 		case owner == p.UID && tx.Spec.Delete != nil && transaction.Ended(found):
-			return c.removeAgain(ctx, kind, p, found)
+			return c.removeAgain(ctx, kind, p, found, tx.Spec.Delete.Source)
 		case owner == p.UID:
 			return nil
 		}
@@ -136,13 +140,17 @@ func (c *Controller) create(ctx context.Context, kind transactions.Kind, p *pkgv
 }
 
 // removeAgain deletes the Transaction that has removed a package, if something of the package was
-// installed again or is left, so that another one is created.
-func (c *Controller) removeAgain(ctx context.Context, kind transactions.Kind, p *pkgv1.Provider, tx *pkgv1alpha1.Transaction) error {
+// installed again or is left, or if the Lock lists it still, so that another one is created.
+func (c *Controller) removeAgain(ctx context.Context, kind transactions.Kind, p *pkgv1.Provider, tx *pkgv1alpha1.Transaction, source string) error {
 	left, err := c.revisionsOf(ctx, kind, p.Name)
 	if err != nil {
 		return err
 	}
-	if len(left) > 0 {
+	lock, err := c.Client.Locks().Get(ctx, pkgv1beta1.LockName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("get Lock: %w", err)
+	}
+	if len(left) > 0 || transaction.Find(lock.Packages, source) != nil {
 		if err := c.Writer.Delete(ctx, writer.Target{Resource: pkgv1alpha1.Transactions, Name: tx.Name}, tx.UID, "repeat"); err != nil {
 			return err
 		}
@@ -195,14 +203,12 @@ func (c *Controller) release(ctx context.Context, kind transactions.Kind, p *pkg
 	if err != nil {
 		return err
 	}
-	lock, err := c.Client.Locks().Get(ctx, pkgv1beta1.LockName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		lock = &pkgv1beta1.Lock{}
-	} else if err != nil {
-		return fmt.Errorf("get Lock: %w", err)
+	holder, err := c.Lock.Holder(ctx)
+	if err != nil {
+		return err
 	}
-	if holder := transaction.Holder(lock); len(revisions) > 0 || holder != "" {
-		return fmt.Errorf("%w: %s %q has %d revisions, and transaction %q holds the Lock", worker.ErrStale, kind.Name, p.Name, len(revisions), holder)
+	if len(revisions) > 0 || holder != nil && transaction.MayInstall(holder, p) {
+		return fmt.Errorf("%w: %s %q has %d revisions, or a transaction is about to install it", worker.ErrStale, kind.Name, p.Name, len(revisions))
 	}
 	for _, tx := range history {
 		owners := transaction.Without(tx.OwnerReferences, p.UID)

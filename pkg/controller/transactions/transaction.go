@@ -161,7 +161,12 @@ func (c *Controller) handBack(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 		}
 		packages = append(packages, install.Package{Locked: locked, Kind: kind, Name: r.Labels[pkgv1.LabelPackage]})
 	}
-	return c.Installer.HandBack(ctx, packages, nil)
+	err := c.Installer.HandBack(ctx, packages, nil)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // it would be refused again, and the others wait
+		c.Events.Eventf(tx, nil, corev1.EventTypeWarning, "NotHandedBack", string(tx.Spec.Change), "%s", text.Clip(err.Error(), maxEvent))
+		return nil
+	}
+	return err
 }
 
 // collect deletes a Transaction because of the limit of the history. The mark says so to finalize.
@@ -284,7 +289,9 @@ func (t *try) run(ctx context.Context) (worker.Result, error) {
 	}
 	t.record().Installed(text.Join(proposal.Notes, ". ", 10))
 	if err := t.write(ctx); refused(err) {
-		return t.notInstalled(ctx, proposal, err)
+		return t.notInstalled(ctx, proposal, &transaction.FailedError{
+			Reason: pkgv1alpha1.ReasonPackageInstallationFailed, Message: "the status of the transaction cannot be written: " + err.Error(),
+		})
 	} else if err != nil {
 		return worker.Result{}, err
 	}
@@ -386,7 +393,9 @@ func (t *try) notValidated(ctx context.Context, err error) (worker.Result, error
 		}
 		// An earlier try may have ended in the middle of the installation, with this status.
 		earlier := &pkgv1alpha1.Transaction{ObjectMeta: t.tx.ObjectMeta, Spec: t.tx.Spec, Status: *t.written}
-		if back := t.handBack(ctx, earlier); back != nil {
+		if back := t.handBack(ctx, earlier); apierrors.IsConflict(back) {
+			return worker.Result{}, back
+		} else if back != nil {
 			err = notHandedBack(err, back)
 		}
 		t.fail(err, t.record().Invalid)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strconv"
 
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 )
@@ -50,6 +51,13 @@ func Holds(lock *pkgv1beta1.Lock, tx *pkgv1alpha1.Transaction) bool {
 // returned it, nil if there is none: what a cache lacks may exist.
 func Abandoned(lock *pkgv1beta1.Lock, holder *pkgv1alpha1.Transaction) bool {
 	return holder == nil || !Holds(lock, holder) || Ended(holder)
+}
+
+// MayInstall reports whether the transaction that holds the Lock may be about to install a package,
+// as a dependency: its proposal has the package, or is not known yet.
+func MayInstall(holder *pkgv1alpha1.Transaction, p *pkgv1.Provider) bool {
+	proposed := holder.Status.ProposedLockPackages
+	return len(proposed) == 0 || Find(proposed, sourceOf(p.Spec.Package)) != nil
 }
 
 // Acquired is the Lock as a transaction needs it.

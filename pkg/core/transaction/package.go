@@ -31,6 +31,8 @@ type PackageState struct {
 	Revisions []*pkgv1.ProviderRevision
 	// Lock may be nil: nothing is installed then.
 	Lock *pkgv1beta1.Lock
+	// Busy is true if a Transaction holds the Lock.
+	Busy bool
 	// Digest is the digest that the tag of the package has now, if its pull policy is Always; ""
 	// otherwise, or if it is not known.
 	Digest string
@@ -167,7 +169,7 @@ func (s *PackageState) planDeletion(plan *PackagePlan) {
 		plan.Release = true
 		return
 	}
-	if len(sources) == 0 || len(s.Revisions) == 0 && Holder(s.Lock) != "" {
+	if len(sources) == 0 || len(s.Revisions) == 0 && s.Busy {
 		return // a Transaction is about to install or remove it
 	}
 	// A package that is being deleted stays so, whatever the Transaction finds. So it is tried
@@ -260,7 +262,7 @@ func (s *PackageState) status() pkgv1.PackageStatus {
 	}
 
 	failure := failureOf(last)
-	if s.isDesired(active) {
+	if s.isDesired(active) && s.Package.DeletionTimestamp == nil && (s.Digest == "" || active.Annotations[AnnotationDigest] == s.Digest) {
 		failure = "" // another transaction has installed what this one could not
 	}
 	switch {

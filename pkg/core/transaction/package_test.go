@@ -111,6 +111,20 @@ func TestPlanPackage(t *testing.T) {
 			},
 			want: plan{Synced: "ReconcileSuccess", Installed: "ActivePackageRevision"},
 		},
+		"DeletionFailed": { // the version is the desired one
+			state: transaction.PackageState{
+				Package: pkg(deleted, func(p *pkgv1.Provider) { p.Spec.Package = source + ":v1" }), Transactions: []*pkgv1alpha1.Transaction{failed},
+				Revisions: []*pkgv1.ProviderRevision{pinned(revision("p-1", true, 1))}, Lock: lock,
+			},
+			want: plan{Create: name1, Change: "Delete", Source: source, Retries: math.MaxInt64, Synced: "ReconcileError", Installed: "ActivePackageRevision"},
+		},
+		"MovedTagFailed": {
+			state: transaction.PackageState{
+				Package: pkg(func(p *pkgv1.Provider) { p.Spec.Package = source + ":v1" }), Transactions: []*pkgv1alpha1.Transaction{failed},
+				Revisions: []*pkgv1.ProviderRevision{pinned(revision("p-1", true, 1))}, Lock: lock, Digest: "sha256:other",
+			},
+			want: plan{Create: name1, Change: "Install", Synced: "ReconcileError", Installed: "ActivePackageRevision"},
+		},
 		"LabelsFailed": { // the version is the desired one, and the labels are not
 			state: transaction.PackageState{
 				Package: pkg(func(p *pkgv1.Provider) {
@@ -192,10 +206,7 @@ func TestPlanPackage(t *testing.T) {
 		},
 		"DeletedByATransaction": { // which has not written the Lock yet
 			state: transaction.PackageState{
-				Package: pkg(deleted, func(p *pkgv1.Provider) { p.Status.CurrentRevision = "p-1" }),
-				Lock: &pkgv1beta1.Lock{
-					ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{pkgv1beta1.AnnotationCurrentTransaction: "replaces"}}, Packages: lock.Packages,
-				},
+				Package: pkg(deleted, func(p *pkgv1.Provider) { p.Status.CurrentRevision = "p-1" }), Lock: lock, Busy: true,
 			},
 			want: plan{Synced: "ReconcileSuccess", Installed: "UnpackingPackage"},
 		},

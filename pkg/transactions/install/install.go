@@ -131,7 +131,7 @@ func (i *Installer) ensurePackage(ctx context.Context, tx *pkgv1alpha1.Transacti
 	} else if err != nil {
 		return nil, fmt.Errorf("get %s %q: %w", p.Kind.Name, p.Name, err)
 	}
-	if p.Managed && live.DeletionTimestamp != nil {
+	if p.Managed && p.Seen == "" && live.DeletionTimestamp != nil {
 		return nil, BeingDeleted(p.Kind, p.Name)
 	}
 	if !slices.Contains(live.Finalizers, pkgv1.PackageFinalizer) && live.DeletionTimestamp == nil {

@@ -52,14 +52,12 @@ func (m *Manager) Acquire(ctx context.Context, tx *pkgv1alpha1.Transaction) (Hel
 		return Held{}, err
 	}
 	abandoned := false
-	if name := transaction.Holder(lock); name != "" && !transaction.Holds(lock, tx) {
-		holder, err := m.Reader.Transaction(ctx, name)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return Held{}, fmt.Errorf("get transaction %q, which holds the Lock: %w", name, err)
-		} else if err != nil {
-			holder = nil
+	if transaction.Holder(lock) != "" && !transaction.Holds(lock, tx) {
+		holder, err := m.holder(ctx, lock)
+		if err != nil {
+			return Held{}, err
 		}
-		abandoned = transaction.Abandoned(lock, holder)
+		abandoned = holder == nil
 	}
 	highest := int64(0)
 	if !transaction.KnowsNext(lock) {
@@ -111,6 +109,35 @@ func (m *Manager) release(ctx context.Context, tx *pkgv1alpha1.Transaction, pack
 	}
 	_, err = m.Writer.Update(ctx, target, released, reason)
 	return err
+}
+
+// Holder returns the Transaction that holds the Lock, nil if none does.
+func (m *Manager) Holder(ctx context.Context) (*pkgv1alpha1.Transaction, error) {
+	lock, err := m.Reader.Lock(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // there is none, which is not an error
+	} else if err != nil {
+		return nil, fmt.Errorf("get Lock %q: %w", pkgv1beta1.LockName, err)
+	}
+	return m.holder(ctx, lock)
+}
+
+// holder returns the Transaction that holds the Lock and has not abandoned it, nil if none does.
+func (m *Manager) holder(ctx context.Context, lock *pkgv1beta1.Lock) (*pkgv1alpha1.Transaction, error) {
+	name := transaction.Holder(lock)
+	if name == "" {
+		return nil, nil //nolint:nilnil // there is none, which is not an error
+	}
+	switch holder, err := m.Reader.Transaction(ctx, name); {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // there is none, which is not an error
+	case err != nil:
+		return nil, fmt.Errorf("get transaction %q, which holds the Lock: %w", name, err)
+	case transaction.Abandoned(lock, holder):
+		return nil, nil //nolint:nilnil // there is none, which is not an error
+	default:
+		return holder, nil
+	}
 }
 
 // Holds reports whether the Transaction holds the Lock.

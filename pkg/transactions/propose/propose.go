@@ -369,7 +369,9 @@ func (p *Proposer) content(
 			return nil, corexpkg.Invalidf("package %s has the unknown kind %q", image, pkg.Kind)
 		}
 		content.Kind = kind
-		if w.deleting[transactions.Ref{Kind: kind.Name, Name: content.Name}] {
+		content.Seen = w.deleting[transactions.Ref{Kind: kind.Name, Name: content.Name}]
+		// One that is installed stays until nothing requires it.
+		if content.Seen != "" && transaction.Find(w.installed, locked.Source) == nil {
 			return nil, install.BeingDeleted(kind, content.Name)
 		}
 	}

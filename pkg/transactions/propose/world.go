@@ -50,8 +50,8 @@ type world struct {
 	leaving []string
 	// allowsDeletion has the packages whose objects may be deleted although others need them.
 	allowsDeletion map[transactions.Ref]bool
-	// deleting are the packages that are about to go.
-	deleting map[transactions.Ref]bool
+	// deleting has spec.package of the packages that are about to go.
+	deleting map[transactions.Ref]string
 	warnings []string
 }
 
@@ -60,7 +60,7 @@ type world struct {
 func (p *Proposer) look(ctx context.Context, tx *pkgv1alpha1.Transaction, locked []pkgv1beta1.LockPackage) (*world, error) {
 	w := &world{
 		revisions: map[string]*pkgv1.ProviderRevision{}, kinds: map[string]transactions.Kind{}, installed: slices.Clone(locked),
-		allowsDeletion: map[transactions.Ref]bool{}, deleting: map[transactions.Ref]bool{},
+		allowsDeletion: map[transactions.Ref]bool{}, deleting: map[transactions.Ref]string{},
 	}
 	var mutex sync.Mutex // of w
 	group, groupContext := errgroup.WithContext(ctx)
@@ -136,7 +136,7 @@ func (w *world) add(kind transactions.Kind, pkg *pkgv1.Provider) {
 	ref := transactions.Ref{Kind: kind.Name, Name: pkg.Name}
 	w.allowsDeletion[ref] = pkg.Annotations[pkgv1.AnnotationAllowDeletion] == "true"
 	if pkg.DeletionTimestamp != nil {
-		w.deleting[ref] = true
+		w.deleting[ref] = pkg.Spec.Package
 		return
 	}
 	reference, err := corexpkg.ParseReference(pkg.Spec.Package)

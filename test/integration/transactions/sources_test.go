@@ -13,6 +13,7 @@ import (
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testxpkg"
@@ -187,6 +188,49 @@ func TestEditOfADependency(t *testing.T) {
 	if p := h.Get(t, pkgv1.Providers, "", "org-family"); !strings.HasSuffix(imageOf(p), ":v3.0.0") {
 		t.Errorf("the package is %s", imageOf(p))
 	}
+}
+
+// TestDependencyIsBeingDeleted: it stays while a package requires it, and so it is updated with
+// that package.
+func TestDependencyIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	family := h.registry.Source("org/family")
+	for _, tag := range []string{"v1.0.0", "v2.0.0"} {
+		h.push(t, "org/family", tag, testxpkg.Provider("family", testxpkg.CRD("aws.example.org", "ProviderConfig", "account")))
+		h.push(t, "org/s3", tag, testxpkg.Requires(testxpkg.Provider("s3"), pkgv1.KindProvider, family, "="+tag))
+	}
+	h.run(t)
+	h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
+	h.becomes(t, "s3", "True", "TransactionComplete")
+	h.Delete(t, pkgv1.Providers, "", "org-family")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		p := testenv.Get[pkgv1.Provider](t, h.Client.Resource(pkgv1.Providers), "org-family")
+		synced := meta.FindStatusCondition(p.Status.Conditions, "Synced")
+		return synced != nil && synced.Status == metav1.ConditionFalse && strings.Contains(synced.Message, "s3 requires"), fmt.Sprintf("%+v", p.Status)
+	})
+	h.apply(t, "Provider", "s3", "org/s3", "v2.0.0")
+	h.becomes(t, "s3", "True", "TransactionComplete")
+	if got := h.sources(t); got != "org/family:v2.0.0 org/s3:v2.0.0" {
+		t.Errorf("the Lock lists %s", got)
+	}
+	h.controlled(t, "providerconfigs.aws.example.org")
+	h.Delete(t, pkgv1.Providers, "", "s3")
+	h.gone(t, pkgv1.Providers, "s3")
+	h.gone(t, pkgv1.Providers, "org-family")
+}
+
+// TestHolderIsGone: a Lock whose holder does not exist keeps no package from being deleted.
+func TestHolderIsGone(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.run(t)
+	h.apply(t, "Provider", "p", "org/none", "v1.0.0")
+	h.becomes(t, "p", "False", "ValidationFailed")
+	h.free(t)
+	h.Patch(t, pkgv1beta1.Locks, "", "lock", `{"metadata":{"annotations":{"pkg.crossplane.io/current-transaction":"nobody"}}}`)
+	h.Delete(t, pkgv1.Providers, "", "p")
+	h.gone(t, pkgv1.Providers, "p")
 }
 
 func imageOf(p *unstructured.Unstructured) string {
