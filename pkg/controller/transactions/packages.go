@@ -13,7 +13,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -71,15 +70,13 @@ func (c *Controller) guard(ctx context.Context, kind transactions.Kind, p *pkgv1
 	if p == nil {
 		guard, release, stay = nil, append(release, stay...), nil
 	}
-	for _, r := range guard {
-		finalizers := append(slices.Clone(r.Finalizers), pkgv1.RevisionFinalizer)
-		if err := c.patchMetadata(ctx, writer.Target{Resource: kind.Revisions, Name: r.Name}, r.ResourceVersion, map[string]any{"finalizers": finalizers}); ignoreNotFound(err) != nil {
-			return err
-		}
-	}
-	for _, r := range release {
+	for _, r := range slices.Concat(guard, release) {
 		finalizers := slices.DeleteFunc(slices.Clone(r.Finalizers), func(f string) bool { return f == pkgv1.RevisionFinalizer })
-		if err := c.patchMetadata(ctx, writer.Target{Resource: kind.Revisions, Name: r.Name}, r.ResourceVersion, map[string]any{"finalizers": finalizers}); ignoreNotFound(err) != nil {
+		if r.DeletionTimestamp == nil {
+			finalizers = append(finalizers, pkgv1.RevisionFinalizer)
+		}
+		target := writer.Target{Resource: kind.Revisions, Name: r.Name}
+		if err := c.patchMetadata(ctx, target, r.ResourceVersion, map[string]any{"finalizers": finalizers}); ignoreNotFound(err) != nil {
 			return err
 		}
 	}
@@ -142,29 +139,20 @@ func (c *Controller) create(ctx context.Context, kind transactions.Kind, p *pkgv
 // removeAgain deletes the Transaction that has removed a package, if something of the package was
 // installed again or is left, or if the Lock lists it still, so that another one is created.
 func (c *Controller) removeAgain(ctx context.Context, kind transactions.Kind, p *pkgv1.Provider, tx *pkgv1alpha1.Transaction, source string) error {
-	left, err := c.revisionsOf(ctx, kind, p.Name)
+	left, err := c.Installer.Revisions(ctx, kind, p.Name)
 	if err != nil {
 		return err
 	}
 	lock, err := c.Client.Locks().Get(ctx, pkgv1beta1.LockName, metav1.GetOptions{})
-	if err != nil {
+	if ignoreNotFound(err) != nil {
 		return fmt.Errorf("get Lock: %w", err)
 	}
-	if len(left) > 0 || transaction.Find(lock.Packages, source) != nil {
+	if len(left) > 0 || err == nil && transaction.Find(lock.Packages, source) != nil {
 		if err := c.Writer.Delete(ctx, writer.Target{Resource: pkgv1alpha1.Transactions, Name: tx.Name}, tx.UID, "repeat"); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%w: %s %q is not removed yet", worker.ErrStale, kind.Name, p.Name)
-}
-
-// revisionsOf returns the revisions of a package as the API server has them.
-func (c *Controller) revisionsOf(ctx context.Context, kind transactions.Kind, name string) ([]pkgv1.ProviderRevision, error) {
-	list, err := c.Client.Revisions(kind).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(labels.Set{pkgv1.LabelPackage: name}).String()})
-	if err != nil {
-		return nil, fmt.Errorf("list revisions of %s %q: %w", kind.Name, name, err)
-	}
-	return list.Items, nil
 }
 
 // label records that the generation of a package has its Transaction, and sets the finalizer.
@@ -199,7 +187,7 @@ func (c *Controller) patchMetadata(ctx context.Context, target writer.Target, ve
 // is at work that might install one. Caches may be behind, and what the package owns goes with it.
 // Its Transactions stay as history, so it no longer owns them.
 func (c *Controller) release(ctx context.Context, kind transactions.Kind, p *pkgv1.Provider, history []*pkgv1alpha1.Transaction) error {
-	revisions, err := c.revisionsOf(ctx, kind, p.Name)
+	revisions, err := c.Installer.Revisions(ctx, kind, p.Name)
 	if err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func (i *Installer) ensurePackage(ctx context.Context, tx *pkgv1alpha1.Transacti
 		if err := i.patch(ctx, target, live.ResourceVersion, map[string]any{"metadata": map[string]any{"finalizers": finalizers}}); err != nil {
 			return nil, err
 		}
-		live.ResourceVersion = ""
+		return i.ensurePackage(ctx, tx, p)
 	}
 	if !p.Managed && !p.Rewrite || live.Spec.Package == p.reference() {
 		return live, nil
@@ -182,7 +182,7 @@ func (p *Package) reference() string {
 // ensureRevision returns the revision, and all others of the package. Its status names its objects
 // before they are written, so that a deletion finds those of an installation that was interrupted.
 func (i *Installer) ensureRevision(ctx context.Context, p *Package, owner, by transaction.Owner) (revision *pkgv1.ProviderRevision, others []*pkgv1.ProviderRevision, err error) {
-	revisions, err := i.revisions(ctx, p.Kind, p.Name)
+	revisions, err := i.Revisions(ctx, p.Kind, p.Name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -214,8 +214,8 @@ func (i *Installer) ensureRevision(ctx context.Context, p *Package, owner, by tr
 
 func equal(a, b *pkgv1.ProviderRevisionStatus) bool { return apiequality.Semantic.DeepEqual(a, b) }
 
-// revisions returns all revisions of a package.
-func (i *Installer) revisions(ctx context.Context, kind transactions.Kind, pkg string) ([]*pkgv1.ProviderRevision, error) {
+// Revisions returns all revisions of a package, as the API server has them.
+func (i *Installer) Revisions(ctx context.Context, kind transactions.Kind, pkg string) ([]*pkgv1.ProviderRevision, error) {
 	selector := labels.SelectorFromSet(labels.Set{pkgv1.LabelPackage: pkg}).String()
 	list, err := i.Client.Revisions(kind).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {

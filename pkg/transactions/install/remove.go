@@ -32,7 +32,7 @@ func (i *Installer) HandBack(ctx context.Context, packages []Package, removals [
 	var previous, next []revision
 	for n := range packages {
 		p := &packages[n]
-		revisions, err := i.revisions(ctx, p.Kind, p.Name)
+		revisions, err := i.Revisions(ctx, p.Kind, p.Name)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (i *Installer) HandBack(ctx context.Context, packages []Package, removals [
 		}
 	}
 	for _, r := range removals {
-		revisions, err := i.revisions(ctx, r.Kind, r.Name)
+		revisions, err := i.Revisions(ctx, r.Kind, r.Name)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ type Loss struct {
 // Loss returns what Remove would delete.
 func (i *Installer) Loss(ctx context.Context, r Removal) (Loss, error) {
 	var loss Loss
-	revisions, err := i.revisions(ctx, r.Kind, r.Name)
+	revisions, err := i.Revisions(ctx, r.Kind, r.Name)
 	if err != nil {
 		return loss, err
 	}
@@ -241,7 +241,7 @@ func (i *Installer) use(ctx context.Context, resource schema.GroupVersionResourc
 // objects exist, unless their deletion is allowed: an error says so then. Of a package that is
 // replaced, all objects stay.
 func (i *Installer) Remove(ctx context.Context, r Removal) error {
-	revisions, err := i.revisions(ctx, r.Kind, r.Name)
+	revisions, err := i.Revisions(ctx, r.Kind, r.Name)
 	if err != nil {
 		return err
 	}
@@ -381,7 +381,7 @@ func (i *Installer) Collect(ctx context.Context, packages []Package) error {
 }
 
 func (i *Installer) collect(ctx context.Context, p *Package) error {
-	revisions, err := i.revisions(ctx, p.Kind, p.Name)
+	revisions, err := i.Revisions(ctx, p.Kind, p.Name)
 	if err != nil || transaction.Active(revisions) == nil {
 		return err
 	}

@@ -65,10 +65,11 @@ func TestRights(t *testing.T) {
 		_, err := as(user).Resource(pkgv1.Providers).Patch(t.Context(), "a", types.MergePatchType, []byte(text), metav1.PatchOptions{}, subresources...)
 		return err
 	}
-	activate := func(user string) error {
-		_, err := as(user).Resource(pkgv1.ProviderRevisions).Patch(t.Context(), "a-1", types.MergePatchType, []byte(`{"spec":{"desiredState":"Active"}}`), metav1.PatchOptions{})
+	patchRevision := func(user, text string) error {
+		_, err := as(user).Resource(pkgv1.ProviderRevisions).Patch(t.Context(), "a-1", types.MergePatchType, []byte(text), metav1.PatchOptions{})
 		return err
 	}
+	const active, moved = `{"spec":{"desiredState":"Active"}}`, `{"metadata":{"labels":{"pkg.crossplane.io/package":"b"}}}`
 	dry := metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}
 	remove := func(user string, resource schema.GroupVersionResource, name string) error {
 		return as(user).Resource(resource).Delete(t.Context(), name, dry)
@@ -108,8 +109,12 @@ func TestRights(t *testing.T) {
 		"packages deleted by an author":         {removeAll("author"), mayNotDelete},
 		"revision deleted by an author":         {remove("author", pkgv1.ProviderRevisions, "a-1"), mayNotDelete},
 		"revision deleted by an owner":          {remove("owner", pkgv1.ProviderRevisions, "a-1"), ""},
-		"revision activated by a reader":        {activate("reader"), mayNotInstall},
-		"revision activated by an author":       {activate("author"), ""},
+		"revision activated by a reader":        {patchRevision("reader", active), mayNotInstall},
+		"revision activated by an author":       {patchRevision("author", active), ""},
+		"revision moved by a reader":            {patchRevision("reader", moved), mayNotDelete},
+		"revision moved by an author":           {patchRevision("author", moved), mayNotDelete},
+		"revision moved by an owner":            {patchRevision("owner", moved), ""},
+		"revision labelled by a reader":         {patchRevision("reader", `{"metadata":{"labels":{"a":"b"}}}`), ""},
 		"deletion by an author":                 {create("author", strings.Replace(provider(texts+`: "true"`), "name: a", "name: b", 1)), mayNotDelete},
 		"deletion by an owner":                  {create("owner", strings.Replace(provider(texts+`: "true"`), "name: a", "name: b", 1)), ""},
 		"label of a reader":                     {patch("reader", `{"metadata":{"labels":{"a":"b"}}}`), ""},
