@@ -16,8 +16,9 @@ VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || \
 	{ commit=$$(git describe --always --dirty --exclude '*' 2>/dev/null) && echo "v0.0.0-g$$commit"; } || echo v0.0.0-dev)
 # The version that the API servers report. It must be the version in go.mod, because clients and OCM check it.
 KUBERNETES := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' go.mod)
-# Go's own linker: only the race detector needs the C toolchain, which takes twice as long to link 300 MB.
-LDFLAGS := -linkmode=internal -X github.com/starlinghq/starling/pkg/version.version=$(VERSION) \
+# Go's own linker: only the race detector needs the C toolchain, which takes twice as long to link 300 MB. Without tables
+# for debuggers, as in images: so images have the programs of bin/ if they are for this machine.
+LDFLAGS := -s -w -linkmode=internal -X github.com/starlinghq/starling/pkg/version.version=$(VERSION) \
 	-X k8s.io/component-base/version.gitVersion=$(KUBERNETES) \
 	-X k8s.io/component-base/version.gitMajor=$(word 1,$(subst ., ,$(KUBERNETES:v%=%))) \
 	-X k8s.io/component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBERNETES:v%=%)))
@@ -45,7 +46,7 @@ build: build-kwok ## Build all programs into bin/.
 build-kwok:
 	$(BUILD) "Compiling kwok, which simulates nodes: once, a minute or two." -C hack/tools/kwok -o $(BIN)/kwok sigs.k8s.io/kwok/cmd/kwok
 
-# The controllers with the race detector, and everything else that a fleet needs, for the end-to-end tests.
+# The controllers with the race detector, and everything else that a fleet needs.
 build-race: build
 	@$(RACE) hack/build.sh "Compiling the controllers with the race detector: once, some minutes." -race -ldflags '$(LDFLAGS)' -o $(BIN)/race/ $(CONTROLLERS)
 	@ln -f $(BIN)/starling $(BIN)/kwok $(BIN)/race/
@@ -64,34 +65,57 @@ clean: ## Delete bin/.
 
 ##@ Test
 
-test: build-race test-unit test-integration test-e2e ## Run all tests (before a commit, and in CI).
+test: build test-unit test-integration test-e2e ## Run all tests (before a commit, and in CI).
 
-# Packages without tests are left out, or the race detector would compile Kubernetes for cmd/starling. pkg/core and its
-# tests start no goroutines: the race detector finds nothing there, and makes the tests ten times slower.
+# The race detector makes compiling, linking and running several times slower. So it has only the tests in whose process
+# goroutines of ours run: not decisions, and not tests that start programs, render charts or check commands.
+# Packages without tests are left out, or the race detector would compile Kubernetes for cmd/starling.
+# pkg/runner has tests of both kinds.
+plain-unit := api charts cmd config hack pkg/bundle pkg/certificates pkg/core pkg/hostedspace pkg/install test/rights
+plain-integration := bundle charts content explain fanout hostedspace localfleet packagecli packages workagent
 with-tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
+units = $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./config/... ./hack/... ./test/perf ./test/rights ./test/testenv ./test/testxpkg/... | \
+	grep $1 -E '^[^/]+/[^/]+/[^/]+/($(subst $(space),|,$(plain-unit)))(/|$$)')
+# The longest begin first, or they are left alone at the end.
+longest := transport status foresight localfleet hostedspace charts
+integrations = $$(go list $(addprefix ./test/integration/,$(longest)) ./test/integration/... | awk '!seen[$$0]++' | grep $1 -E '/($(subst $(space),|,$(plain-integration)))$$')
+space := $(subst ,, )
+
 test-unit: $(BIN)/tools/gotestsum ## Run the tests that need no API server.
-	$(GOTEST) -shuffle=on ./pkg/core/...
-	$(RACE) $(GOTEST) -race -shuffle=on $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./config/... ./hack/... ./test/perf ./test/rights ./test/testenv ./test/testxpkg/... | grep -v /pkg/core/)
+	$(GOTEST) -shuffle=on $(call units,) ./pkg/runner
+	$(RACE) $(GOTEST) -race -shuffle=on $(call units,-v)
 
+# They mostly wait for API servers, so several run at the same time.
 test-integration: build $(BIN)/tools/gotestsum ## Run the tests against real API servers.
-	$(RACE) STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 2 -timeout 45m ./test/integration/...
+	@$(MAKE) -j2 test-integration-plain test-integration-race
 
-test-e2e: build-race $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
+test-integration-plain:
+	STARLING_BIN_DIR=$(BIN) $(GOTEST) -p 2 -timeout 45m $(call integrations,)
+
+test-integration-race:
+	$(RACE) STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 2 -timeout 45m $(call integrations,-v)
+
+test-e2e: build $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
 	@rm -rf $(BIN)/rights && mkdir -p $(BIN)/rights
-	STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN)/race $(GOTEST) -p 1 -parallel 6 -timeout 45m ./test/e2e/...
+	STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN) $(GOTEST) -p 1 -parallel 6 -timeout 45m ./test/e2e/...
 	go run ./test/rights/check $(BIN)/rights
 
-e2e-kind: ## Run the tests on clusters of kind, if there is a container engine (ARGS: flags of the test binary).
+e2e-kind: build ## Run the tests on clusters of kind, if there is a container engine (ARGS: flags of the test binary).
 	hack/kind/e2e.sh $(ARGS)
+
+# Nothing to do without a container engine, or if the image is there.
+kind-downloads:
+	@if docker info >/dev/null 2>&1; then hack/kind/node-image.sh --download-only >/dev/null; fi
 
 test-walk: build-race $(BIN)/tools/gotestsum ## Change a fleet at random, and kill its processes (WALK=10m).
 	STARLING_BIN_DIR=$(BIN)/race STARLING_WALK=$(or $(WALK),10m) $(GOTEST) -run '^TestWalk$$' -timeout 60m ./test/e2e
 
-GOTEST = $(BIN)/tools/gotestsum --format standard-quiet --format-hide-empty-pkg -- -count=1
+# `make lint` runs vet. Go's own linker here too: with the race detector, the C toolchain would link each test.
+GOTEST = $(BIN)/tools/gotestsum --format standard-quiet --format-hide-empty-pkg -- -count=1 -vet=off -ldflags=-linkmode=internal
 
 # A missed goal does not keep the others from running.
 bench: ## Run all benchmarks of docs/performance.md except bench-fleet (ARGS=--check: fail if a goal is missed).
-	@$(MAKE) -k bench-latency bench-placement bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets
+	@$(MAKE) -k bench-latency bench-placement bench-hub bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets
 
 bench-compare: build $(BIN)/tools/benchstat ## Compare with a commit: BASE=COMMIT (ARGS: a command of test/perf and its flags; ROUNDS=3).
 	hack/bench-compare.sh $(or $(BASE),$(error set BASE to the commit to compare with)) $(ARGS)
@@ -101,6 +125,9 @@ bench-latency: build ## Measure how long an edit in the WDS takes to a cluster a
 
 bench-placement: build ## Measure placement on a thousand simulated clusters, compared with bare writes (ARGS: flags of test/perf placement).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf placement $(ARGS)
+
+bench-hub: build ## Measure placement with the webhooks of OCM's hub, compared with bare writes (ARGS: flags of test/perf placement).
+	STARLING_BIN_DIR=$(BIN) go run ./test/perf placement --ocm --scenario edit-large,place --large-objects 20 --large-clusters 200 $(ARGS)
 
 bench-fleet: build ## Measure 10,000 simulated clusters, in about 15 minutes (ARGS: flags of test/perf placement).
 	STARLING_BIN_DIR=$(BIN) go run ./test/perf placement --scenario fleet $(ARGS)
@@ -130,9 +157,11 @@ ARCHITECTURES ?= amd64 arm64
 # Each image has one program, without anything else. The same commit gives the same bytes.
 images: ## Build the container images of all programs into bin/images, without a container engine (ARCHITECTURES="amd64 arm64").
 	@rm -rf $(BIN)/images
-	@for arch in $(ARCHITECTURES); do mkdir -p $(BIN)/images/linux-$$arch && \
+	@for arch in $(ARCHITECTURES); do mkdir -p $(BIN)/images/linux-$$arch; \
+		if [[ linux-$$arch == "$$(go env GOOS)-$$(go env GOARCH)" ]]; then \
+			cp $(addprefix $(BIN)/,$(notdir $(CONTROLLERS)) starling) $(BIN)/images/linux-$$arch/ 2>/dev/null || true; fi; \
 		GOOS=linux GOARCH=$$arch hack/build.sh "Compiling for linux/$$arch: once, about 10 minutes with 2 cores." \
-		-ldflags '-s -w $(LDFLAGS)' -o $(BIN)/images/linux-$$arch/ $(CONTROLLERS) ./cmd/starling; done
+		-ldflags '$(LDFLAGS)' -o $(BIN)/images/linux-$$arch/ $(CONTROLLERS) ./cmd/starling; done
 	go run ./hack/images build --from $(BIN)/images --version $(VERSION) --revision "$$(git rev-parse HEAD)" --created "$$(git log -1 --format=%ct)"
 
 SYSTEMS ?= linux darwin
@@ -140,7 +169,7 @@ SYSTEMS ?= linux darwin
 dist: ## Build what a release offers into bin/dist: archives, charts, checksums (SYSTEMS="linux darwin", ARCHITECTURES="amd64 arm64").
 	@rm -rf $(BIN)/dist $(BIN)/programs
 	@for GOOS in $(SYSTEMS); do for GOARCH in $(ARCHITECTURES); do export GOOS GOARCH; to=$(BIN)/programs/$$GOOS-$$GOARCH; mkdir -p $$to; \
-		hack/build.sh "Compiling for $$GOOS/$$GOARCH: once, about 10 minutes with 2 cores." -ldflags '-s -w $(LDFLAGS)' -o $$to/ ./cmd/...; \
+		hack/build.sh "Compiling for $$GOOS/$$GOARCH: once, about 10 minutes with 2 cores." -ldflags '$(LDFLAGS)' -o $$to/ ./cmd/...; \
 		hack/build.sh "Compiling kwok for $$GOOS/$$GOARCH: once, a minute or two." -C hack/tools/kwok -ldflags '-s -w' -o $$to/kwok sigs.k8s.io/kwok/cmd/kwok; \
 	done; done
 	go run ./hack/dist --from $(BIN)/programs --to $(BIN)/dist --version $(VERSION) --created "$$(git log -1 --format=%ct)"
@@ -184,7 +213,7 @@ tools := github.com/golangci/golangci-lint/v2/cmd/golangci-lint golang.org/x/per
 	k8s.io/kube-openapi/cmd/openapi-gen sigs.k8s.io/controller-tools/cmd/controller-gen
 tools: $(addprefix $(BIN)/tools/,$(notdir $(tools)))
 $(BIN)/tools/%: hack/tools/go.sum
-	$(BUILD) "Compiling $*: once, up to some minutes." -C hack/tools -o $@ $(filter %/$*,$(tools))
+	@hack/tool.sh $@ $(filter %/$*,$(tools))
 
-.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-e2e bench bench-compare bench-latency bench-placement bench-fleet bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets images dist push generate fmt \
+.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-integration-plain test-integration-race test-e2e kind-downloads bench bench-compare bench-latency bench-placement bench-hub bench-fleet bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets images dist push generate fmt \
 	lint verify verify-generated verify-modules verify-links verify-words tools

@@ -11,7 +11,7 @@ heavy='^(k8s\.io/kubernetes|go\.etcd\.io/etcd/server/v3|open-cluster-management\
 go list -test -f '{{.ImportPath}}{{"\t"}}{{join .Deps " "}}' ./... |
 	awk -F '\t' -v heavy="$heavy" '
 		$1 ~ "^github.com/starlinghq/starling/cmd/starling(/[a-z]+)*$" { next }
-		$1 ~ "^github.com/starlinghq/starling/cmd/starling/etcdsnapshot" { next }
+		$1 ~ "^github.com/starlinghq/starling/cmd/starling/(etcdsnapshot|wdsserver)" { next }
 		$1 ~ "^github.com/starlinghq/starling/test/integration/workagent" { next }
 		{
 			n = split($2, deps, " ")

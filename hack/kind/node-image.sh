@@ -3,15 +3,17 @@
 # pulled. Otherwise it is assembled from Debian's packages and programs that are compiled here; that requires root. It is
 # in $STARLING_KIND_CACHE/node-HASH.tar, by default in bin/kind, and is assembled again only if what it is made of changes.
 #
-# Usage: hack/kind/node-image.sh [--build-only]
-#   --build-only   Pull or assemble the image, but do not import it. It is for use before engine.sh, whose own engine has
-#                  no network outside.
+# Usage: hack/kind/node-image.sh [--build-only | --download-only]
+#   --build-only      Pull or assemble the image, but do not import it. It is for use before engine.sh, whose own engine
+#                     has no network outside.
+#   --download-only   Get what assembling the image downloads, but compile nothing. It is for use beside a compiler.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 dir=$PWD/bin/kind
 cache=${STARLING_KIND_CACHE:-$dir}
-import=1
+import=1 compile=1
 if [[ ${1-} == --build-only ]]; then import=; fi
+if [[ ${1-} == --download-only ]]; then import='' compile=''; fi
 
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false -trimpath" CGO_ENABLED=0
 kubernetes=$(awk '$1 == "k8s.io/kubernetes" {print $2}' go.mod)
@@ -36,16 +38,20 @@ hash() {
 	} | sha256sum | cut -c1-12
 }
 
-# debian writes a root file system of Debian into $root. Its archive is kept, because it takes minutes.
-debian() {
-	local packed
+# debian keeps an archive with a root file system of Debian, because it takes minutes, and prints its name. It is a
+# subshell, so that what it leaves is removed however it ends.
+debian() (
 	packed=$cache/debian-$(sha256sum <<<"$packages" | cut -c1-12).tar
+	exec 8>"$packed.lock"
+	flock 8 # it may be downloaded already
 	if [[ ! -f $packed ]]; then
 		if ! command -v debootstrap >/dev/null; then
 			say "error: assemble the node image: install debootstrap"
 			exit 1
 		fi
 		say "Installing Debian's packages for the node image: once, some minutes."
+		root=$(mktemp -d "$dir/debian.XXXXXX")
+		trap 'rm -rf "$root" "$packed.new"' EXIT
 		if ! debootstrap --variant=minbase --include="$packages" bookworm "$root" http://deb.debian.org/debian >"$dir/debootstrap.log" 2>&1; then
 			tail -n 5 "$dir/debootstrap.log" >&2
 			say "error: install Debian's packages: see $dir/debootstrap.log"
@@ -54,10 +60,9 @@ debian() {
 		rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/* "$root"/usr/share/{doc,locale,man}/*
 		tar -C "$root" -cf "$packed.new" .
 		mv "$packed.new" "$packed"
-	else
-		tar -C "$root" -xf "$packed"
 	fi
-}
+	echo "$packed"
+)
 
 # compile compiles the programs of nodes into $work/bin.
 compile() {
@@ -180,7 +185,8 @@ assemble() {
 	root=$work/root
 	mkdir "$root"
 	compile
-	debian
+	packed=$(debian) # alone: its failure ends the script
+	tar -C "$root" -xf "$packed"
 	cp -a --no-preserve=ownership hack/kind/rootfs/. "$root/"
 	echo "$kubernetes" >"$root/kind/version"
 	install -m 755 "$work"/bin/kube{adm,ctl,let} "$root/usr/local/bin/"
@@ -209,6 +215,12 @@ archive=$cache/node-$version.tar
 name=starling/kind-node:$version
 if [[ -n $import ]] && docker image inspect "$name" >/dev/null 2>&1; then
 	echo "$name"
+	exit
+fi
+if [[ ! -f $archive && -z $compile ]]; then
+	debian >/dev/null
+	go -C hack/tools/kubernetes mod download
+	go -C hack/tools/coredns mod download
 	exit
 fi
 if [[ ! -f $archive ]]; then assemble; fi

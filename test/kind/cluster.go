@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	"sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
 	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
 )
 
@@ -35,51 +38,79 @@ type Cluster struct {
 
 // Create creates a cluster, and deletes it when the test ends. A cluster of this name that an
 // earlier run left is deleted first. If the test fails, the logs of the cluster are written before.
-// It blocks until the node is Ready. config may be nil; Create adds to it what the machine needs.
-// It skips the test if there is no image of nodes.
-func Create(t testing.TB, name string, config *v1alpha4.Cluster) *Cluster {
+// It blocks until the node is Ready and has the images of these archives. It skips the test if
+// there is no image of nodes.
+func Create(t testing.TB, name string, archives ...string) *Cluster {
+	t.Helper()
+	return CreateAll(t, []string{name}, archives...)[0]
+}
+
+// CreateAll creates several clusters side by side, as Create does.
+func CreateAll(t testing.TB, names []string, archives ...string) []*Cluster {
 	t.Helper()
 	image := os.Getenv(ImageVariable)
 	if image == "" {
 		t.Skip("it needs a container engine and an image of kind's nodes: run `make e2e-kind`, or set " + ImageVariable)
 	}
-	c := &Cluster{
-		Name:       name,
-		Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"),
-		provider:   cluster.NewProvider(cluster.ProviderWithDocker(), cluster.ProviderWithLogger(logger{t})),
+	clusters := make([]*Cluster, len(names))
+	var group errgroup.Group
+	for i, name := range names {
+		c := &Cluster{
+			Name:       name,
+			Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"),
+			provider:   cluster.NewProvider(cluster.ProviderWithDocker(), cluster.ProviderWithLogger(logger{t})),
+		}
+		clusters[i] = c
+		t.Cleanup(func() { c.end(t) })
+		group.Go(func() error {
+			if err := c.create(image, archives); err != nil {
+				return fmt.Errorf("create cluster %q: %w", name, err)
+			}
+			return nil
+		})
 	}
-	if err := c.provider.Delete(name, c.Kubeconfig); err != nil {
-		t.Fatalf("delete the cluster of an earlier run: %v", err)
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.end(t) })
-	err := c.provider.Create(name,
-		cluster.CreateWithV1Alpha4Config(withPatches(config)),
+	for _, c := range clusters {
+		c.waitForNode(t)
+	}
+	return clusters
+}
+
+// create creates the cluster and loads the archives.
+func (c *Cluster) create(image string, archives []string) error {
+	if err := c.Delete(); err != nil { // of an earlier run
+		return err
+	}
+	err := c.provider.Create(c.Name,
+		cluster.CreateWithV1Alpha4Config(configuration()),
 		cluster.CreateWithNodeImage(image),
 		cluster.CreateWithKubeconfigPath(c.Kubeconfig),
 		cluster.CreateWithRetain(true), // until its logs are written
 		cluster.CreateWithWaitForReady(patience))
 	if err != nil {
-		t.Fatalf("create cluster %q: %v", name, err)
+		return err
 	}
 	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
-		t.Fatal(err)
+		return err
 	}
-	c.waitForNode(t)
-	return c
+	for _, archive := range archives {
+		if err := c.load(archive); err != nil {
+			return fmt.Errorf("load %s: %w", archive, err)
+		}
+	}
+	return nil
 }
 
-// withPatches returns a copy of a configuration, with what old and restricted hosts need.
-func withPatches(config *v1alpha4.Cluster) *v1alpha4.Cluster {
-	if config == nil {
-		config = &v1alpha4.Cluster{}
-	}
-	config = config.DeepCopy()
-	config.KubeadmConfigPatches = append(config.KubeadmConfigPatches,
+// configuration is that of a cluster, with what old and restricted hosts need.
+func configuration() *v1alpha4.Cluster {
+	return &v1alpha4.Cluster{KubeadmConfigPatches: []string{
 		// Some hosts have cgroup v1 only.
 		"kind: KubeletConfiguration\nfailCgroupV1: false\n",
 		// A container may not set these. Zero leaves them as they are.
-		"kind: KubeProxyConfiguration\nconntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}\n")
-	return config
+		"kind: KubeProxyConfiguration\nconntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}\n",
+	}}
 }
 
 // Node returns the name of the only node, and of its container.
@@ -89,28 +120,45 @@ func (c *Cluster) Node() string { return c.Name + "-control-plane" }
 // name.
 func (c *Cluster) Server() string { return "https://" + c.Node() + ":6443" }
 
-// LoadArchive loads images into the node, from an archive for `docker load`. Pods that use them
-// need the pull policy IfNotPresent or Never.
-func (c *Cluster) LoadArchive(t testing.TB, file string) {
-	t.Helper()
-	nodes, err := c.provider.ListInternalNodes(c.Name)
+// load loads images into the node, from an archive for `docker load`. Pods that use them need the
+// pull policy IfNotPresent or Never.
+func (c *Cluster) load(file string) error {
+	node, err := c.node()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	for _, node := range nodes {
-		if err := loadArchive(file, func(archive *os.File) error { return nodeutils.LoadImageArchive(node, archive) }); err != nil {
-			t.Fatalf("load %s into %s: %v", file, node, err)
-		}
-	}
-}
-
-func loadArchive(file string, load func(*os.File) error) error {
 	archive, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer archive.Close()
-	return load(archive)
+	return nodeutils.LoadImageArchive(node, archive)
+}
+
+// Tag gives an image that the node has another tag as well.
+func (c *Cluster) Tag(t testing.TB, image name.Tag, tag string) {
+	t.Helper()
+	node, err := c.node()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The node's containerd has the whole names.
+	const registry = "docker.io/"
+	from, to := registry+image.RepositoryStr()+":"+image.TagStr(), registry+image.RepositoryStr()+":"+tag
+	if err := nodeutils.ReTagImage(node, from, to); err != nil {
+		t.Fatalf("tag %s in cluster %q: %v", from, c.Name, err)
+	}
+}
+
+func (c *Cluster) node() (nodes.Node, error) {
+	list, err := c.provider.ListInternalNodes(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 {
+		return nil, fmt.Errorf("cluster %q has %d nodes, want 1", c.Name, len(list))
+	}
+	return list[0], nil
 }
 
 // WriteLogs writes the logs of the node and of all its pods into a directory.

@@ -29,8 +29,7 @@ const (
 // finds its Service by name.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := Create(t, "starling-cluster", nil)
-	c.LoadArchive(t, buildProbe(t))
+	c := Create(t, "starling-cluster", buildProbe(t))
 	client := c.Client(t)
 	createProbe(t, client)
 	c.WaitForDeployment(t, "default", "probe")
@@ -65,7 +64,7 @@ func TestCluster(t *testing.T) {
 // TestWithoutImage: tests are skipped where there are no clusters.
 func TestWithoutImage(t *testing.T) {
 	t.Setenv(ImageVariable, "")
-	passed := t.Run("Skips", func(t *testing.T) { Create(t, "none", nil) })
+	passed := t.Run("Skips", func(t *testing.T) { Create(t, "none") })
 	if !passed {
 		t.Error("it failed without an image, want that it is skipped")
 	}

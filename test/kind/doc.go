@@ -6,6 +6,6 @@
 // without it. hack/kind makes both.
 //
 // A cluster is Ready in half a minute and takes 0.5 GiB. It has one node, a default StorageClass
-// and no way to pull images: load them with LoadArchive. Nodes of several clusters reach each other
-// by their names.
+// and no way to pull images: Create loads them from archives. Nodes of several clusters reach each
+// other by their names.
 package kindtest

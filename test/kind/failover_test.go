@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,23 +33,19 @@ import (
 const (
 	manyObjects = 1000
 	manyEdits   = 200
-	// killInterval is how long the leaders live at least.
-	killInterval = 20 * time.Second
-	// failOverKilled and failOverStopped are within which time another replica leads: after a
-	// leader is killed with SIGKILL, and after it has released its Lease because its pod is
-	// deleted.
-	failOverKilled, failOverStopped = 15 * time.Second, 3 * time.Second
+	// killings is how often the leaders are killed at least while edits are made.
+	killings = 3
 )
 
 var manifestWorks = schema.GroupVersionResource{Group: "work.open-cluster-management.io", Version: "v1", Resource: "manifestworks"}
 
-// failOver: the leaders of all controllers are killed about every 20 seconds, by turns without
-// notice and by the deletion of their pods, while 1,000 objects are placed and 200 edits are made.
-// Another replica leads soon. Every edit arrives, nothing in the cluster is created again, no value
+// failOver: the leaders of all controllers are killed several times, by turns without notice and by
+// the deletion of their pods, while 1,000 objects are placed and at least 200 edits are made. Each
+// time another replica leads. Every edit arrives, nothing in the cluster is created again, no value
 // goes back, and no edit makes more than one write in the mailbox.
 func (h *hub) failOver(t *testing.T) {
 	many := h.watchMany(t)
-	stop := h.killLeaders(t)
+	killer := h.killLeaders(t)
 
 	h.wds.Apply(t, `
 apiVersion: control.kubestellar.io/v1alpha1
@@ -78,26 +74,26 @@ metadata: {name: many, labels: {app: many}}
 	h.since(t, "1,000 objects are placed")
 
 	before := many.writes()
-	pace := time.NewTicker(250 * time.Millisecond) // so that two leaders are killed meanwhile
+	pace := time.NewTicker(100 * time.Millisecond) // so that many leaders are replaced between two edits of one object
 	defer pace.Stop()
-	for i := 1; i <= manyEdits; i++ {
+	edits := 0
+	for edits < manyEdits || killer.goesOn() {
 		<-pace.C
-		name := "many-" + strconv.Itoa(i*7%manyObjects)
-		want[name] = i
-		patch := fmt.Appendf(nil, `{"data":{"edit":"%d"}}`, i)
+		edits++
+		name := "many-" + strconv.Itoa(edits*7%manyObjects)
+		want[name] = edits
+		patch := fmt.Appendf(nil, `{"data":{"edit":"%d"}}`, edits)
 		if _, err := configMaps.Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	killer.stop()
 	many.arrive(t, want)
-	h.since(t, "200 edits have arrived")
-	if rounds := stop(); rounds < 3 {
-		t.Errorf("the leaders were killed %d times, want more", rounds)
-	}
-	if writes := many.writes() - before; writes > manyEdits {
-		t.Errorf("%d edits made %d writes of ManifestWorks", manyEdits, writes)
+	h.since(t, fmt.Sprintf("%d edits have arrived", edits))
+	if writes := many.writes() - before; writes > int64(edits) {
+		t.Errorf("%d edits made %d writes of ManifestWorks", edits, writes)
 	} else {
-		t.Logf("%d edits made %d writes of ManifestWorks", manyEdits, writes)
+		t.Logf("%d edits made %d writes of ManifestWorks", edits, writes)
 	}
 	many.isSound(t)
 }
@@ -114,79 +110,118 @@ func fastClient(t *testing.T, space *testenv.Space) kubernetes.Interface {
 	return client
 }
 
-// killLeaders kills the leaders again and again, each time when all replicas are ready: the kubelet
-// starts one that was killed several times after a growing delay. It ends when the test ends or
-// stop is called, which returns how often it killed them.
-func (h *hub) killLeaders(t *testing.T) (stop func() int) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	host := h.host.Client(t)
-	spaces := map[string]kubernetes.Interface{}
-	for _, space := range []*testenv.Space{h.wds, h.its} {
-		spaces[space.Name] = fastClient(t, space)
-	}
-	var running sync.WaitGroup
-	round := 0
-	running.Go(func() {
-		ticker := time.NewTicker(killInterval)
-		defer ticker.Stop()
-		for ; ; round++ {
-			graceful := round%2 == 1
-			if !areReady(ctx, host) {
-				return
-			}
-			// The Leases of each pod that leads.
-			leaders := map[string][]leader{}
-			for name, space := range spaces {
-				leases, err := space.CoordinationV1().Leases("starling-system").List(ctx, metav1.ListOptions{})
-				if ctx.Err() != nil {
-					return
-				}
-				if err != nil {
-					t.Errorf("read the Leases of %s: %v", name, err)
-					return
-				}
-				for i := range leases.Items {
-					pod, _, _ := strings.Cut(holder(&leases.Items[i]), "_")
-					leaders[pod] = append(leaders[pod], leader{space, name, leases.Items[i]})
-				}
-			}
-			for _, pod := range slices.Sorted(maps.Keys(leaders)) {
-				if err := h.endPod(t.Context(), host, pod, graceful); err != nil {
-					t.Errorf("kill pod %s: %v", pod, err)
-					return
-				}
-				for _, l := range leaders[pod] {
-					running.Go(func() { l.isReplaced(ctx, t, graceful) })
-				}
-			}
-			t.Logf("killed the leaders %v, with notice: %v", slices.Sorted(maps.Keys(leaders)), graceful)
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	stop = func() int {
-		cancel()
-		running.Wait()
-		return round
-	}
-	t.Cleanup(func() { stop() }) // if it ends early
-	return stop
+// killer kills leaders, and observes that they are replaced.
+type killer struct {
+	hub    *hub
+	t      *testing.T
+	host   kubernetes.Interface
+	spaces map[string]kubernetes.Interface
+
+	// done is closed when the leaders were killed often enough, or cannot be.
+	done chan struct{}
+	stop func()
 }
 
-// areReady blocks until all replicas of the hub are ready, and returns false if the context ends.
-func areReady(ctx context.Context, host kubernetes.Interface) bool {
-	for ctx.Err() == nil {
-		list, err := host.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
-		if err == nil && !slices.ContainsFunc(list.Items, func(d appsv1.Deployment) bool { return !isAvailable(&d) }) {
-			return true
-		}
-		time.Sleep(50 * time.Millisecond)
+// goesOn reports whether leaders are still to be killed.
+func (k *killer) goesOn() bool {
+	select {
+	case <-k.done:
+		return false
+	default:
+		return true
 	}
-	return false
+}
+
+// killLeaders kills the leaders several times, each time when all replicas are ready: the kubelet
+// starts one that was killed several times after a growing delay. It ends then, or when the test
+// ends or stop is called.
+func (h *hub) killLeaders(t *testing.T) *killer {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	k := &killer{hub: h, t: t, host: h.host.Client(t), spaces: map[string]kubernetes.Interface{}, done: make(chan struct{})}
+	for _, space := range []*testenv.Space{h.wds, h.its} {
+		k.spaces[space.Name] = fastClient(t, space)
+	}
+	go func() {
+		defer close(k.done)
+		for round := range killings {
+			if err := k.round(ctx, round%2 == 1); err != nil {
+				if ctx.Err() == nil {
+					t.Errorf("kill the leaders: %v", err)
+				}
+				return
+			}
+		}
+	}()
+	k.stop = func() { cancel(); <-k.done }
+	t.Cleanup(k.stop) // if it ends early
+	return k
+}
+
+// round kills the leaders and blocks until other replicas lead.
+func (k *killer) round(ctx context.Context, graceful bool) error {
+	if err := k.ready(ctx); err != nil {
+		return err
+	}
+	var leaders map[string][]leader
+	if err := until(ctx, func() (bool, string) {
+		var err error
+		leaders, err = k.leaders(ctx)
+		return err == nil && len(leaders) > 0, fmt.Sprintf("no replica leads (%v)", err)
+	}); err != nil {
+		return err
+	}
+	begin := time.Now()
+	for pod := range leaders {
+		if err := k.hub.endPod(ctx, k.host, pod, graceful); err != nil {
+			return fmt.Errorf("kill pod %s: %w", pod, err)
+		}
+	}
+	k.t.Logf("killed the leaders %v, with notice: %v", slices.Sorted(maps.Keys(leaders)), graceful)
+	var group errgroup.Group
+	for _, l := range slices.Concat(slices.Collect(maps.Values(leaders))...) {
+		group.Go(func() error {
+			if err := l.replaced(ctx); err != nil {
+				return err
+			}
+			k.t.Logf("Lease %s of %s: another replica leads after %.1f s", l.lease.Name, l.space, time.Since(begin).Seconds())
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// ready blocks until all replicas of the hub are ready.
+func (k *killer) ready(ctx context.Context) error {
+	return until(ctx, func() (bool, string) {
+		list, err := k.host.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		for i := range list.Items {
+			if !isAvailable(&list.Items[i]) {
+				return false, "replicas of Deployment " + list.Items[i].Name + " are not ready"
+			}
+		}
+		return true, ""
+	})
+}
+
+// leaders returns the Leases of each pod that leads. One that was just released has no leader.
+func (k *killer) leaders(ctx context.Context) (map[string][]leader, error) {
+	leaders := map[string][]leader{}
+	for name, space := range k.spaces {
+		leases, err := space.CoordinationV1().Leases("starling-system").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("read the Leases of %s: %w", name, err)
+		}
+		for i := range leases.Items {
+			if pod, _, found := strings.Cut(holder(&leases.Items[i]), "_"); found && pod != "" {
+				leaders[pod] = append(leaders[pod], leader{space, name, leases.Items[i]})
+			}
+		}
+	}
+	return leaders, nil
 }
 
 // leader is who holds a Lease.
@@ -203,39 +238,16 @@ func holder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// isReplaced fails the test if no other replica holds the Lease soon: after the leader was killed,
-// or after it has released the Lease.
-func (l leader) isReplaced(ctx context.Context, t *testing.T, graceful bool) {
-	killed := time.Now()
-	begin, limit := killed, failOverKilled
-	if graceful {
-		limit = failOverStopped
-	}
-	for {
+// replaced blocks until another replica holds the Lease.
+func (l leader) replaced(ctx context.Context) error {
+	return until(ctx, func() (bool, string) {
 		lease, err := l.client.CoordinationV1().Leases(l.lease.Namespace).Get(ctx, l.lease.Name, metav1.GetOptions{})
-		if ctx.Err() != nil {
-			return // the story is over
+		if err != nil {
+			return false, err.Error()
 		}
-		if err == nil {
-			now := holder(lease)
-			if now != "" && now != holder(&l.lease) {
-				break
-			}
-			if graceful && now != "" {
-				begin = time.Now()
-			}
-		}
-		if time.Since(killed) > time.Minute {
-			t.Errorf("Lease %s of %s: no other replica leads a minute after the leader was killed", l.lease.Name, l.space)
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	after := time.Since(begin)
-	t.Logf("Lease %s of %s: another replica leads after %.1f s; with notice: %v", l.lease.Name, l.space, after.Seconds(), graceful)
-	if after > limit {
-		t.Errorf("Lease %s of %s: another replica leads after %s, want %s", l.lease.Name, l.space, after, limit)
-	}
+		now := holder(lease)
+		return now != "" && now != holder(&l.lease), "Lease " + l.lease.Name + " of " + l.space + " has no other holder"
+	})
 }
 
 // endPod deletes a pod of the hub, or kills its processes without notice.

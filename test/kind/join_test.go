@@ -80,12 +80,17 @@ func writeKubeconfig(t *testing.T, config *rest.Config) string {
 	return file
 }
 
-// buildPlugin builds kubectl-starling.
-func buildPlugin(t *testing.T) string {
+// plugin returns the path of kubectl-starling, which `make build` has built.
+func plugin(t *testing.T) string {
 	t.Helper()
-	plugin := filepath.Join(t.TempDir(), "kubectl-starling")
-	run(t, "go", "build", "-buildvcs=false", "-trimpath", "-o", plugin, "../../cmd/kubectl-starling")
-	return plugin
+	path, err := filepath.Abs("../../bin/kubectl-starling")
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		t.Fatalf("run `make build` first: %v", err)
+	}
+	return path
 }
 
 // run runs a command, and returns what it prints.

@@ -1,13 +1,16 @@
 package kindtest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/starlinghq/starling/test/testenv"
@@ -96,4 +99,18 @@ func notReady(t testing.TB, client kubernetes.Interface, d *appsv1.Deployment) s
 		}
 	}
 	return why.String()
+}
+
+// until blocks until check returns ok, like testenv.Eventually, for goroutines that may not end a
+// test. The error is the last reason.
+func until(ctx context.Context, check func() (ok bool, reason string)) error {
+	var reason string
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(context.Context) (ok bool, _ error) {
+		ok, reason = check()
+		return ok, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, reason)
+	}
+	return nil
 }
