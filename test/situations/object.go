@@ -43,10 +43,10 @@ var situations = []Situation{
 		w.Live = foresight.Unread[*unstructured.Unstructured]("you may not get deployments.apps")
 	}, explain.LinkExists, unknown},
 	{"being-deleted", func(w *World) {
-		at := metav1.NewTime(Now)
-		w.live().SetDeletionTimestamp(&at)
-		w.live().SetFinalizers([]string{"example.com/wait"})
-	}, "", ""},
+		w.endObject()
+		w.Unlist()
+	}, explain.LinkExists, broken},
+	{"being-deleted-and-listed", (*World).endObject, explain.LinkExists, waiting},
 	{"never-workload", func(w *World) {
 		w.is(objref.Ref{Group: "coordination.k8s.io", Resource: "leases", Namespace: "shop", Name: "web"}, "Lease")
 		w.live().SetAPIVersion("coordination.k8s.io/v1")
@@ -119,6 +119,10 @@ var situations = []Situation{
 		w.SetSynced(metav1.ConditionUnknown, "NotObserved", "not synced since startup, existing entries are kept: deployments.apps")
 		w.Unlist()
 	}, explain.LinkSynced, waiting},
+	{"another-kind-cannot-be-read", func(w *World) {
+		w.SetSynced(metav1.ConditionTrue, "Synced", "objects that cannot be read are not delivered: widgets.example.com (conversion webhook: connection refused). "+
+			"Repair it, or delete its CustomResourceDefinition or APIService")
+	}, "", ""},
 	{"policy-deleting", func(w *World) {
 		at := metav1.NewTime(Now)
 		w.Selecting.DeletionTimestamp = &at
@@ -317,6 +321,15 @@ var onTheWay = []Situation{
 		w.Fails("c1", `Apply failed with 1 conflict: conflict with "kubectl" using apps/v1: .spec.replicas`)
 	}, explain.LinkApplied, broken},
 	{"immutable", func(w *World) { w.only("c1"); w.Fails("c1", "spec.selector: Invalid value: field is immutable") }, explain.LinkApplied, broken},
+	{"gone", func(w *World) {
+		w.only("c1")
+		w.Mailboxes["c1"].Reports.Value[Web] = &status.Report{Gone: true}
+	}, explain.LinkApplied, waiting},
+	{"recreated", func(w *World) {
+		w.only("c1")
+		w.Item("c1").Withdrawn = true
+		w.Item("c1").Options = plan.Options{Observe: true, Stage: plan.Stage{Begun: true, Former: "u0"}}
+	}, explain.LinkDelivered, waiting},
 	{"webhook", func(w *World) {
 		w.only("c1")
 		w.Fails("c1", `failed calling webhook "a.example.com": connection refused`)
@@ -346,6 +359,16 @@ var onTheWay = []Situation{
 		w.Mailboxes["c1"].Reports.Value, w.Item("c1").Since = nil, Now.Unix()-5
 	}, explain.LinkReported, waiting},
 	{"not-reported", func(w *World) { w.only("c1"); w.Mailboxes["c1"].Reports.Value = nil }, explain.LinkReported, broken},
+	{"sibling-that-is-not-served", func(w *World) {
+		w.only("c1")
+		w.Mailboxes["c1"].Reports.Value = nil
+		work := w.Mailboxes["c1"].Works.Value[0]
+		work.Items = append(work.Items, plan.Item{
+			Ref: objref.Ref{Group: "example.com", Resource: "widgets", Namespace: "shop", Name: "w"}, Kind: "Widget", Version: "v1",
+			State: plan.Failed, Reason: "AppliedManifestFailed",
+			Message: `Failed to apply manifest: the server doesn't have a resource type "Widget"`,
+		})
+	}, explain.LinkReported, broken},
 	{"report-of-earlier-generation", func(w *World) {
 		w.only("c1")
 		w.Mailboxes["c1"].Reports.Value[Web].Source = status.Source{UID: "u1", Generation: 1}

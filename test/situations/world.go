@@ -176,6 +176,13 @@ func (w *World) SetSynced(is metav1.ConditionStatus, reason, message string) {
 
 func (w *World) live() *unstructured.Unstructured { return w.Live.Value }
 
+// endObject deletes the object, which waits for a finalizer.
+func (w *World) endObject() {
+	at := metav1.NewTime(Now)
+	w.live().SetDeletionTimestamp(&at)
+	w.live().SetFinalizers([]string{"example.com/wait"})
+}
+
 // annotate sets an annotation of the object, with which it is delivered.
 func (w *World) annotate(key, value string) {
 	annotations := w.live().GetAnnotations()

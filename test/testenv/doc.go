@@ -12,6 +12,6 @@
 //		...
 //	}
 //
-// A test that breaks its fleet starts its own one with Start. The fleets stop when the test process
-// ends, also if it is killed.
+// A test that needs a whole fleet takes one from a Pool. One that breaks its fleet starts its own
+// with Start. The fleets stop when the test process ends, also if it is killed.
 package testenv

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,4 +86,23 @@ func Condition(t testing.TB, objects dynamic.ResourceInterface, name, kind, reas
 			fmt.Sprintf("%s of %s is %s (%s): %s; want %s", kind, name, c.Status, c.Reason, c.Message, reason)
 	})
 	return message
+}
+
+// Changed returns what differs between two states of objects, each by its name: it was created,
+// updated or deleted, as a plan says it.
+func Changed(before, after map[string]map[string]any) map[string]string {
+	verbs := map[string]string{}
+	for name, had := range before {
+		if has, is := after[name]; !is {
+			verbs[name] = "delete"
+		} else if !cmp.Equal(had, has) {
+			verbs[name] = "update"
+		}
+	}
+	for name := range after {
+		if _, had := before[name]; !had {
+			verbs[name] = "create"
+		}
+	}
+	return verbs
 }

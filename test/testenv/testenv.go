@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +36,9 @@ type Options struct {
 	Packages bool
 	// Nodes gives each WEC a fake node and a scheduler.
 	Nodes bool
+	// CallServers has the WDSes call the webhooks and API servers that tests register, as a WDS
+	// does that is an ordinary cluster.
+	CallServers bool
 	// Spaces are the names of the ITSes and WDSes. The default is its1 and wds1.
 	Spaces []string
 	// Parallel is how many tests run at the same time, of those that may; 0 is one for each
@@ -91,9 +93,13 @@ func Main(m *testing.M, o Options) {
 		}
 	}
 	code := m.Run()
+	fleets := pooled.fleets
 	if shared.fleet != nil {
-		if err := shared.fleet.end(); err != nil {
-			fmt.Fprintln(os.Stderr, "end the shared fleet:", err)
+		fleets = append(fleets, shared.fleet)
+	}
+	for _, f := range fleets {
+		if err := f.end(); err != nil {
+			fmt.Fprintln(os.Stderr, "end a shared fleet:", err)
 			code = max(code, 1)
 		}
 	}
@@ -138,6 +144,7 @@ func start(o Options) (*Fleet, error) {
 		fmt.Sprintf("--no-controllers=%t", !o.Controllers),
 		fmt.Sprintf("--no-packages=%t", !o.Packages),
 		fmt.Sprintf("--nodes=%t", o.Nodes),
+		fmt.Sprintf("--call-servers=%t", o.CallServers),
 	}
 	if auditDir() != "" {
 		args = append(args, "--audit")
@@ -220,6 +227,7 @@ func (f *Fleet) end() error {
 	if auditDir() != "" && err == nil {
 		err = f.collectRights()
 	}
+	err = errors.Join(err, f.panicked())
 	_, deleteErr := f.Run("down", "--delete")
 	return errors.Join(err, deleteErr)
 }
@@ -382,40 +390,6 @@ func (f *Fleet) Restart(t testing.TB, names ...string) {
 		return true, ""
 	})
 }
-
-// dumpIfFailed logs the last errors in the logs of the fleet if the test failed. There are few, and
-// they are short, so that the failure itself is still found among them.
-func (f *Fleet) dumpIfFailed(t testing.TB) {
-	t.Helper()
-	if !t.Failed() {
-		return
-	}
-	const most, width = 3, 240
-	logs, err := filepath.Glob(filepath.Join(f.Dir, "logs", "*"))
-	if err != nil {
-		t.Log(err)
-	}
-	var out strings.Builder
-	for _, path := range logs {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		var last []string
-		for line := range strings.Lines(string(data)) {
-			if isError.MatchString(line) {
-				last = append(last[max(0, len(last)-most+1):], line)
-			}
-		}
-		for _, line := range last {
-			fmt.Fprintf(&out, "%s: %s\n", filepath.Base(path), strings.TrimSpace(line[:min(len(line), width)]))
-		}
-	}
-	t.Logf("the last errors in the logs of the fleet:\n%s", out.String())
-}
-
-// isError matches a line that klog, slog or zap logged as an error.
-var isError = regexp.MustCompile(`^[EF]\d{4} |"level":"(?i:error|fatal)"`)
 
 // Abandon has the same effect on the fleet as the end of this process: it must stop by itself.
 func (f *Fleet) Abandon() { f.alive.Close() }
