@@ -127,10 +127,13 @@ const (
 	ReasonUpstreamLost         = "UpstreamLost"
 	ReasonNoMatchingTargets    = "NoMatchingTargets"
 	ReasonUnexpectedError      = "UnexpectedError"
-	ReasonNoErrors             = "NoErrors"
-	ReasonReconciled           = "Reconciled"
-	ReasonDownstreamExists     = "DownstreamExists"
-	ReasonWaitingForApproval   = "WaitingForApproval"
-	ReasonRemovalBlocked       = "RemovalBlocked"
-	ReasonRemovalLimitExceeded = "RemovalLimitExceeded"
+	// ReasonEvaluationInterrupted says that the templates of a set were not evaluated within the
+	// time for one set, so that its targets are not known. They are retried.
+	ReasonEvaluationInterrupted = "EvaluationInterrupted"
+	ReasonNoErrors              = "NoErrors"
+	ReasonReconciled            = "Reconciled"
+	ReasonDownstreamExists      = "DownstreamExists"
+	ReasonWaitingForApproval    = "WaitingForApproval"
+	ReasonRemovalBlocked        = "RemovalBlocked"
+	ReasonRemovalLimitExceeded  = "RemovalLimitExceeded"
 )

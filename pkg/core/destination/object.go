@@ -4,21 +4,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"maps"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/starlinghq/starling/pkg/core/crdcheck"
 	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
-	"github.com/starlinghq/starling/pkg/core/options"
+	"github.com/starlinghq/starling/pkg/core/render"
 	"github.com/starlinghq/starling/pkg/core/text"
-	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
 // Object is an object as it is delivered. It must not change.
@@ -33,8 +29,8 @@ type Object struct {
 	// not known; "" if its content is known.
 	Unknown string
 
-	// template is not nil if each cluster gets another content: Content and CRD are not used then.
-	template *customize.Template
+	// manifest is not nil if each cluster gets another content: Content and CRD are not used then.
+	manifest *render.Manifest
 	hash     string
 }
 
@@ -74,23 +70,13 @@ func Deliver(ref objref.Ref, source *unstructured.Unstructured, instructions *cu
 }
 
 func deliver(ref objref.Ref, source *unstructured.Unstructured, instructions *customtransform.Instructions) (*Object, error) {
-	if len(instructions.Unknown) > 0 {
-		return nil, errors.New("CustomTransforms have errors: " + strings.Join(instructions.Unknown, ", "))
-	}
-	if _, err := options.Parse(source.GetAnnotations()); err != nil {
-		return nil, err
-	}
-	delivered, err := transform.Standard(instructions.Apply).Apply(ref, source.Object)
-	if err != nil {
-		return nil, err
-	}
-	template, err := customize.Compile(delivered)
+	manifest, err := render.Render(&render.Source{Ref: ref, Object: source.Object, Removal: instructions})
 	if err != nil {
 		return nil, err
 	}
 	o, err := NewObject(ref, source)
-	if err == nil && template != nil {
-		o = &Object{Ref: ref, template: template, hash: "template " + o.hash}
+	if err == nil && manifest.Template != nil {
+		o = &Object{Ref: ref, manifest: manifest, hash: "template " + o.hash}
 	}
 	return o, err
 }
@@ -109,7 +95,7 @@ func digest(of string) string {
 }
 
 // Varies reports whether each cluster gets another content.
-func (o *Object) Varies() bool { return o.template != nil }
+func (o *Object) Varies() bool { return o.manifest != nil }
 
 // Same reports whether clusters notice no difference between two CustomResourceDefinitions.
 func Same(a, b *Object) bool { return a.hash == b.hash }
@@ -125,17 +111,17 @@ type renderer map[rendering]*Object
 
 // at returns an object as a cluster gets it.
 func (r renderer) at(o *Object, p *customize.Properties) *Object {
-	if o.template == nil {
+	if o.manifest == nil {
 		return o
 	}
 	if p == nil {
-		return unknown(o.Ref, "the properties of the cluster are not known")
+		return unknown(o.Ref, render.ErrPropertiesUnknown.Error())
 	}
-	key := rendering{o, o.template.Key(p)}
+	key := rendering{o, o.manifest.Template.Key(p)}
 	if known := r[key]; known != nil {
 		return known
 	}
-	rendered, err := render(o, p)
+	rendered, err := expand(o, p)
 	if err != nil {
 		rendered = unknown(o.Ref, err.Error())
 	}
@@ -143,14 +129,10 @@ func (r renderer) at(o *Object, p *customize.Properties) *Object {
 	return rendered
 }
 
-func render(o *Object, p *customize.Properties) (*Object, error) {
-	expanded, err := o.template.Expand(p)
+func expand(o *Object, p *customize.Properties) (*Object, error) {
+	expanded, err := o.manifest.At(p)
 	if err != nil {
 		return nil, err
 	}
-	content := map[string]any{}
-	if err := kjson.Unmarshal(expanded.JSON, &content); err != nil {
-		return nil, errors.New("cannot be decoded")
-	}
-	return NewObject(o.Ref, &unstructured.Unstructured{Object: content})
+	return NewObject(o.Ref, &unstructured.Unstructured{Object: render.Content(expanded)})
 }

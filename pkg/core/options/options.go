@@ -70,9 +70,8 @@ func Parse(annotations map[string]string) (Requested, error) {
 	return r, nil
 }
 
-// field matches valid paths. OCM's agent splits a path at dots, and removes the last part from the
-// map that the other parts lead to. A top-level field of the object cannot be removed.
-var field = regexp.MustCompile(`^(\.[A-Za-z_$][A-Za-z0-9_$-]*(\[(\d+|\*)\])*)+\.[A-Za-z_$][A-Za-z0-9_$-]*$`)
+// field matches valid paths: of fields inside of a top-level field.
+var field = regexp.MustCompile(`^(\.[A-Za-z_$][A-Za-z0-9_$-]*){2,}$`)
 
 // parsePaths reads a list of JSON paths. The result is sorted and has no duplicates.
 func parsePaths(text string) ([]string, error) {
@@ -80,8 +79,12 @@ func parsePaths(text string) ([]string, error) {
 	var paths []string
 	for path := range strings.FieldsFuncSeq(text, separator) {
 		normal := "." + strings.TrimPrefix(strings.TrimPrefix(path, "$"), ".")
+		if strings.Contains(normal, "[") {
+			return nil, fmt.Errorf("%q is in a list: a cluster cannot apply an element without its required fields. "+
+				"Remove the path, or set the annotation %s to create-only", path, controlv1alpha1.AnnotationApply)
+		}
 		if !field.MatchString(normal) {
-			return nil, fmt.Errorf("%q must be the path of a field inside a top-level field, such as .spec.replicas or .spec.template.spec.containers[0].image", path)
+			return nil, fmt.Errorf("%q must be the path of a field inside a top-level field, such as .spec.replicas", path)
 		}
 		for _, part := range []string{".apiVersion.", ".kind.", ".metadata.name.", ".metadata.namespace."} {
 			if strings.HasPrefix(normal+".", part) {

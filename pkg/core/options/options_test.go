@@ -41,8 +41,8 @@ func TestParse(t *testing.T) {
 		"Orphan":     {map[string]string{onRemoval: "orphan"}, plan.Options{Orphan: true}, ""},
 		"Delete":     {map[string]string{onRemoval: "delete"}, none, ""},
 		"IgnoreFields": {
-			map[string]string{ignore: ".spec.replicas, $.spec.template.spec.containers[*].image\n.spec.replicas"},
-			ignoring(none, ".spec.replicas", ".spec.template.spec.containers[*].image"), "",
+			map[string]string{ignore: ".spec.replicas, $.spec.template.metadata.labels\n.spec.replicas"},
+			ignoring(none, ".spec.replicas", ".spec.template.metadata.labels"), "",
 		},
 		"IgnoreWithoutForce": {map[string]string{apply: "server-side", ignore: "spec.replicas"}, ignoring(polite, ".spec.replicas"), ""},
 		"IgnoreNothing":      {map[string]string{ignore: " "}, none, ""},
@@ -57,12 +57,12 @@ func TestParse(t *testing.T) {
 		"TopLevel": {
 			map[string]string{ignore: ".data"},
 			none,
-			`metadata.annotations[starling.io/ignore-fields]: ".data" must be the path of a field inside a top-level field, such as .spec.replicas or .spec.template.spec.containers[0].image`,
+			`metadata.annotations[starling.io/ignore-fields]: ".data" must be the path of a field inside a top-level field, such as .spec.replicas`,
 		},
-		"Filter": {
-			map[string]string{ignore: `.spec.list[?(@.name=="x")].y`},
+		"Element": {
+			map[string]string{ignore: `.spec.template.spec.containers[0].image`},
 			none,
-			`metadata.annotations[starling.io/ignore-fields]: ".spec.list[?(@.name==\"x\")].y" must be the path of a field inside a top-level field, such as .spec.replicas or .spec.template.spec.containers[0].image`,
+			`metadata.annotations[starling.io/ignore-fields]: ".spec.template.spec.containers[0].image" is in a list: a cluster cannot apply an element without its required fields. Remove the path, or set the annotation starling.io/apply to create-only`,
 		},
 		"Identity": {map[string]string{ignore: ".metadata.name"}, none, `metadata.annotations[starling.io/ignore-fields]: ".metadata.name" cannot be ignored, because it identifies the object; remove it from the list`},
 		"IgnoreWithUpdate": {

@@ -16,6 +16,7 @@ func TestTexts(t *testing.T) {
 	}{
 		{"an unknown value", map[string]string{apply: "ssa"}},
 		{"an unknown value for removals", map[string]string{onRemoval: "keep"}},
+		{"a field of an element of a list", map[string]string{ignore: ".spec.template.spec.containers[0].image"}},
 		{"a top-level field", map[string]string{ignore: ".data"}},
 		{"a field that identifies the object", map[string]string{ignore: ".metadata.name"}},
 		{"ignored fields with update", map[string]string{apply: "update", ignore: ".spec.replicas"}},

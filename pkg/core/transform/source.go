@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -8,12 +9,12 @@ import (
 	"github.com/starlinghq/starling/pkg/core/status"
 )
 
-// Source returns the step that records which generation of which object in the WDS the content is
-// from. It comes after all others that are the same for all destinations: no step may remove it
-// again. Without a generation it changes nothing.
+// Source returns the step that records which object in the WDS the content is from, and which
+// generation of it. It comes after all others that are the same for all destinations: no step may
+// remove it again. Without a UID it changes nothing.
 func Source(source status.Source) Step {
 	return func(_ objref.Ref, obj map[string]any) error {
-		if source.Generation > 0 {
+		if source.UID != "" {
 			setSource(obj, source.String())
 		}
 		return nil
@@ -21,9 +22,10 @@ func Source(source status.Source) Step {
 }
 
 // Shared returns the object as it is delivered beside another WDS that delivers the same: without
-// the generation that it is from, which differs between the two, so that they would overwrite each
-// other forever. An object without a generation is returned as it is.
-func (o Object) Shared() (Object, error) {
+// the source, which differs between the two, so that they would overwrite each other forever. With
+// others that name no source at all, plain, it is delivered as they do. An object without a source
+// is returned as it is.
+func (o Object) Shared(plain bool) (Object, error) {
 	if o.Bare == (Hash{}) {
 		return o, nil
 	}
@@ -31,7 +33,11 @@ func (o Object) Shared() (Object, error) {
 	if err := kjson.Unmarshal(o.JSON, &obj); err != nil {
 		return Object{}, err
 	}
-	setSource(obj, "")
+	if plain {
+		takeSource(obj)
+	} else {
+		setSource(obj, "")
+	}
 	return Pipeline{}.Apply(o.Ref, obj)
 }
 
@@ -46,26 +52,39 @@ func (o *Object) Content() Hash {
 // BareOf returns the hash of an object without AnnotationSourceGeneration, the zero Hash if it has
 // none. It changes nothing.
 func BareOf(obj map[string]any) (Hash, error) {
-	metadata, _ := obj["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	value, there := annotations[controlv1alpha1.AnnotationSourceGeneration]
+	value, there := takeSource(obj)
 	if !there {
 		return Hash{}, nil
 	}
-	delete(annotations, controlv1alpha1.AnnotationSourceGeneration)
-	if len(annotations) == 0 {
-		delete(metadata, "annotations")
-	}
 	raw, err := Canonical(obj)
-	annotations[controlv1alpha1.AnnotationSourceGeneration] = value
-	metadata["annotations"] = annotations
+	setSource(obj, value)
 	if err != nil {
 		return Hash{}, err
 	}
 	return HashOf(raw), nil
 }
 
-func setSource(obj map[string]any, value string) {
+// sourceOf returns the UID of the object in the WDS that the object names, empty if it names none.
+func sourceOf(obj map[string]any) types.UID {
+	source, _ := status.ParseSource(annotation(obj, controlv1alpha1.AnnotationSourceGeneration))
+	return source.UID
+}
+
+// takeSource removes AnnotationSourceGeneration, and returns it.
+func takeSource(obj map[string]any) (value any, there bool) {
+	metadata, _ := obj["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if value, there = annotations[controlv1alpha1.AnnotationSourceGeneration]; !there {
+		return nil, false
+	}
+	delete(annotations, controlv1alpha1.AnnotationSourceGeneration)
+	if len(annotations) == 0 {
+		delete(metadata, "annotations")
+	}
+	return value, true
+}
+
+func setSource(obj map[string]any, value any) {
 	metadata, ok := obj["metadata"].(map[string]any)
 	if !ok {
 		metadata = map[string]any{}

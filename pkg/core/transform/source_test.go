@@ -33,11 +33,16 @@ func TestSource(t *testing.T) {
 	}{
 		"Plain":            {generation: 3, want: `{"annotations":{"starling.io/source-generation":"3/u"},"name":"nginx"}`, wantContent: plain.Hash},
 		"BesidesOthers":    {`,"annotations":{"note":"x"}`, 4, `{"annotations":{"note":"x","starling.io/source-generation":"4/u"},"name":"nginx"}`, noted.Hash},
-		"NoGeneration":     {want: `{"name":"nginx"}`, wantContent: plain.Hash},
-		"WrittenByTheUser": {`,"annotations":{"starling.io/source-generation":"99"}`, 0, `{"name":"nginx"}`, plain.Hash},
+		"NoGeneration":     {want: `{"annotations":{"starling.io/source-generation":"0/u"},"name":"nginx"}`, wantContent: plain.Hash},
+		"WrittenByTheUser": {`,"annotations":{"starling.io/source-generation":"99"}`, 3, `{"annotations":{"starling.io/source-generation":"3/u"},"name":"nginx"}`, plain.Hash},
+		"OfAPackage":       {`,"annotations":{"starling.io/source-generation":"99"}`, -1, `{"name":"nginx"}`, plain.Hash},
 	} {
 		t.Run(name, func(t *testing.T) {
-			object := apply(t, tc.annotations, Source(status.Source{UID: "u", Generation: tc.generation}))
+			from := status.Source{UID: "u", Generation: tc.generation}
+			if tc.generation < 0 {
+				from = status.Source{}
+			}
+			object := apply(t, tc.annotations, Source(from))
 			var got struct {
 				Metadata json.RawMessage `json:"metadata"`
 			}
@@ -60,12 +65,15 @@ func TestSource(t *testing.T) {
 	if third.Hash == fourth.Hash || third.Hash == anew.Hash || third.Content() != fourth.Content() || third.Content() != anew.Content() {
 		t.Error("want other bytes, and the same content")
 	}
-	a, errA := third.Shared()
-	b, errB := fourth.Shared()
+	a, errA := third.Shared(false)
+	b, errB := fourth.Shared(false)
 	if errA != nil || errB != nil || a.Hash != b.Hash || a.Content() != plain.Hash {
 		t.Errorf("want the same bytes beside each other (%v, %v)", errA, errB)
 	}
-	if same, err := plain.Shared(); err != nil || same.Hash != plain.Hash {
-		t.Errorf("what does not say its generation changed (%v)", err)
+	if same, err := third.Shared(true); err != nil || same.Hash != plain.Hash {
+		t.Errorf("want the bytes of what names no source (%v)", err)
+	}
+	if same, err := plain.Shared(false); err != nil || same.Hash != plain.Hash {
+		t.Errorf("what names no source changed (%v)", err)
 	}
 }

@@ -64,65 +64,92 @@ func dropStatus(_ objref.Ref, obj map[string]any) error {
 	return nil
 }
 
-// ofKinds are the steps for objects of some kinds, by the name of the object.
-var ofKinds = map[schema.GroupResource]func(name string, obj map[string]any){
-	{Resource: "services"}:               service,
-	{Group: "batch", Resource: "jobs"}:   job,
-	{Resource: "persistentvolumeclaims"}: claim,
-	{Resource: "persistentvolumes"}:      volume,
-	{Resource: "serviceaccounts"}:        serviceAccount,
+// ofKinds are the steps for objects of some kinds, by the name of the object, and by what of it
+// users wrote.
+var ofKinds = map[schema.GroupResource]func(name string, obj map[string]any, w *written){
+	{Resource: "services"}:                                         service,
+	{Resource: "pods"}:                                             pod,
+	{Resource: "secrets"}:                                          secret,
+	{Group: "batch", Resource: "jobs"}:                             job,
+	{Resource: "persistentvolumeclaims"}:                           claim,
+	{Resource: "persistentvolumes"}:                                volume,
+	{Resource: "serviceaccounts"}:                                  serviceAccount,
+	{Resource: "replicationcontrollers"}:                           scaled,
+	{Group: "apps", Resource: "deployments"}:                       scaled,
+	{Group: "apps", Resource: "statefulsets"}:                      scaled,
+	{Group: "apps", Resource: "replicasets"}:                       scaled,
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: clusterRole,
 }
 
-// dropAssigned drops what each cluster decides for its own objects of some kinds.
+// dropAssigned drops what each cluster decides for its own objects of some kinds, unless users
+// wrote it. It comes before what it reads of the metadata is removed.
 func dropAssigned(ref objref.Ref, obj map[string]any) error {
 	if step := ofKinds[ref.GroupResource()]; step != nil {
-		step(ref.Name, obj)
+		step(ref.Name, obj, writtenIn(obj))
 	}
 	return nil
 }
 
-// service drops what each cluster assigns to its own Services.
-func service(_ string, obj map[string]any) {
-	spec, ok := obj["spec"].(map[string]any)
-	if !ok {
-		return
+// dropDefault drops a field of the spec that has its default, unless someone wrote just that: the
+// cluster has the same default, or another one for a reason.
+func (w *written) dropDefault(spec map[string]any, field string, value any) {
+	if spec[field] == value && !w.isSaid("spec", field) {
+		delete(spec, field)
 	}
-	remove(spec, "ipFamilies", "externalTrafficPolicy", "internalTrafficPolicy", "ipFamilyPolicy", "sessionAffinity",
-		"healthCheckNodePort") // valid only beside the externalTrafficPolicy that was just dropped
-	// "None" is not assigned but asked for: it makes a Service headless.
-	const headless = "None"
-	if spec["clusterIP"] != headless {
-		delete(spec, "clusterIP")
-	}
-	ips, _ := spec["clusterIPs"].([]any)
-	delete(spec, "clusterIPs")
-	var kept []any
-	for _, ip := range ips {
-		if ip == headless {
-			kept = append(kept, ip)
-		}
-	}
-	if len(kept) > 0 {
-		spec["clusterIPs"] = kept
-	}
-	if annotation(obj, controlv1alpha1.AnnotationPreserve) == "nodeport" {
-		return
-	}
-	ports, _ := spec["ports"].([]any)
-	for _, p := range ports {
-		if port, ok := p.(map[string]any); ok {
-			delete(port, "nodePort")
+}
+
+// dropUnwritten drops fields of the spec that nobody wrote.
+func (w *written) dropUnwritten(spec map[string]any, fields ...string) {
+	for _, field := range fields {
+		if !w.isWritten("spec", field) {
+			delete(spec, field)
 		}
 	}
 }
 
-// job drops what connects a Job with its own Pods: each cluster generates that itself.
-func job(_ string, obj map[string]any) {
-	labels := []string{"controller-uid", "batch.kubernetes.io/controller-uid"}
+// scaled drops the default of replicas: whatever scales the object in a cluster owns them.
+func scaled(_ string, obj map[string]any, w *written) {
+	if spec, ok := obj["spec"].(map[string]any); ok {
+		w.dropDefault(spec, "replicas", int64(1))
+	}
+}
+
+// clusterRole drops the rules that each cluster aggregates.
+func clusterRole(_ string, obj map[string]any, _ *written) {
+	if obj["aggregationRule"] != nil {
+		delete(obj, "rules")
+	}
+}
+
+// secret leaves of a token nothing but its declaration: each cluster issues its own.
+func secret(_ string, obj map[string]any, _ *written) {
+	if obj["type"] != "kubernetes.io/service-account-token" {
+		return
+	}
+	delete(obj, "data")
+	removeFrom(obj, []string{"metadata", "annotations"}, "kubernetes.io/service-account.uid")
+	removeFrom(obj, []string{"metadata", "labels"}, "kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since")
+}
+
+// job drops what connects a Job with its own Pods, unless its users chose that: each cluster
+// generates it itself.
+func job(_ string, obj map[string]any, w *written) {
 	removeFrom(obj, []string{"metadata", "annotations"}, "batch.kubernetes.io/job-tracking")
+	spec, ok := obj["spec"].(map[string]any)
+	if !ok {
+		return
+	}
+	w.dropDefault(spec, "suspend", false)
+	// A cluster that removes a finished Job after this time lacks it, and its agent creates it
+	// again: the Job would run every few minutes.
+	delete(spec, "ttlSecondsAfterFinished")
+	if manual, _ := spec["manualSelector"].(bool); manual {
+		return
+	}
+	labels := []string{"controller-uid", "batch.kubernetes.io/controller-uid"}
 	removeFrom(obj, []string{"metadata", "labels"}, labels...)
 	removeFrom(obj, []string{"spec", "template", "metadata", "labels"}, labels...)
-	removeFrom(obj, []string{"spec"}, "selector", "suspend")
+	delete(spec, "selector")
 }
 
 // boundByController is put on claims and volumes whose other half a controller chose, not the user.
@@ -130,7 +157,7 @@ const boundByController = "pv.kubernetes.io/bound-by-controller"
 
 // claim drops what the controllers of a space with volumes wrote about its own volumes: each
 // cluster binds its own. A volume that the user named stays.
-func claim(_ string, obj map[string]any) {
+func claim(_ string, obj map[string]any, _ *written) {
 	if annotation(obj, boundByController) != "" {
 		removeFrom(obj, []string{"spec"}, "volumeName")
 	}
@@ -140,7 +167,7 @@ func claim(_ string, obj map[string]any) {
 
 // volume does the same for the other half. A claim that the user named stays, but not which of that
 // name it was.
-func volume(_ string, obj map[string]any) {
+func volume(_ string, obj map[string]any, _ *written) {
 	if annotation(obj, boundByController) != "" {
 		removeFrom(obj, []string{"spec"}, "claimRef")
 	} else {
@@ -151,7 +178,7 @@ func volume(_ string, obj map[string]any) {
 
 // serviceAccount drops the Secrets that controllers created for the account in its space, by the
 // names that they give.
-func serviceAccount(account string, obj map[string]any) {
+func serviceAccount(account string, obj map[string]any, _ *written) {
 	for _, field := range []string{"secrets", "imagePullSecrets"} {
 		secrets, ok := obj[field].([]any)
 		if !ok {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/status"
 )
 
 // Object is an object as it is delivered. It is immutable.
@@ -21,6 +23,8 @@ type Object struct {
 	// Hash is the hash of JSON, and Bare that of JSON without AnnotationSourceGeneration; zero if
 	// the object has none.
 	Hash, Bare Hash
+	// Source is the UID of the object in the WDS that JSON names, empty if it names none.
+	Source types.UID
 }
 
 // Step changes one object in place. The map is that of decoded JSON: maps, slices, strings,
@@ -33,7 +37,7 @@ type Pipeline []Step
 
 // Standard returns the steps that every object goes through, and after them more.
 func Standard(more ...Step) Pipeline {
-	return append(Pipeline{keepUserMetadata, dropStatus, dropAssigned}, more...)
+	return append(Pipeline{dropAssigned, keepUserMetadata, dropStatus}, more...)
 }
 
 // Apply applies the steps to the object, which it changes and owns from then on. It does not treat
@@ -58,12 +62,12 @@ func (p Pipeline) Apply(ref objref.Ref, obj map[string]any) (Object, error) {
 	if err != nil {
 		return Object{}, fmt.Errorf("encode the object: %w", err)
 	}
-	return Object{Ref: ref, Kind: gv.WithKind(kind), JSON: raw, Hash: HashOf(raw), Bare: bare}, nil
+	return Object{Ref: ref, Kind: gv.WithKind(kind), JSON: raw, Hash: HashOf(raw), Bare: bare, Source: sourceOf(obj)}, nil
 }
 
-// Withdrawn returns what a work has of an object that is withdrawn: its identity, with an
-// annotation, and nothing else.
-func Withdrawn(ref objref.Ref, kind schema.GroupVersionKind) (Object, error) {
+// Withdrawn returns what a work has of an object that is withdrawn: its identity, the UID of the
+// object in the WDS that it is of, with an annotation, and nothing else.
+func Withdrawn(ref objref.Ref, kind schema.GroupVersionKind, source types.UID) (Object, error) {
 	metadata := map[string]any{
 		"name":        ref.Name,
 		"annotations": map[string]any{controlv1alpha1.AnnotationWithdrawn: "true"},
@@ -71,7 +75,7 @@ func Withdrawn(ref objref.Ref, kind schema.GroupVersionKind) (Object, error) {
 	if ref.Namespace != "" {
 		metadata["namespace"] = ref.Namespace
 	}
-	return Pipeline{}.Apply(ref, map[string]any{
+	return Pipeline{Source(status.Source{UID: source})}.Apply(ref, map[string]any{
 		"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "metadata": metadata,
 	})
 }

@@ -48,8 +48,8 @@ func TestStandard(t *testing.T) {
 		},
 		"Service": {
 			ref: services,
-			in: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"nginx","namespace":"web"},"spec":{"clusterIP":"10.0.0.1",
-				"clusterIPs":["10.0.0.1","fd00::1"],"ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","externalTrafficPolicy":"Local",
+			in: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"nginx","namespace":"web","uid":"u"},"spec":{"clusterIP":"10.0.0.1",
+				"clusterIPs":["10.0.0.1","fd00::1"],"ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack","externalTrafficPolicy":"Cluster",
 				"internalTrafficPolicy":"Cluster","sessionAffinity":"None","healthCheckNodePort":31000,"type":"NodePort",
 				"ports":[{"port":80,"nodePort":30080},{"port":81}]}}`,
 			want: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"nginx","namespace":"web"},"spec":{"ports":[{"port":80},{"port":81}],"type":"NodePort"}}`,
@@ -61,7 +61,7 @@ func TestStandard(t *testing.T) {
 		},
 		"NodePortsArePreservedOnDemand": {
 			ref: services,
-			in: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"nginx","namespace":"web",
+			in: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"nginx","namespace":"web","uid":"u",
 				"annotations":{"control.kubestellar.io/preserve":"nodeport"}},"spec":{"ports":[{"port":80,"nodePort":30080}]}}`,
 			want: `{"apiVersion":"v1","kind":"Service","metadata":{"annotations":{"control.kubestellar.io/preserve":"nodeport"},"name":"nginx","namespace":"web"},"spec":{"ports":[{"nodePort":30080,"port":80}]}}`,
 		},
@@ -72,12 +72,62 @@ func TestStandard(t *testing.T) {
 		},
 		"Job": {
 			ref: jobs,
-			in: `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"once","namespace":"web",
+			in: `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"once","namespace":"web","uid":"u",
 				"labels":{"controller-uid":"u","batch.kubernetes.io/controller-uid":"u","app":"x"},
 				"annotations":{"batch.kubernetes.io/job-tracking":""}},
-				"spec":{"selector":{"matchLabels":{"controller-uid":"u"}},"suspend":false,"parallelism":1,
+				"spec":{"selector":{"matchLabels":{"controller-uid":"u"}},"suspend":false,"parallelism":1,"ttlSecondsAfterFinished":10,
 				"template":{"metadata":{"labels":{"controller-uid":"u","batch.kubernetes.io/controller-uid":"u"}},"spec":{}}},"status":{"active":1}}`,
 			want: `{"apiVersion":"batch/v1","kind":"Job","metadata":{"labels":{"app":"x"},"name":"once","namespace":"web"},"spec":{"parallelism":1,"template":{"metadata":{},"spec":{}}}}`,
+		},
+		"JobWithASelector": {
+			ref: jobs,
+			in: `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"once","uid":"u","labels":{"controller-uid":"mine"}},
+				"spec":{"manualSelector":true,"selector":{"matchLabels":{"controller-uid":"mine"}},"suspend":true,
+				"template":{"metadata":{"labels":{"controller-uid":"mine"}}}}}`,
+			want: `{"apiVersion":"batch/v1","kind":"Job","metadata":{"labels":{"controller-uid":"mine"},"name":"once"},"spec":{"manualSelector":true,"selector":{"matchLabels":{"controller-uid":"mine"}},"suspend":true,"template":{"metadata":{"labels":{"controller-uid":"mine"}}}}}`,
+		},
+		"ObjectsOfPackagesAreWrittenWhole": {
+			ref:  services,
+			in:   `{"apiVersion":"v1","kind":"Service","metadata":{"name":"nginx"},"spec":{"clusterIP":"10.0.0.1","externalTrafficPolicy":"Cluster","ports":[{"nodePort":30080,"port":80}]}}`,
+			want: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"nginx"},"spec":{"clusterIP":"10.0.0.1","externalTrafficPolicy":"Cluster","ports":[{"nodePort":30080,"port":80}]}}`,
+		},
+		"AggregatedClusterRole": {
+			ref: objref.Ref{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "all"},
+			in: `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"all"},"aggregationRule":{"clusterRoleSelectors":[]},
+				"rules":[{"verbs":["get"]}]}`,
+			want: `{"aggregationRule":{"clusterRoleSelectors":[]},"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"all"}}`,
+		},
+		"ClusterRole": {
+			ref:  objref.Ref{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "all"},
+			in:   `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"all"},"rules":[{"verbs":["get"]}]}`,
+			want: `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"all"},"rules":[{"verbs":["get"]}]}`,
+		},
+		"TokenOfAServiceAccount": {
+			ref: objref.Ref{Resource: "secrets", Namespace: "web", Name: "robot"},
+			in: `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"robot","uid":"u","labels":{"kubernetes.io/legacy-token-last-used":"2026-01-01"},
+				"annotations":{"kubernetes.io/service-account.name":"robot","kubernetes.io/service-account.uid":"u"}},
+				"type":"kubernetes.io/service-account-token","data":{"token":"eA==","ca.crt":"eA==","namespace":"eA=="}}`,
+			want: `{"apiVersion":"v1","kind":"Secret","metadata":{"annotations":{"kubernetes.io/service-account.name":"robot"},"name":"robot"},"type":"kubernetes.io/service-account-token"}`,
+		},
+		"AnotherSecret": {
+			ref:  objref.Ref{Resource: "secrets", Namespace: "web", Name: "mine"},
+			in:   `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"mine"},"type":"Opaque","data":{"token":"eA=="}}`,
+			want: `{"apiVersion":"v1","data":{"token":"eA=="},"kind":"Secret","metadata":{"name":"mine"},"type":"Opaque"}`,
+		},
+		"Pod": {
+			ref: objref.Ref{Resource: "pods", Namespace: "web", Name: "tool"},
+			in: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"tool","uid":"u"},"spec":{"priority":0,"preemptionPolicy":"PreemptLowerPriority","nodeName":"n",
+				"tolerations":[{"effect":"NoExecute","key":"node.kubernetes.io/not-ready","operator":"Exists","tolerationSeconds":300},
+				{"effect":"NoExecute","key":"node.kubernetes.io/unreachable","operator":"Exists","tolerationSeconds":30}],
+				"volumes":[{"name":"kube-api-access-x","projected":{"sources":[]}},{"name":"data","emptyDir":{}}],
+				"containers":[{"name":"a","volumeMounts":[{"name":"kube-api-access-x","mountPath":"/a"}]},
+				{"name":"b","volumeMounts":[{"name":"kube-api-access-x","mountPath":"/a"},{"name":"data","mountPath":"/b"}]}]}}`,
+			want: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"tool"},"spec":{"containers":[{"name":"a"},{"name":"b","volumeMounts":[{"mountPath":"/b","name":"data"}]}],"tolerations":[{"effect":"NoExecute","key":"node.kubernetes.io/unreachable","operator":"Exists","tolerationSeconds":30}],"volumes":[{"emptyDir":{},"name":"data"}]}}`,
+		},
+		"PodOfAPackage": {
+			ref:  objref.Ref{Resource: "pods", Namespace: "web", Name: "tool"},
+			in:   `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"tool"},"spec":{"nodeName":"n","volumes":[{"name":"kube-api-access-x","projected":{"sources":[]}}]}}`,
+			want: `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"tool"},"spec":{"nodeName":"n","volumes":[{"name":"kube-api-access-x","projected":{"sources":[]}}]}}`,
 		},
 		"JobWithoutTemplate": {
 			ref:  jobs,
@@ -179,6 +229,7 @@ func TestParseHash(t *testing.T) {
 func FuzzApply(f *testing.F) {
 	f.Add("services", "", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","labels":{"x":"<&>"}},"spec":{"clusterIPs":["None"],"ports":[{"nodePort":1.5}, 3]}}`)
 	f.Add("jobs", "batch", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a","labels":{"controller-uid":"x"}},"spec":{"template":{"metadata":null}}}`)
+	f.Add("pods", "", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":"u","managedFields":[{"fieldsV1":{"f:spec":3}}]},"spec":{"volumes":[1],"tolerations":{}}}`)
 	f.Add("x", "y", `{"apiVersion":"y/v1","kind":"X","metadata":{"name":"a"},"n":[1e21,-0.0,9223372036854775807,0.1,9007199254740992.0,"\ud800"]}`)
 	f.Fuzz(func(t *testing.T, resource, group, raw string) {
 		var in map[string]any
