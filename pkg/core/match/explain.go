@@ -66,7 +66,7 @@ func (p *Policy) Explain(o *Candidate) []ClauseResult {
 		c := &p.clauses[i]
 		r := &results[i]
 		r.Clause, r.Failed = i, c.fails(o)
-		if r.Failed == TestNone && !c.takes(o.Namespace) {
+		if r.Failed == TestNone && !c.takes(o.GroupResource, o.Namespace) {
 			r.Failed = TestSystem
 		}
 		r.Text, r.Change = c.describe(&p.spec.Downsync[i], o, r.Failed)
@@ -78,7 +78,7 @@ func (p *Policy) Explain(o *Candidate) []ClauseResult {
 func (p *Policy) Modulation(o *Candidate) *controlv1alpha1.DownsyncModulation {
 	var m *controlv1alpha1.DownsyncModulation
 	for i := range p.clauses {
-		if c := &p.clauses[i]; c.fails(o) == TestNone && c.takes(o.Namespace) {
+		if c := &p.clauses[i]; c.fails(o) == TestNone && c.takes(o.GroupResource, o.Namespace) {
 			m = mergeModulation(m, c.modulation)
 		}
 	}
@@ -108,6 +108,9 @@ func (c *clause) describe(spec *controlv1alpha1.DownsyncPolicyClause, o *Candida
 		}
 		return describeSelectors("namespaceSelectors", c.namespaceSelectors, o.NamespaceLabels)
 	case TestSystem:
+		if Unsent(o.GroupResource) {
+			return becauseResource, nil
+		}
 		return fmt.Sprintf("the clause does not name namespace %s, which each cluster has of its own: add a clause with namespaces: [%s]", o.Namespace, o.Namespace), nil
 	case TestNone:
 	}

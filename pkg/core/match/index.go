@@ -50,8 +50,8 @@ type policy struct {
 	compiled *Policy
 	entries  []*entry
 	objects  map[*object]struct{}
-	// withheld are objects in systemNamespaces that pass a clause which does not name the
-	// Namespace, each with the first such clause.
+	// withheld are objects that pass a clause which does not take them, each with the first such
+	// clause.
 	withheld map[*object]int
 	frozen   map[objref.Ref]*controlv1alpha1.DownsyncModulation
 	clusters map[string]struct{}
@@ -106,7 +106,7 @@ func (x *Index) SetPolicy(name string, compiled *Policy) Changes {
 			for o := range x.catalog.reach(clause) {
 				switch {
 				case !x.passes(clause, o):
-				case !clause.takes(o.namespace):
+				case !clause.takes(o.resource.GroupResource(), o.namespace):
 					p.withhold(o, i)
 				default:
 					selected[o] = mergeModulation(selected[o], clause.modulation)
@@ -182,10 +182,11 @@ func (x *Index) DeletePolicy(name string) Changes {
 }
 
 // SetObject adds or updates an object. Its labels are retained and must not change. Its cost is
-// that of its labels and of the clauses they lead to.
+// that of its labels and of the clauses they lead to. An object that is being deleted is no
+// workload any more, whatever finalizers it waits for: nobody can take a deletion back.
 func (x *Index) SetObject(in Resource, obj metav1.Object) Changes {
 	gr := in.GroupResource()
-	if NeverObject(gr, obj) || !x.generated && Generated(gr, obj) {
+	if obj.GetDeletionTimestamp() != nil || NeverObject(gr, obj) && !handWritten(gr, obj) || !x.generated && Generated(gr, obj) {
 		return x.DeleteObject(objref.New(gr, obj.GetNamespace(), obj.GetName()))
 	}
 	return x.change(func(c *changing) {
@@ -245,7 +246,25 @@ func (x *Index) SetNamespace(name string, labels map[string]string) Changes {
 	return x.change(func(c *changing) {
 		before, known := x.catalog.namespaces[name]
 		x.catalog.namespaces[name] = labels
-		if !known || !maps.Equal(before, labels) {
+		if ending := x.catalog.ending[name]; ending {
+			delete(x.catalog.ending, name) // another Namespace of that name
+			x.rematchNamespace(c, name)
+		} else if x.finder.selectors > 0 && (!known || !maps.Equal(before, labels)) {
+			x.rematchNamespace(c, name)
+		}
+	})
+}
+
+// EndNamespace says that a Namespace is being deleted. So is everything in it: its objects are no
+// workload any more, before each of them is deleted, until there is another Namespace of that name.
+// Its cost is that of the objects in the Namespace.
+func (x *Index) EndNamespace(name string) Changes {
+	return x.change(func(c *changing) {
+		if _, known := x.catalog.namespaces[name]; !known {
+			x.catalog.namespaces[name] = nil // it exists, perhaps as another one than that which ended before
+		}
+		if !x.catalog.ending[name] {
+			x.catalog.ending[name] = true
 			x.rematchNamespace(c, name)
 		}
 	})
@@ -255,7 +274,10 @@ func (x *Index) SetNamespace(name string, labels map[string]string) Changes {
 func (x *Index) DeleteNamespace(name string) Changes {
 	return x.change(func(c *changing) {
 		delete(x.catalog.namespaces, name)
-		x.rematchNamespace(c, name)
+		x.catalog.forgetEnding(name)
+		if x.finder.selectors > 0 {
+			x.rematchNamespace(c, name)
+		}
 	})
 }
 
@@ -374,9 +396,6 @@ func (x *Index) deleteObject(c *changing, o *object) {
 }
 
 func (x *Index) rematchNamespace(c *changing, name string) {
-	if x.finder.selectors == 0 {
-		return
-	}
 	for o := range x.catalog.byNamespace[name].all() {
 		x.rematch(c, o)
 	}
@@ -391,7 +410,7 @@ func (x *Index) rematch(c *changing, o *object) {
 		if !x.passes(candidate.clause, o) {
 			return
 		}
-		if !candidate.clause.takes(o.namespace) {
+		if !candidate.clause.takes(o.resource.GroupResource(), o.namespace) {
 			if candidate.policy.withhold(o, candidate.index) {
 				c.policy(candidate.policy, ChangedRequests)
 			}
@@ -418,6 +437,9 @@ func (x *Index) rematch(c *changing, o *object) {
 
 func (x *Index) passes(of *clause, o *object) bool {
 	x.tests++
+	if x.catalog.ending[o.namespace] {
+		return false
+	}
 	labels, known := x.catalog.namespaces[o.namespace]
 	return of.passes(o, labels, known)
 }

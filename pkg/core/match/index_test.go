@@ -23,7 +23,9 @@ type world struct {
 	frozen     map[string]*controlv1alpha1.BindingSpec
 	objects    map[objref.Ref]*metav1.ObjectMeta
 	namespaces map[string]map[string]string
-	clusters   map[string]map[string]string
+	// ending are Namespaces that are being deleted, or were and have objects.
+	ending   map[string]bool
+	clusters map[string]map[string]string
 }
 
 func newWorld() *world {
@@ -32,8 +34,20 @@ func newWorld() *world {
 		map[string]*controlv1alpha1.BindingSpec{},
 		map[objref.Ref]*metav1.ObjectMeta{},
 		map[string]map[string]string{},
+		map[string]bool{},
 		map[string]map[string]string{},
 	}
+}
+
+// forgetEnded forgets Namespaces that were being deleted, and are gone with everything in them.
+func (w *world) forgetEnded() {
+	maps.DeleteFunc(w.ending, func(name string, _ bool) bool {
+		_, exists := w.namespaces[name]
+		for ref := range w.objects {
+			exists = exists || ref.Namespace == name
+		}
+		return !exists
+	})
 }
 
 var someResources = map[schema.GroupResource]Resource{
@@ -54,7 +68,17 @@ func (w *world) rebuild(t *testing.T, rnd *rand.Rand) *Index {
 		steps = append(steps, func() { index.SetObject(someResources[ref.GroupResource()], meta) })
 	}
 	for name, labels := range w.namespaces {
-		steps = append(steps, func() { index.SetNamespace(name, labels) })
+		steps = append(steps, func() {
+			index.SetNamespace(name, labels)
+			if w.ending[name] {
+				index.EndNamespace(name)
+			}
+		})
+	}
+	for name := range w.ending {
+		if _, exists := w.namespaces[name]; !exists {
+			steps = append(steps, func() { index.EndNamespace(name) })
+		}
 	}
 	for name, labels := range w.clusters {
 		steps = append(steps, func() { index.SetCluster(name, labels) })
@@ -74,7 +98,7 @@ func (w *world) naive(t *testing.T, spec *policySpec) (matches map[objref.Ref]*m
 		o := &object{resource: &resource{Resource: someResources[ref.GroupResource()]}, namespace: ref.Namespace, name: ref.Name, labels: meta.Labels}
 		labels, known := w.namespaces[ref.Namespace]
 		for i := range compiled.clauses {
-			if compiled.clauses[i].passes(o, labels, known) {
+			if !w.ending[ref.Namespace] && compiled.clauses[i].passes(o, labels, known) {
 				matches[ref] = mergeModulation(matches[ref], compiled.clauses[i].modulation)
 			}
 		}
@@ -162,7 +186,8 @@ func randomRef(rnd *rand.Rand) objref.Ref {
 
 // step makes one random change of the world and of the Index.
 func (w *world) step(t *testing.T, rnd *rand.Rand, index *Index, version int) (string, Changes) {
-	switch rnd.IntN(12) {
+	defer w.forgetEnded()
+	switch rnd.IntN(14) {
 	case 0, 1:
 		name, spec := pick(rnd, "p0", "p1", "p2", "p3"), randomSpec(rnd)
 		delete(w.frozen, name)
@@ -193,7 +218,22 @@ func (w *world) step(t *testing.T, rnd *rand.Rand, index *Index, version int) (s
 	case 5:
 		name, labels := pick(rnd, "n0", "n1", "n2"), randomLabels(rnd)
 		w.namespaces[name] = labels
+		delete(w.ending, name)
 		return "set namespace " + name, index.SetNamespace(name, labels)
+	case 10:
+		name := pick(rnd, "n0", "n1", "n2")
+		w.ending[name] = true
+		if _, exists := w.namespaces[name]; !exists {
+			w.namespaces[name] = nil
+		}
+		return "end namespace " + name, index.EndNamespace(name)
+	case 11:
+		ref := randomRef(rnd)
+		delete(w.objects, ref)
+		return "end " + ref.String(), index.SetObject(someResources[ref.GroupResource()], &metav1.ObjectMeta{
+			Namespace: ref.Namespace, Name: ref.Name, Labels: randomLabels(rnd), ResourceVersion: fmt.Sprint(version),
+			DeletionTimestamp: &metav1.Time{}, Finalizers: []string{"example.com/wait"},
+		})
 	case 6:
 		name := pick(rnd, "n0", "n1", "n2")
 		delete(w.namespaces, name)
@@ -474,11 +514,23 @@ func TestRetainedClusters(t *testing.T) {
 		t.Errorf("a cluster of the Binding: changes %v", changes)
 	}
 	expect("one of an ITS that has not synced", true, "far")
+	unseen := func(what string, want ...string) {
+		t.Helper()
+		got, _, _ := index.Snapshot("p", Listed{Clusters: []string{"far", "near", "gone"}})
+		if diff := cmp.Diff(want, got.Unseen); diff != "" {
+			t.Errorf("%s: unseen (-want +got):\n%s", what, diff)
+		}
+	}
+	unseen("nothing but one of the Binding", "far", "near", "gone")
 	index.SetCluster("near", map[string]string{"site": "a"})
 	expect("and one that is known", true, "far", "near")
+	index.SetCluster("far", map[string]string{"site": "a", controlv1alpha1.LabelDrained: "true"})
+	expect("it is drained, and counts still", true, "far", "near")
+	unseen("it is drained, and counts still", "far", "gone")
 	index.SetCluster("far", map[string]string{"site": "a"})
 	index.RetainClusters("p", nil)
 	expect("it is known as well", true, "far", "near")
+	unseen("it is known as well", "gone")
 	if changes := index.RetainClusters("p", nil); len(changes.Policies) != 0 {
 		t.Errorf("nothing new: changes %v", changes)
 	}
@@ -522,5 +574,68 @@ func TestEventsTestFewObjects(t *testing.T) {
 		if got := index.Tests() - before; got > limits[name].limit {
 			t.Errorf("%s: %d tests, want at most %d", name, got, limits[name].limit)
 		}
+	}
+}
+
+// TestDeletionIsObserved: what is being deleted is no workload any more, whatever finalizers it
+// waits for; and with a Namespace all that is in it.
+func TestDeletionIsObserved(t *testing.T) {
+	ending := func(meta metav1.ObjectMeta) *metav1.ObjectMeta {
+		meta.DeletionTimestamp, meta.Finalizers = &metav1.Time{}, []string{"example.com/wait"}
+		return &meta
+	}
+	shop := metav1.ObjectMeta{Name: "shop", UID: "1"}
+	app := metav1.ObjectMeta{Namespace: "shop", Name: "app", UID: "1"}
+	again := metav1.ObjectMeta{Namespace: "shop", Name: "app", UID: "2"}
+	namespaceKind := Resource{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: "Namespace"}
+	for name, tc := range map[string]struct {
+		change func(*Index)
+		want   []string
+	}{
+		"Nothing":          {func(*Index) {}, []string{"configmaps shop/app", "namespaces shop"}},
+		"TheObject":        {func(x *Index) { x.SetObject(configMaps, ending(app)) }, []string{"namespaces shop"}},
+		"TheObjectIsThere": {func(x *Index) { x.SetObject(configMaps, ending(app)); x.SetObject(configMaps, &again) }, []string{"configmaps shop/app", "namespaces shop"}},
+		"TheNamespace":     {func(x *Index) { x.EndNamespace("shop"); x.SetObject(namespaceKind, ending(shop)) }, nil},
+		"AnObjectComesLate": {func(x *Index) {
+			x.EndNamespace("shop")
+			x.SetObject(configMaps, &metav1.ObjectMeta{Namespace: "shop", Name: "late"})
+		}, []string{"namespaces shop"}},
+		"TheNamespaceIsGoneFirst": {func(x *Index) {
+			x.EndNamespace("shop")
+			x.DeleteNamespace("shop")
+			x.DeleteObject(objref.New(namespaceKind.GroupResource(), "", "shop"))
+			x.SetObject(configMaps, &app)
+		}, nil},
+		"AnotherNamespaceIsDeletedToo": {func(x *Index) {
+			x.EndNamespace("shop")
+			x.DeleteNamespace("shop")
+			x.EndNamespace("shop")
+			x.DeleteObject(objref.New(configMaps.GroupResource(), "shop", "app"))
+			x.SetObject(configMaps, &again)
+		}, []string{"namespaces shop"}},
+		"AnotherNamespace": {func(x *Index) {
+			x.EndNamespace("shop")
+			x.DeleteNamespace("shop")
+			x.SetNamespace("shop", nil)
+			x.SetObject(configMaps, &again)
+		}, []string{"configmaps shop/app", "namespaces shop"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			index := NewIndex(Options{})
+			index.SetPolicy("p", mustCompile(t, downsync(objectTest{ObjectNames: []string{"*"}})))
+			index.SetNamespace("shop", nil)
+			index.SetObject(namespaceKind, &shop)
+			index.SetObject(configMaps, &app)
+			tc.change(index)
+			snapshot, _, _ := index.Snapshot("p", Listed{})
+			var got []string
+			for _, m := range snapshot.Matches {
+				got = append(got, m.Ref.String())
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("selected (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

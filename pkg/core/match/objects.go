@@ -205,6 +205,8 @@ type catalog struct {
 	byLabel     map[string]postings
 	// namespaces are the labels of the known Namespaces.
 	namespaces map[string]map[string]string
+	// ending are Namespaces that are being deleted, or were and have objects that are still known.
+	ending map[string]bool
 }
 
 func newCatalog() catalog {
@@ -214,6 +216,7 @@ func newCatalog() catalog {
 		byNamespace: postings{},
 		byLabel:     map[string]postings{},
 		namespaces:  map[string]map[string]string{},
+		ending:      map[string]bool{},
 	}
 }
 
@@ -248,8 +251,16 @@ func (c *catalog) remove(o *object) {
 	c.byName.remove(o.name, o)
 	if o.namespace != "" {
 		c.byNamespace.remove(o.namespace, o)
+		c.forgetEnding(o.namespace)
 	}
 	c.removeLabels(o, o.labels)
+}
+
+// forgetEnding forgets a Namespace that was being deleted, if it and the objects in it are gone.
+func (c *catalog) forgetEnding(name string) {
+	if _, exists := c.namespaces[name]; !exists && c.byNamespace[name].len() == 0 {
+		delete(c.ending, name)
+	}
 }
 
 func (c *catalog) addLabels(o *object) {

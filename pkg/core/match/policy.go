@@ -162,6 +162,19 @@ func (p *Policy) ReachesGroup(group string) bool {
 	})
 }
 
+// Names reports whether objects of that resource could pass a clause that names the resource or its
+// group: then somebody expects such objects.
+func (p *Policy) Names(gr schema.GroupResource) bool {
+	return slices.ContainsFunc(p.clauses, func(c clause) bool {
+		return (c.group != nil || c.resources != nil) && c.reaches(gr.Group, gr.Resource)
+	})
+}
+
+// NamesGroup reports whether a clause names the group.
+func (p *Policy) NamesGroup(group string) bool {
+	return slices.ContainsFunc(p.clauses, func(c clause) bool { return c.group != nil && *c.group == group })
+}
+
 // WantsStatus reports whether a clause asks for a status.
 func (p *Policy) WantsStatus() bool { return p.requests }
 
@@ -209,8 +222,11 @@ func (c *clause) fails(o *Candidate) Test {
 	return TestNone
 }
 
-// takes reports whether the clause selects objects in that Namespace that pass its tests.
-func (c *clause) takes(namespace string) bool { return !isSystem(namespace) || c.system.Has(namespace) }
+// takes reports whether the clause selects objects of that resource in that Namespace that pass its
+// tests.
+func (c *clause) takes(gr schema.GroupResource, namespace string) bool {
+	return !Unsent(gr) && (!isSystem(namespace) || c.system.Has(namespace))
+}
 
 func contains(set sets.Set[string], name string) bool { return set == nil || set.Has(name) }
 

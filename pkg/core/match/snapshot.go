@@ -63,6 +63,9 @@ type Snapshot struct {
 	Matches []Match
 	// Clusters are the destinations, sorted. Shared: do not change it.
 	Clusters []string
+	// Unseen are the listed clusters that the Index does not have, or that count as destinations
+	// since nothing was known of them (RetainClusters).
+	Unseen []string
 	// Revision counts the changes of what is above. It is not comparable across policies or
 	// processes.
 	Revision uint64
@@ -127,7 +130,18 @@ func (x *Index) unsorted(name string, listed Listed) (Snapshot, Others, bool) {
 			Modulation:      o.modulation(p),
 		})
 	}
-	return Snapshot{Matches: matches, Clusters: p.destinations(), Revision: p.revision}, x.others(p, listed), true
+	return Snapshot{Matches: matches, Clusters: p.destinations(), Unseen: x.unseen(p, listed.Clusters), Revision: p.revision}, x.others(p, listed), true
+}
+
+// unseen returns which of the listed clusters the Index does not have, or not for the policy.
+func (x *Index) unseen(p *policy, listed []string) (unseen []string) {
+	for _, cluster := range listed {
+		_, seen := x.clusters[cluster]
+		if _, retained := slices.BinarySearch(p.retained, cluster); !seen || retained {
+			unseen = append(unseen, cluster)
+		}
+	}
+	return unseen
 }
 
 // Others returns who selects what is listed, for a policy that selects nothing any more.

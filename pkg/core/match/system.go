@@ -73,10 +73,22 @@ func ManagementNamespace(ref objref.Ref) (name string, is bool) {
 	if ref.GroupResource() == namespaces {
 		name = ref.Name
 	}
-	return name, name == ocm || strings.HasPrefix(name, ocm+"-")
+	return name, isManagement(name)
 }
 
+func isManagement(name string) bool { return name == ocm || strings.HasPrefix(name, ocm+"-") }
+
 const ocm = "open-cluster-management"
+
+// nodeLease is the Namespace of the heartbeats of nodes.
+const nodeLease = "kube-node-lease"
+
+// EssentialNamespace reports whether a cluster cannot do without the Namespace of that name: every
+// API server creates it, or Open Cluster Management is in it. What users call kube-something is
+// theirs.
+func EssentialNamespace(name string) bool {
+	return name == metav1.NamespaceDefault || name == nodeLease || isSystem(name) || isManagement(name)
+}
 
 // isSystem reports whether a Namespace is one of systemNamespaces.
 func isSystem(namespace string) bool { return slices.Contains(systemNamespaces, namespace) }

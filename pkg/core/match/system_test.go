@@ -115,3 +115,15 @@ func TestManagementNamespace(t *testing.T) {
 		}
 	}
 }
+
+func TestEssentialNamespace(t *testing.T) {
+	for name, want := range map[string]bool{
+		"default": true, "kube-system": true, "kube-public": true, "kube-node-lease": true,
+		"open-cluster-management": true, "open-cluster-management-agent": true,
+		"kube-prometheus": false, "kube-": false, "kubeflow": false, "open-cluster-managements": false, "shop": false, "": false,
+	} {
+		if got := EssentialNamespace(name); got != want {
+			t.Errorf("%q: %t, want %t", name, got, want)
+		}
+	}
+}

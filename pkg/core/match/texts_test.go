@@ -60,5 +60,12 @@ func TestTexts(t *testing.T) {
 			texts = append(texts, golden.Text{Heading: fmt.Sprintf("not delivered %d", i+1), Text: index.Withheld("p")[0]})
 		}
 	}
+	index = NewIndex(Options{})
+	index.SetPolicy("p", mustCompile(t, downsync(objectTest{ObjectSelectors: []metav1.LabelSelector{selector("app", "dns")}})))
+	slices := Resource{GroupVersionResource: endpointSlices.WithVersion("v1"), Kind: "EndpointSlice"}
+	for i := range 2 {
+		index.SetObject(slices, &metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("db-%d", i), Labels: map[string]string{"app": "dns"}})
+		texts = append(texts, golden.Text{Heading: fmt.Sprintf("no workload %d", i+1), Text: index.Withheld("p")[0]})
+	}
 	golden.Texts(t, texts...)
 }

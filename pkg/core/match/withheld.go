@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
-// withhold notes that the object passes a clause that does not name its Namespace. A clause that
+// withhold notes that the object passes a clause that does not take it: it does not name its
+// Namespace, or no object of its kind is workload. A clause that
 // selects whatever there is does not count: nobody means the system of a cluster by it. It reports
 // whether the clause counts.
 func (p *policy) withhold(o *object, clause int) bool {
@@ -23,7 +26,7 @@ func (p *policy) withhold(o *object, clause int) bool {
 
 // release forgets which policies the object is withheld from.
 func (x *Index) release(c *changing, o *object) {
-	if !isSystem(o.namespace) {
+	if !isSystem(o.namespace) && !Unsent(o.resource.GroupResource()) {
 		return
 	}
 	for _, p := range x.policies {
@@ -34,8 +37,8 @@ func (x *Index) release(c *changing, o *object) {
 	}
 }
 
-// Withheld says which objects in kube-system and kube-public the policy would select if its clauses
-// named the namespace, and how to have them delivered.
+// Withheld says which objects the policy would select if its clauses named their Namespace, which
+// is kube-system or kube-public, or if objects of their kind were workload; and what to do.
 func (x *Index) Withheld(name string) []string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -46,13 +49,17 @@ func (x *Index) Withheld(name string) []string {
 	type place struct {
 		clause    int
 		namespace string
+		unsent    schema.GroupResource
 	}
 	found := map[place][]objref.Ref{}
 	for o, clause := range p.withheld {
 		if _, selected := p.objects[o]; selected {
 			continue // by another clause
 		}
-		at := place{clause, o.namespace}
+		at := place{clause: clause, namespace: o.namespace}
+		if gr := o.resource.GroupResource(); Unsent(gr) {
+			at = place{clause: clause, unsent: gr}
+		}
 		found[at] = append(found[at], o.ref())
 	}
 	var texts []string
@@ -63,10 +70,16 @@ func (x *Index) Withheld(name string) []string {
 			names[i] = ref.String()
 		}
 		const most = 3
-		texts = append(texts, fmt.Sprintf("spec.downsync[%d]: %s not delivered, because the clause does not name namespace %s: %s. "+
+		objects := fmt.Sprintf("spec.downsync[%d]: %s not delivered, because ", at.clause, text.Count(len(refs), "object is|objects are"))
+		list, it := text.List(names, most), text.Plural(len(refs), "it", "them")
+		if at.unsent.Resource != "" {
+			texts = append(texts, fmt.Sprintf("%sno object of resource %s is workload: %s. Create %s in the clusters by other means, "+
+				"and remove the labels or names that select %s", objects, at.unsent, list, it, it))
+			continue
+		}
+		texts = append(texts, fmt.Sprintf("%sthe clause does not name namespace %s: %s. "+
 			"To deliver %s, add a clause with namespaces: [%s]; otherwise exclude the namespace by its label kubernetes.io/metadata.name in namespaceSelectors",
-			at.clause, text.Count(len(refs), "object is|objects are"), at.namespace, text.List(names, most),
-			text.Plural(len(refs), "it", "them"), at.namespace))
+			objects, at.namespace, list, it, at.namespace))
 	}
 	slices.Sort(texts)
 	return texts

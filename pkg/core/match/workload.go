@@ -33,7 +33,7 @@ var neverGroups = []string{
 
 // neverResources are resources, of other groups, of which nothing is workload.
 var neverResources = []schema.GroupResource{
-	{Resource: "endpoints"},
+	endpoints,
 	{Resource: "events"},
 	{Resource: "nodes"},
 	{Group: "networking.k8s.io", Resource: "ipaddresses"}, // the API server makes one for each Service
@@ -41,8 +41,43 @@ var neverResources = []schema.GroupResource{
 	{Group: "storage.k8s.io", Resource: "csistoragecapacities"},
 }
 
+var (
+	endpoints      = schema.GroupResource{Resource: "endpoints"}
+	endpointSlices = schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}
+	apiServices    = schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}
+)
+
+// Unsent reports whether objects of that resource are written by users, too, although they are no
+// workload: a policy that asks for such an object reports that. They are watched for that.
+func Unsent(gr schema.GroupResource) bool {
+	return gr == endpoints || gr == endpointSlices || gr == apiServices
+}
+
+// handWritten reports whether a user wrote the object, judged by its metadata.
+func handWritten(gr schema.GroupResource, obj metav1.Object) bool {
+	switch namespace := obj.GetNamespace(); {
+	case namespace == metav1.NamespaceDefault && obj.GetName() == "kubernetes": // of the API server
+		return false
+	case isSystem(namespace), slices.Contains(neverNamespaces, namespace):
+		return false
+	}
+	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	switch gr {
+	case endpoints:
+		_, changed := annotations["endpoints.kubernetes.io/last-change-trigger-time"] // before Kubernetes 1.33 there was no label
+		return labels["endpoints.kubernetes.io/managed-by"] != "endpoint-controller" && !changed
+	case endpointSlices:
+		by := labels["endpointslice.kubernetes.io/managed-by"]
+		return by != "endpointslice-controller.k8s.io" && by != "endpointslicemirroring-controller.k8s.io"
+	case apiServices:
+		_, made := labels["kube-aggregator.kubernetes.io/automanaged"]
+		return !made && !ours(obj)
+	}
+	return false
+}
+
 // neverNamespaces are Namespaces that, with all in them, belong to the space itself.
-var neverNamespaces = []string{"kube-node-lease", controlv1alpha1.ReportNamespace, "starling-system"}
+var neverNamespaces = []string{nodeLease, controlv1alpha1.ReportNamespace, "starling-system"}
 
 // NeverResource reports whether nothing of that resource is ever workload. Such resources need not
 // be watched.
