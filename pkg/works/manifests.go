@@ -6,11 +6,13 @@ import (
 	"hash/maphash"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/lru"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
@@ -21,6 +23,7 @@ type manifest struct {
 	hash, bare      transform.Hash
 	size            int
 	withdrawn       bool
+	source          types.UID
 }
 
 // Manifests caches what was read of texts: the same texts are in many mailboxes, and the event of
@@ -68,6 +71,7 @@ type head struct {
 
 		Annotations struct {
 			Withdrawn string `json:"starling.io/withdrawn"`
+			Source    string `json:"starling.io/source-generation"`
 		} `json:"annotations"`
 	} `json:"metadata"`
 }
@@ -83,6 +87,7 @@ func readManifest(raw []byte) manifest {
 			bare, _ = transform.BareOf(obj) // what was decoded can be encoded
 		}
 	}
+	source, _ := corestatus.ParseSource(h.Metadata.Annotations.Source)
 	return manifest{
 		kind:      schema.GroupVersionKind{Group: one(gv.Group), Version: one(gv.Version), Kind: one(h.Kind)},
 		namespace: one(h.Metadata.Namespace),
@@ -91,5 +96,6 @@ func readManifest(raw []byte) manifest {
 		bare:      bare,
 		size:      len(raw) + packing.Overhead,
 		withdrawn: h.Metadata.Annotations.Withdrawn == "true",
+		source:    types.UID(one(string(source.UID))),
 	}
 }

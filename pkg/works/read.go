@@ -58,9 +58,10 @@ func Read(work *workv1.ManifestWork, texts *Manifests) *plan.Work {
 		item := plan.Item{
 			Ref:  objref.Ref{Group: kind.Group, Resource: one(resource), Namespace: m.namespace, Name: m.name},
 			Kind: kind.Kind, Version: m.kind.Version,
-			Hash: m.hash,
-			Bare: m.bare,
-			Size: m.size,
+			Source: m.source,
+			Hash:   m.hash,
+			Bare:   m.bare,
+			Size:   m.size,
 		}
 		w.Items[i] = item
 	}
@@ -71,6 +72,8 @@ func Read(work *workv1.ManifestWork, texts *Manifests) *plan.Work {
 		reports.apply(item)
 	}
 	w.Listed = reports.rest()
+	w.Behind = reports.unread
+	w.Left = readLeft(work.Annotations[controlv1alpha1.AnnotationLeft], w.Listed, w.Behind)
 	w.Actual = Hash(w.Items, &work.Spec)
 	if w.Actual != w.Recorded {
 		// Perhaps only the encoding differs from ours: then the content is the same.
@@ -84,6 +87,8 @@ func Read(work *workv1.ManifestWork, texts *Manifests) *plan.Work {
 	if !complete || w.Binding == "" {
 		w.Recorded = transform.Hash{} // written again with the next delivery
 	}
+	w.Unmarked = work.Annotations[controlv1alpha1.AnnotationClaims] !=
+		claims(w.Items, func(i *plan.Item) (objref.Ref, bool) { return i.Ref, i.Claim() })
 	return w
 }
 
@@ -102,7 +107,7 @@ func readOptions(work *workv1.ManifestWork, items []plan.Item) {
 		c := &work.Spec.ManifestConfigs[i]
 		ref := refOf(c.ResourceIdentifier)
 		if _, known := strategies[ref]; !known && c.UpdateStrategy != nil {
-			strategies[ref] = optionsOf(c.UpdateStrategy)
+			strategies[ref] = stageOf(c.FeedbackRules, optionsOf(c.UpdateStrategy))
 		}
 	}
 	orphans := make(map[objref.Ref]bool, len(rules))
@@ -120,6 +125,9 @@ func readOptions(work *workv1.ManifestWork, items []plan.Item) {
 		}
 		options.Orphan = orphans[item.Ref]
 		item.Options = options
+		if options.Stage.Target != (transform.Hash{}) {
+			item.Bare = options.Stage.Target
+		}
 	}
 }
 
@@ -129,6 +137,8 @@ type reports struct {
 	index map[reportKey]int // into the manifests that the cluster lists
 	held  []bool            // which of those are still in the work
 	from  int64             // the generation from which on they prove something
+	// unread: the agent could not read all of the manifests; see plan.Item.Unread.
+	unread bool
 }
 
 type reportKey struct {
@@ -146,6 +156,9 @@ func readReports(work *workv1.ManifestWork) *reports {
 	for i := range manifests {
 		m := &manifests[i].ResourceMeta
 		r.index[reportKey{schema.GroupKind{Group: m.Group, Kind: m.Kind}, m.Namespace, m.Name}] = i
+		applied := meta.FindStatusCondition(manifests[i].Conditions, workv1.ManifestApplied)
+		r.unread = r.unread || applied != nil && applied.Status != metav1.ConditionTrue && plan.UnreadFor(schema.GroupResource{Group: m.Group, Resource: m.Resource}, applied.Message) ||
+			meta.IsStatusConditionPresentAndEqual(manifests[i].Conditions, workv1.ManifestAvailable, metav1.ConditionUnknown) // of an object that is only read
 	}
 	return r
 }
@@ -161,7 +174,11 @@ func (r *reports) apply(item *plan.Item) {
 	if applied == nil {
 		return
 	}
-	item.Reported = applied.ObservedGeneration >= r.from && (applied.Status == metav1.ConditionTrue || item.Withdrawn)
+	item.Seen = true
+	if item.Stage.Begun {
+		readObject(item, &r.work.Status.ResourceStatus.Manifests[i])
+	}
+	item.Reported = applied.ObservedGeneration >= r.from && (applied.Status == metav1.ConditionTrue || item.Withdrawn) && !r.unread
 	switch {
 	case applied.ObservedGeneration != r.work.Generation:
 	case applied.Status == metav1.ConditionTrue:
@@ -171,8 +188,23 @@ func (r *reports) apply(item *plan.Item) {
 		item.State = plan.Failed
 		item.Reason = one(applied.Reason)
 		item.Since = applied.LastTransitionTime.Unix()
+		item.Immutable = plan.IsImmutable(applied.Message) // the reason may be at the end of a long text
 		item.Message = strings.Clone(applied.Message[:min(len(applied.Message), MaxMessage)])
 	}
+}
+
+// readObject fills in which object an item is in the cluster.
+func readObject(item *plan.Item, m *workv1.ManifestCondition) {
+	name := item.StageText()
+	for i := range m.StatusFeedbacks.Values {
+		if v := &m.StatusFeedbacks.Values[i]; v.Name == name && v.Value.String != nil {
+			item.UID = one(*v.Value.String)
+		}
+	}
+	available := meta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable)
+	item.Missing = available != nil && available.Status == metav1.ConditionFalse
+	item.Unreadable = available != nil && available.Status == metav1.ConditionUnknown ||
+		meta.IsStatusConditionFalse(m.Conditions, "StatusFeedbackSynced")
 }
 
 // rest returns the objects that the cluster lists, but the work does not contain any more: mostly

@@ -13,6 +13,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
@@ -25,11 +26,11 @@ func Remainder(entries []plan.Entry) workv1.ManifestWorkSpec {
 	for i := range entries {
 		e := &entries[i]
 		strategy := strategyOf(e.Options)
-		if apiequality.Semantic.DeepEqual(strategy, usualStrategy) {
+		if !e.Stage.Begun && apiequality.Semantic.DeepEqual(strategy, usualStrategy) {
 			usual[e.Ref.GroupResource()] = true
 		} else {
 			spec.ManifestConfigs = append(spec.ManifestConfigs, workv1.ManifestConfigOption{
-				ResourceIdentifier: identifier(e.Ref), UpdateStrategy: strategy,
+				ResourceIdentifier: identifier(e.Ref), UpdateStrategy: strategy, FeedbackRules: stageRules(e.Options),
 			})
 		}
 		if e.Orphan {
@@ -68,13 +69,42 @@ func strategyOf(o plan.Options) *workv1.UpdateStrategy {
 	case o.Update:
 		return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeUpdate}
 	}
-	apply := &workv1.ServerSideApplyConfig{Force: !o.NoForce, FieldManager: workv1.DefaultFieldManager}
-	if o.IgnoredFields != "" {
+	apply := &workv1.ServerSideApplyConfig{Force: !o.NoForce && !o.Careful(), FieldManager: o.Manager()}
+	if o.IgnoredFields != "" && !o.Stage.Begun {
+		// A former version wrote it, and the object cannot be read now: it stays as it is.
 		apply.IgnoreFields = []workv1.IgnoreField{{
 			Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: strings.Split(o.IgnoredFields, "\n"),
 		}}
 	}
 	return &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: apply}
+}
+
+// uidPath is where an object has its UID.
+const uidPath = ".metadata.uid"
+
+// stageRules returns the rule by which the cluster reports which object it is, of one that has a
+// Stage. The name of the rule is the Stage: so what the cluster reports under that name it has read
+// after it saw this manifest, and no writer can change one without the other.
+func stageRules(o plan.Options) []workv1.FeedbackRule {
+	if !o.Stage.Begun || o.CreateOnly || o.Observe && o.Stage.Former == "" {
+		return nil
+	}
+	return []workv1.FeedbackRule{{
+		Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: o.StageText(), Path: uidPath}},
+	}}
+}
+
+// stageOf reads what stageRules wrote into the options of an object.
+func stageOf(rules []workv1.FeedbackRule, o plan.Options) plan.Options {
+	for i := range rules {
+		for _, path := range rules[i].JsonPaths {
+			if staged, ok := plan.ParseStage(path.Name); ok && path.Path == uidPath {
+				staged.Observe, staged.Update = o.Observe, o.Update
+				return staged
+			}
+		}
+	}
+	return o
 }
 
 func identifier(ref objref.Ref) workv1.ResourceIdentifier {
@@ -148,4 +178,19 @@ func Kinds(entries []plan.Entry) string {
 	}
 	slices.Sort(kinds)
 	return strings.Join(slices.Compact(kinds), ",")
+}
+
+// Claims returns the value of AnnotationClaims, "" for none.
+func Claims(entries []plan.Entry) string {
+	return claims(entries, func(e *plan.Entry) (objref.Ref, bool) { return e.Ref, e.Claim() })
+}
+
+func claims[T any](objects []T, isClaim func(*T) (objref.Ref, bool)) string {
+	var refs []objref.Ref
+	for i := range objects {
+		if ref, claim := isClaim(&objects[i]); claim {
+			refs = append(refs, ref)
+		}
+	}
+	return string(corestatus.NewClaims(refs))
 }

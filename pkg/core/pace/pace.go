@@ -36,7 +36,8 @@ func (l Limit) tokens(full, now time.Time) int {
 func (l Limit) take(full, now time.Time) time.Time { return later(full, now).Add(l.Interval) }
 
 // Pace limits the events of each name, and those of all names together. Names that may not have an
-// event because of the others wait in line, so that each gets its turn. It is not safe for
+// event because of the others wait in line, so that each gets its turn. A name that has used its
+// own tokens may have further events from what all names together leave unused. It is not safe for
 // concurrent use.
 //
 // It keeps something about a name while events of the name are limited or it waits in line, until
@@ -46,22 +47,29 @@ type Pace struct {
 	// own are the buckets of the names, and shared is that of all.
 	own    map[string]time.Time
 	shared time.Time
+	// spaced is the least time before an event that its name has no token for, 0 if there are none;
+	// latest are the times of the latest events.
+	spaced time.Duration
+	latest map[string]time.Time
 	// turns are the times at which the names in line may take a token of the shared bucket; last is
 	// the latest of them.
 	turns map[string]time.Time
 	last  time.Time
 }
 
-// New returns a Pace with a Limit for each name, and one for all names together.
-func New(each, all Limit) *Pace {
-	return &Pace{each: each, all: all, own: map[string]time.Time{}, turns: map[string]time.Time{}}
+// New returns a Pace with a Limit for each name, and one for all names together. If spaced is not
+// 0, a name may exceed its Limit, with that time between two events, as long as the shared bucket
+// is nearly full. So a few busy names use the rate of all. They leave the burst to what happens
+// once, and many busy names get what their own Limit allows.
+func New(each, all Limit, spaced time.Duration) *Pace {
+	return &Pace{each: each, all: all, spaced: spaced, own: map[string]time.Time{}, turns: map[string]time.Time{}, latest: map[string]time.Time{}}
 }
 
 // Take counts an event of the name and returns 0, if the event may happen now. Otherwise it returns
 // how long to wait before the next Take.
 func (p *Pace) Take(name string, now time.Time) time.Duration {
 	if wait := p.each.wait(p.own[name], now); wait > 0 {
-		return wait
+		return p.takeSpare(name, now, wait)
 	}
 	turn, waits := p.turns[name]
 	if waits && turn.After(now) {
@@ -77,7 +85,29 @@ func (p *Pace) Take(name string, now time.Time) time.Duration {
 		return p.turns[name].Sub(now)
 	}
 	p.own[name] = p.each.take(p.own[name], now)
+	p.take(name, now)
+	return 0
+}
+
+func (p *Pace) take(name string, now time.Time) {
 	p.shared = p.all.take(p.shared, now)
+	if p.spaced > 0 {
+		p.latest[name] = now
+	}
+}
+
+// sparePart is the part of the shared bucket that is for names that have no token of their own.
+const sparePart = 10
+
+// takeSpare is Take for a name that has a token only after a wait.
+func (p *Pace) takeSpare(name string, now time.Time, wait time.Duration) time.Duration {
+	if p.spaced == 0 || p.all.tokens(p.shared, now) <= p.all.Burst-max(1, p.all.Burst/sparePart) {
+		return wait
+	}
+	if early := p.spaced - now.Sub(p.latest[name]); early > 0 {
+		return min(wait, early)
+	}
+	p.take(name, now)
 	return 0
 }
 
@@ -100,6 +130,7 @@ func (p *Pace) Rest(name string, now time.Time) time.Duration {
 		return left
 	}
 	delete(p.own, name)
+	delete(p.latest, name)
 	return 0
 }
 

@@ -27,6 +27,7 @@ func TestTake(t *testing.T) {
 	few := Limit{Interval: second, Burst: 2}
 	for name, tc := range map[string]struct {
 		each, all Limit
+		spaced    time.Duration
 		calls     []call
 		left      int
 	}{
@@ -94,6 +95,26 @@ func TestTake(t *testing.T) {
 			{name: "c", rest: true},
 			{name: "d", want: second},
 		}},
+		"SpareOnesAreSpaced": {each: Limit{second, 1}, all: Limit{second, 100}, spaced: second / 20, left: 1, calls: []call{
+			{name: "a"},
+			{name: "a", want: second / 20},
+			{at: second / 10, name: "a"},
+			{at: second / 10, name: "a", want: second / 20},
+			{at: second - 1, name: "a"},
+			{at: second - 1, name: "a", want: 1}, // it has its own token
+			{at: second, name: "a"},
+		}},
+		"SpareOnesLeaveTheRest": {each: Limit{second, 1}, all: Limit{second, 20}, spaced: 1, left: 20, calls: append([]call{
+			{name: "a"},
+			{at: 1, name: "a"},
+			{at: 2, name: "a", want: second - 2},
+			{at: second, name: "a"},
+		}, func() (rest []call) {
+			for i := range 18 { // those who come once
+				rest = append(rest, call{at: second, name: fmt.Sprint(i)})
+			}
+			return append(rest, call{at: second, name: "late", want: second})
+		}()...)},
 		"TooLateForItsTurn": {each: wide, all: few, left: 6, calls: []call{
 			{name: "a"},
 			{name: "b"},
@@ -111,7 +132,7 @@ func TestTake(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := New(tc.each, tc.all)
+			p := New(tc.each, tc.all, tc.spaced)
 			for i, c := range tc.calls {
 				do := p.Take
 				if c.rest {
@@ -153,7 +174,8 @@ func TestAnySequence(t *testing.T) {
 			each := Limit{Interval: second, Burst: 1 + random.IntN(5)}
 			all := Limit{Interval: time.Duration(1+random.IntN(400)) * time.Millisecond, Burst: 1 + random.IntN(20)}
 			late := time.Duration(random.IntN(3)) * time.Duration(random.IntN(2000)) * time.Millisecond
-			p := New(each, all)
+			spaced := time.Duration(random.IntN(2)) * second / 20
+			p := New(each, all, spaced)
 			objects := make([]object, 1+random.IntN(30))
 			events := map[string][]time.Time{}
 			sync := func(i int, now time.Time) {
@@ -223,7 +245,11 @@ func TestAnySequence(t *testing.T) {
 				}
 				for i := range at {
 					for j := i; j < len(at); j++ {
-						if allowed := limit.Burst + int(at[j].Sub(at[i])/limit.Interval); j-i+1 > allowed {
+						allowed := limit.Burst + int(at[j].Sub(at[i])/limit.Interval)
+						if name != "" && spaced > 0 {
+							allowed += 1 + int(at[j].Sub(at[i])/spaced)
+						}
+						if j-i+1 > allowed {
 							t.Fatalf("%q: %d events in %s, allowed are %d", name, j-i+1, at[j].Sub(at[i]), allowed)
 						}
 					}
@@ -236,7 +262,7 @@ func TestAnySequence(t *testing.T) {
 // TestOneObject: an object that changes all the time is written once a second after the burst, and
 // its last change within a second. One that changes now and then is written at once.
 func TestOneObject(t *testing.T) {
-	p := New(Limit{Interval: second, Burst: 5}, wide)
+	p := New(Limit{Interval: second, Burst: 5}, wide, 0)
 	var writes []time.Duration
 	var wait time.Duration
 	for at := time.Duration(0); at < 10*second; at += 10 * time.Millisecond {
@@ -263,7 +289,7 @@ func TestOneObject(t *testing.T) {
 func TestFair(t *testing.T) {
 	const objects = 200
 	all := Limit{Interval: 50 * time.Millisecond, Burst: 10}
-	p := New(Limit{Interval: second, Burst: 5}, all)
+	p := New(Limit{Interval: second, Burst: 5}, all, second/20)
 	due := make([]time.Duration, objects)
 	last := make([]time.Duration, objects)
 	calls, writes := 0, 0
@@ -291,5 +317,55 @@ func TestFair(t *testing.T) {
 	}
 	if calls > 3*writes+objects {
 		t.Errorf("%d calls for %d writes", calls, writes)
+	}
+}
+
+// TestBusyObjects: a few objects that change ten times a second are written at each change, and
+// many in their turns. An object that changes once is written at once while others are busy, and so
+// are hundreds.
+func TestBusyObjects(t *testing.T) {
+	for name, tc := range map[string]struct {
+		busy int
+		// late is how many of ten changes wait.
+		late int
+	}{
+		"One":  {1, 0},
+		"Two":  {2, 0},
+		"Many": {30, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := PerSecond(20, 1000)
+			p := New(Limit{Interval: second, Burst: 5}, all, second/20)
+			changes, late, events := 0, 0, 0
+			const from, long = 10 * second, 60 * second
+			for at := time.Duration(0); at < long; at += second / 10 {
+				for i := range tc.busy {
+					wait := p.Take(fmt.Sprint(i), start.Add(at))
+					if wait == 0 {
+						events++
+					}
+					if at >= from {
+						changes++
+						if wait > 0 {
+							late++
+						}
+					}
+				}
+			}
+			if late > changes*tc.late/10 {
+				t.Errorf("%d of %d changes wait", late, changes)
+			}
+			if most := int(long/all.Interval) + tc.busy*5 + all.Burst; events > most {
+				t.Errorf("%d events, at most %d", events, most)
+			}
+			if tc.busy > 20 {
+				return // their own limits use all
+			}
+			for i := range 800 {
+				if wait := p.Take(fmt.Sprintf("once-%d", i), start.Add(long)); wait > 0 {
+					t.Fatalf("object %d that changes once waits %s", i, wait)
+				}
+			}
+		})
 	}
 }

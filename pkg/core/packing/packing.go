@@ -2,6 +2,7 @@ package packing
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -64,6 +65,9 @@ type Item struct {
 	Size int
 	// Pinned: the object stays where it is, whatever the limits. It is in a work.
 	Pinned bool
+	// Apart, if not empty, names objects that may fail together, and not with others: they come to
+	// works of their own. An object that is in a work with others stays there.
+	Apart string
 }
 
 // Slot is an object in a work, as it is now.
@@ -82,6 +86,9 @@ type Work struct {
 	Slots []Slot
 	// Count and Bytes are those of what else is in the work; it stays whatever is packed.
 	Count, Bytes int
+	// Apart is that of the objects in the work. Mixed: they differ; nothing else comes to it.
+	Apart string
+	Mixed bool
 }
 
 // Pack returns the name of the work of each item, its home. An item that is too large for any work
@@ -103,19 +110,26 @@ func Pack(works []Work, items []Item, limits Limits, newName func(wave, n int) s
 	}
 	p.stay(works, sizes)
 
-	var homeless [WaveSecond + 1][]Item
+	var homeless [WaveSecond + 1]map[string][]Item
 	for _, item := range items {
 		if _, fits := sizes[item.Ref]; !fits {
 			continue
 		}
 		if _, ok := p.home[item.Ref]; !ok {
 			wave := WaveOf(item.Ref.GroupResource())
-			homeless[wave] = append(homeless[wave], item)
+			if homeless[wave] == nil {
+				homeless[wave] = map[string][]Item{}
+			}
+			homeless[wave][item.Apart] = append(homeless[wave][item.Apart], item)
 		}
 	}
-	for wave, items := range homeless {
-		slices.SortFunc(items, func(a, b Item) int { return Order(a.Ref, b.Ref) })
-		p.place(wave, works, items, newName)
+	for wave, groups := range homeless {
+		p.created = 0
+		for _, apart := range slices.Sorted(maps.Keys(groups)) {
+			items := groups[apart]
+			slices.SortFunc(items, func(a, b Item) int { return Order(a.Ref, b.Ref) })
+			p.place(wave, apart, works, items, newName)
+		}
 	}
 	return p.home
 }
@@ -129,6 +143,8 @@ type packer struct {
 	loads  []load // of the works, by their index, with what they still have of objects that move away
 	// repacked is how many objects may still leave works that are larger than the target.
 	repacked int
+	// created is the number of new works of a wave.
+	created int
 }
 
 // stay leaves every object where it is, as far as it fits.
@@ -218,15 +234,13 @@ func (p *packer) stayIn(l *load, work *Work, slots []Slot, sizes map[objref.Ref]
 	}
 }
 
-// place gives each item the first work of the wave with room, or a new one.
-func (p *packer) place(wave int, works []Work, items []Item, newName func(wave, n int) string) {
-	if len(items) == 0 {
-		return
-	}
+// place gives each item, all with the same Apart, the first work of the wave with room, or a new
+// one.
+func (p *packer) place(wave int, apart string, works []Work, items []Item, newName func(wave, n int) string) {
 	var names []string
 	var loads []load
 	for i, work := range works {
-		if work.Wave == wave {
+		if work.Wave == wave && work.Apart == apart && !work.Mixed {
 			names = append(names, work.Name)
 			loads = append(loads, p.loads[i])
 		}
@@ -239,7 +253,8 @@ func (p *packer) place(wave int, works []Work, items []Item, newName func(wave, 
 	for _, item := range items {
 		i := rooms.first(item.Size)
 		for i >= len(names) { // an untouched place: a new work
-			names = append(names, newName(wave, len(names)-existing))
+			names = append(names, newName(wave, p.created))
+			p.created++
 			loads = append(loads, load{})
 		}
 		loads[i].count++

@@ -56,6 +56,15 @@ func TestPack(t *testing.T) {
 			limits: packing.Limits{Count: 2, Bytes: 100},
 			want:   map[objref.Ref]string{a: "w0", b: "w0", c: "w1", d: "w1"},
 		},
+		"WhatMayFailComesToWorksOfItsOwn": {
+			works: []packing.Work{
+				{Name: "w0", Wave: 1, Slots: []packing.Slot{{Ref: a, Size: 1}}},
+				{Name: "w1", Wave: 1, Mixed: true},
+				{Name: "w2", Wave: 1, Apart: "y"},
+			},
+			items: []packing.Item{{Ref: a, Size: 1, Apart: "x"}, {Ref: b, Size: 1, Apart: "x"}, {Ref: c, Size: 1, Apart: "y"}, {Ref: d, Size: 1}},
+			want:  map[objref.Ref]string{a: "w0", b: "new-1-0", c: "w2", d: "w0"},
+		},
 		"StaysThoughAnEarlierWorkHasRoom": {
 			works: []packing.Work{
 				{Name: "w0", Wave: 1},

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -95,9 +96,10 @@ func (b *builder) create(name string, wave int, objects []int) Action {
 
 func (b *builder) entry(i int) Entry {
 	object := &b.desired.objects[i]
+	_, waits := b.awaited[i] // its manifest names the object, and claims nothing
 	return Entry{
 		Ref: object.Ref, Kind: object.Kind.Kind, Hash: object.Hash, Size: object.Size(),
-		Options: b.options(i, nil), Object: object,
+		Options: b.options(i, nil), Object: object, Withdrawn: waits,
 	}
 }
 
@@ -130,7 +132,7 @@ func deletionOf(work *Work, reason string) Action {
 func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) {
 	work := b.works[w]
 	repair := work.Recorded != work.Actual
-	if !repair && len(guests) == 0 && len(work.Items) > 0 && b.asDesired(w) {
+	if !repair && !work.Unmarked && len(guests) == 0 && len(work.Items) > 0 && b.asDesired(w) {
 		return nil, nil
 	}
 	c := changes{builder: b, work: work, after: make([]Entry, 0, len(work.Items)+len(guests))}
@@ -140,10 +142,15 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 	for _, i := range guests {
 		c.insert(i)
 	}
-	if len(c.after) == 0 && work.Begun && !b.now.Unattended {
+	if len(c.after) == 0 && work.Begun && (!b.now.Unattended || b.now.Passed) {
 		c.withdrawAll()
+		if len(c.after) == 0 && len(work.Listed) > 0 && !b.now.Unattended {
+			return nil, nil // the cluster has not reported yet that it has done with what left before
+		}
 	}
-	if len(c.after) == 0 || c.kept == 0 && (!work.Begun || b.now.Unattended) {
+	// Perhaps nobody removes a work that is being deleted: nothing of what passed may stay in it.
+	unattended := b.now.Unattended && !(b.now.Passed && c.withdrawn)
+	if len(c.after) == 0 || c.kept == 0 && (!work.Begun || unattended) {
 		reason := ReasonRemove
 		if c.moves {
 			reason = ReasonMove
@@ -158,7 +165,8 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 	// when that is not held any more, or when the options of another object change, which cannot be
 	// written alone.
 	rest := repair && !c.holding || c.flagged || c.otherResources()
-	if len(c.replaced)+len(c.removed)+len(c.inserted) == 0 && !rest {
+	claims := work.Unmarked || c.otherClaims()
+	if len(c.replaced)+len(c.removed)+len(c.inserted) == 0 && !rest && !claims {
 		return nil, nil
 	}
 	for i := range c.after {
@@ -168,8 +176,8 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 		Verb: Patch, Reason: c.reason(repair), Mailbox: b.now.Mailbox, Name: work.Name, Wave: work.Wave,
 		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded,
 		Changes: slices.Concat(c.replaced, c.removed, c.inserted),
-		Rest:    rest, Unproven: c.withdrawn || c.returned,
-		After: c.after,
+		Rest:    rest, Claims: claims, Unproven: c.withdrawn || c.returned,
+		After: c.after, Left: c.left(),
 	}, c.nudges
 }
 
@@ -228,6 +236,12 @@ func (c *changes) existing(w, j int) {
 	case !wanted:
 		c.leave(j)
 		return
+	case c.goes(i, item) && c.awaited[i]:
+		c.removeOrWithdraw(j)
+		return
+	case c.goes(i, item):
+		c.stay(item, item.Options)
+		return
 	case c.home[i] != w && item.Withdrawn:
 		c.removeOrWithdraw(j)
 		return
@@ -262,7 +276,7 @@ func (c *changes) stay(item *Item, options Options) {
 	c.kept++
 	c.flagged = c.flagged || item.Options != options
 	c.returned = c.returned || item.Orphan && !options.Orphan
-	c.after = append(c.after, Entry{Ref: item.Ref, Kind: item.Kind, Hash: item.Hash, Size: item.Size, Options: options})
+	c.after = append(c.after, Entry{Ref: item.Ref, Kind: item.Kind, Hash: item.Hash, Size: item.Size, Options: options, Withdrawn: item.Withdrawn})
 }
 
 // release makes the destination drop the ownership of an object, if that is not under way.
@@ -274,6 +288,20 @@ func (c *changes) release(item *Item) {
 	c.stay(item, releasing())
 }
 
+// orphan makes the destination keep an object whose item is about to leave. The item leaves when
+// that is reported.
+func (c *changes) orphan(item *Item) {
+	options := item.Options
+	options.Orphan = true
+	options = c.owning(item, options)
+	handOver := HandOver{Ref: item.Ref}
+	if item.State == Failed && item.Options == options {
+		handOver.Failed = item
+	}
+	c.plan.Leaving = append(c.plan.Leaving, handOver)
+	c.stay(item, options)
+}
+
 // leave removes an item that is not wanted any more, as soon as no other owner needs it to stay.
 func (c *changes) leave(j int) {
 	item := &c.work.Items[j]
@@ -281,6 +309,9 @@ func (c *changes) leave(j int) {
 	switch {
 	case leaving.how == removal && c.requires(item):
 		c.stay(item, item.Options)
+		return
+	case item.barred():
+		c.remove(j)
 		return
 	case item.Withdrawn:
 		c.removeOrWithdraw(j)
@@ -293,6 +324,10 @@ func (c *changes) leave(j int) {
 		return
 	case leaving.how == removal:
 		c.removeOrWithdraw(j)
+		return
+	}
+	if leaving.how == orphaning {
+		c.orphan(item)
 		return
 	}
 	handOver := HandOver{Ref: item.Ref, To: *leaving.to, Waits: leaving.how == wait}
@@ -314,6 +349,9 @@ func (c *changes) removeOrWithdraw(j int) {
 		c.remove(j)
 		return
 	}
+	if behind := c.work.Unread(); behind != nil && behind.Ref != c.work.Items[j].Ref {
+		c.plan.Leaving = append(c.plan.Leaving, HandOver{Ref: c.work.Items[j].Ref, Behind: behind})
+	}
 	c.withdraw(j)
 }
 
@@ -323,6 +361,29 @@ func (c *changes) remove(j int) {
 	c.removed = slices.Insert(c.removed, 0, Change{Op: OpRemove, At: j, Ref: item.Ref})
 	c.flagged = c.flagged || item.Options != (Options{})
 	c.outdates(item)
+}
+
+// left returns the Work.Left of the work without what it loses.
+func (c *changes) left() Left {
+	if len(c.removed) == 0 {
+		return nil
+	}
+	left := maps.Clone(c.work.Left)
+	if left == nil {
+		left = Left{}
+	}
+	for i := range c.work.Items {
+		switch item := &c.work.Items[i]; {
+		case released(item) && !item.Withdrawn: // it stays in the cluster
+			delete(left, LeftKey(item.Ref))
+		default:
+			left[LeftKey(item.Ref)] = item.had()
+		}
+	}
+	for i := range c.after {
+		delete(left, LeftKey(c.after[i].Ref))
+	}
+	return left
 }
 
 // outdates notes the works of other Bindings that an item which goes may have outdated in the
@@ -368,6 +429,22 @@ func (c *changes) otherResources() bool {
 	for i := range c.after {
 		if c.after[i].Options == (Options{}) {
 			after[c.after[i].Ref.GroupResource()] = true
+		}
+	}
+	return !maps.Equal(before, after)
+}
+
+// otherClaims reports whether other objects of the work are claims than before.
+func (c *changes) otherClaims() bool {
+	before, after := map[objref.Ref]bool{}, map[objref.Ref]bool{}
+	for i := range c.work.Items {
+		if c.work.Items[i].Claim() {
+			before[c.work.Items[i].Ref] = true
+		}
+	}
+	for i := range c.after {
+		if c.after[i].Claim() {
+			after[c.after[i].Ref] = true
 		}
 	}
 	return !maps.Equal(before, after)

@@ -58,11 +58,15 @@ type Action struct {
 	Changes []Change
 	// Rest: what the spec says beside the objects is written as well.
 	Rest bool
+	// Claims: which of the objects are claims is written as well.
+	Claims bool
 	// Unproven: what the destination reported before this write no longer proves that it keeps
 	// account of an object.
 	Unproven bool
 	// After is what the work holds afterwards, in order.
 	After []Entry
+	// Left is the Work.Left of a Patch that removes objects.
+	Left Left
 	// Nudges is the count of nudges that a Nudge writes.
 	Nudges int
 }
@@ -95,9 +99,14 @@ type Entry struct {
 	Hash transform.Hash
 	Size int
 	Options
+	// Withdrawn: the entry has no content of the object.
+	Withdrawn bool
 	// Object is the content if the Action creates the work, nil otherwise.
 	Object *Object
 }
+
+// Claim reports whether the work only claims the object: another owner delivers it.
+func (e *Entry) Claim() bool { return e.Observe && !e.Withdrawn }
 
 // String returns what the action does on one line: identities and positions, never content.
 func (a *Action) String() string {
@@ -121,6 +130,9 @@ func (a *Action) String() string {
 		if a.Rest {
 			add("rest")
 		}
+		if a.Claims {
+			add("claims")
+		}
 	case Delete, Nudge:
 	}
 	return b.String()
@@ -135,6 +147,7 @@ func flags(e *Entry) string {
 		{e.CreateOnly, "createOnly"},
 		{e.NoForce, "noForce"},
 		{e.IgnoredFields != "", "ignore(" + strings.ReplaceAll(e.IgnoredFields, "\n", " ") + ")"},
+		{e.Stage.Begun, "stage" + e.StageText()},
 		{e.Update, "update"},
 		{e.Orphan, "orphan"},
 		{e.Observe, "observe"},

@@ -21,8 +21,8 @@ type Plan struct {
 	// Conflicts lists the objects that other owners want at the destination with other content.
 	// Sorted.
 	Conflicts []Conflict
-	// Leaving lists the objects that are not wanted any more and stay until another owner has them.
-	// Sorted.
+	// Leaving lists the objects that are not wanted any more and stay in their works until another
+	// owner has them, or the cluster has reported that it keeps them. Sorted.
 	Leaving []HandOver
 	// Required lists the CustomResourceDefinitions that are not wanted any more and stay because
 	// objects need them. Sorted.
@@ -56,14 +56,26 @@ type Current struct {
 	Prefix string
 	// Works are all works of the Binding in the mailbox.
 	Works []*Work
+	// Restored are works of the Binding that were restored from a backup; see Retire.
+	Restored []*Work
 	// Unattended: no agent is expected to report on the works any more, or nobody waits for it.
 	Unattended bool
+	// Passed: the name of the destination stands for another one now, which has another mailbox.
+	// Owners are those in that one, the Binding that is planned included.
+	Passed bool
 	// Hold says what stays as it is.
 	Hold Hold
 	// Owners are the others that are to have, or have, objects that the Binding wants or its works
 	// have. Owners of our source matter only for objects that leave, and for those that owners of
 	// another source have.
 	Owners Owners
+	// Siblings are works of other Bindings of our source in the mailbox. They matter for objects
+	// that were re-created, since the former one may be in them, or they wait for its end, too; and
+	// for objects that are to be orphaned, which may have left them.
+	Siblings []*Work
+	// Orphans returns whether an object that is not wanted any more is to stay in the cluster, if
+	// that is known now. Otherwise, and if it is nil, what its work says counts.
+	Orphans func(objref.Ref) (orphan, known bool)
 	// Dependents are objects of others that need CustomResourceDefinitions and Namespaces which
 	// leave.
 	Dependents Dependents
@@ -80,9 +92,12 @@ func Build(d *Desired, now *Current) Plan {
 			b.works = append(b.works, work)
 		}
 	}
+	b.stages()
+	b.recreations()
 	b.findItems()
 	b.holdOn()
 	b.disputes()
+	b.unstage()
 	b.departures()
 	b.requirements()
 	b.findHomes()
@@ -110,15 +125,18 @@ const newWork = 1 << 30
 
 type builder struct {
 	desired *Desired
+	targets *Desired // what desired is in the end, nil if it is that already
 	now     *Current
 	all     []*Work // by wave and number
 	works   []*Work // those of all that are not on their way out
 
-	held   []place             // for each object the first place that has it, with the desired content if there is one
-	home   []int               // for each object the index of its work, -1: none
-	moved  bool                // some object is in two works
-	claims map[int]bool        // the objects that another owner delivers
-	needed map[objref.Ref]bool // the Namespaces and kinds of held objects that the works have
+	held    []place             // for each object the first place that has it, with the desired content if there is one
+	home    []int               // for each object the index of its work, -1: none
+	moved   bool                // some object is in two works
+	claims  map[int]bool        // the objects that another owner delivers
+	awaited map[int]bool        // the objects that wait until the cluster has no such object: whether a work says so
+	needed  map[objref.Ref]bool // the Namespaces and kinds of held objects that the works have
+	leavers bool                // some item is not wanted
 	// leaving are the items that stay until another owner has them, or are released; under are the
 	// Namespaces and kinds that they need.
 	leaving map[*Item]leaving
@@ -148,6 +166,8 @@ func (b *builder) retains(i int, item *Item) bool {
 func (b *builder) options(i int, item *Item) Options {
 	options := b.desired.objects[i].Options
 	switch {
+	case item != nil && item.Awaited() && b.retains(i, item):
+		return item.Options
 	case item != nil && item.Withdrawn && b.retains(i, item):
 		return Options{Observe: true} // it has no content
 	case !b.claims[i] && item != nil && !b.desired.objects[i].Known:
@@ -161,6 +181,9 @@ func (b *builder) options(i int, item *Item) Options {
 		return releasing()
 	default:
 		return Options{Observe: true}
+	}
+	if options.Orphan && (item == nil || !item.Orphan) && b.restores(b.desired.objects[i].Ref) {
+		options.Orphan = false
 	}
 	if item != nil {
 		return b.owning(item, options)
@@ -190,6 +213,11 @@ func (b *builder) findItems() {
 		for j := range work.Items {
 			i, ok := b.desired.index[work.Items[j].Ref]
 			if !ok {
+				b.leavers = true
+				continue
+			}
+			if b.goes(i, &work.Items[j]) {
+				b.moved = true
 				continue
 			}
 			if b.held[i] != nowhere {
@@ -368,12 +396,19 @@ func (b *builder) pack(come []int) {
 	items := make([]packing.Item, 0, len(b.desired.objects))
 	for i := range b.desired.objects {
 		if b.held[i] != nowhere {
-			pinned := b.retains(i, b.item(b.held[i]))
-			items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i), Pinned: pinned})
+			_, waits := b.awaited[i]
+			pinned := waits || b.retains(i, b.item(b.held[i]))
+			ref := b.desired.objects[i].Ref
+			items = append(items, packing.Item{Ref: ref, Size: b.size(i), Apart: b.desired.apart(ref), Pinned: pinned})
 		}
 	}
 	for _, i := range come {
-		items = append(items, packing.Item{Ref: b.desired.objects[i].Ref, Size: b.size(i)})
+		ref := b.desired.objects[i].Ref
+		apart := b.desired.apart(ref)
+		if _, waits := b.awaited[i]; waits {
+			apart = newWorks // where no report is about a former object of that name
+		}
+		items = append(items, packing.Item{Ref: ref, Size: b.size(i), Apart: apart})
 	}
 	works := make([]packing.Work, len(b.works))
 	index := make(map[string]int, len(b.works))
@@ -381,13 +416,17 @@ func (b *builder) pack(come []int) {
 		works[w] = packing.Work{Name: work.Name, Wave: work.Wave, Slots: make([]packing.Slot, 0, len(work.Items))}
 		for j := range work.Items {
 			item := &work.Items[j]
-			if i, ok := b.desired.index[item.Ref]; ok {
+			if i, ok := b.desired.index[item.Ref]; ok && b.goes(i, item) {
+				works[w].Count++
+				works[w].Bytes += item.Size
+			} else if ok {
 				works[w].Slots = append(works[w].Slots, packing.Slot{Ref: item.Ref, Size: item.Size, Current: b.upToDate(i, item)})
 			} else if size := b.remainingSize(work, item); size > 0 {
 				works[w].Count++
 				works[w].Bytes += size
 			}
 		}
+		b.desired.apartOf(&works[w], work.Items)
 		index[work.Name] = w
 	}
 	namer := b.namer()

@@ -15,6 +15,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/test/agentmodel"
 )
 
 // TestContest has one object that we want with content 1, and what others have of it.
@@ -175,6 +176,17 @@ func TestLeaving(t *testing.T) {
 		"WeOnlyClaim":       {plan.Item{Options: claim}, claims, "deleted"},
 		"TheyDeliverIt":     {plan.Item{}, []plan.Owner{plan.OwnerOf(foreign, &plan.Item{})}, "createOnly orphan"},
 
+		"OrphanedAndAway":        {plan.Item{Options: orphaned, Seen: true}, nil, "orphan"},
+		"OrphanedAndReportedOld": {plan.Item{Options: orphaned, Seen: true, Reported: true}, nil, "orphan"},
+		"OrphanedAndRefused":     {plan.Item{Options: orphaned, Seen: true, State: plan.Failed}, nil, "orphan"},
+		"OrphanedAndNotServed": {
+			plan.Item{Options: orphaned, Seen: true, State: plan.Failed, Message: "the server doesn't have a resource type \"A\""}, nil, "deleted",
+		},
+		"OrphanedInForce":       {plan.Item{Options: orphaned, Seen: true, State: plan.Applied}, nil, "deleted"},
+		"OrphanedNeverSeen":     {plan.Item{Options: orphaned}, nil, "deleted"},
+		"OrphanedAndSilent":     {plan.Item{Options: orphaned, State: plan.Silent}, nil, "deleted"},
+		"OrphanedOursLeaves":    {plan.Item{Options: orphaned, Seen: true}, with(applied, left), "orphan"},
+		"OrphanedOursKeepsIt":   {plan.Item{Options: orphaned, Seen: true}, []plan.Owner{applied}, "deleted"},
 		"OursListed":            {plan.Item{}, []plan.Owner{{Binding: "b"}}, "stays"},
 		"OursPending":           {plan.Item{}, []plan.Owner{pending}, "stays"},
 		"OursFailed":            {plan.Item{}, []plan.Owner{plan.OwnerOf(w, &plan.Item{State: plan.Failed})}, "stays"},
@@ -227,78 +239,12 @@ func TestLeaving(t *testing.T) {
 				if waits := len(p.Leaving) == 1 && p.Leaving[0].Ref == settings; waits != (tc.want != "deleted") {
 					t.Errorf("leaving: %+v", p.Leaving)
 				}
-				if failed := len(p.Leaving) == 1 && p.Leaving[0].Failed != nil; failed != (tc.item.State == plan.Failed) {
+				if failed := len(p.Leaving) == 1 && p.Leaving[0].Failed != nil; failed != (tc.item.State == plan.Failed && tc.want != "deleted") {
 					t.Errorf("leaving: %+v", p.Leaving)
 				}
 			})
 		}
 	}
-}
-
-// cluster is a cluster whose agent does with works what OCM's does.
-type cluster struct {
-	uids    int
-	objects map[objref.Ref]*live
-	// applied is what the agent knows of the works that it has applied: the objects that were in
-	// them, with their UIDs.
-	applied map[types.UID]map[objref.Ref]int
-}
-
-// live is an object in a cluster.
-type live struct {
-	uid    int
-	hash   transform.Hash
-	owners map[types.UID]bool
-}
-
-// sync makes the agent look at a work, and report. Work is nil if it is gone.
-func (c *cluster) sync(m *mailbox, uid types.UID, work *plan.Work, deleted func(objref.Ref, types.UID)) {
-	now := map[objref.Ref]int{}
-	if work != nil && !work.Deleting {
-		for i := range work.Items {
-			item := &work.Items[i]
-			o := c.objects[item.Ref]
-			if item.Observe {
-				if o != nil {
-					now[item.Ref] = o.uid
-				}
-				continue
-			}
-			if o == nil {
-				c.uids++
-				o = &live{uid: c.uids, owners: map[types.UID]bool{}, hash: item.Hash}
-				c.objects[item.Ref] = o
-			}
-			if !item.CreateOnly {
-				o.hash = item.Hash
-			}
-			if item.Orphan {
-				delete(o.owners, uid)
-			} else {
-				o.owners[uid] = true
-			}
-			now[item.Ref] = o.uid
-		}
-	}
-	for ref, was := range c.applied[uid] {
-		o := c.objects[ref]
-		if _, still := now[ref]; still || o == nil || !o.owners[uid] {
-			continue
-		}
-		delete(o.owners, uid)
-		if len(o.owners) == 0 && o.uid == was {
-			delete(c.objects, ref)
-			deleted(ref, uid)
-		}
-	}
-	if c.applied[uid] = now; work == nil {
-		delete(c.applied, uid)
-		return
-	}
-	for i := range work.Items {
-		work.Items[i].State = plan.Applied
-	}
-	m.note(work)
 }
 
 // side is one WDS at one mailbox.
@@ -313,7 +259,7 @@ type sides struct {
 	t       *testing.T
 	all     []*side
 	clock   int64
-	cluster cluster
+	cluster *agentmodel.Cluster
 	limits  packing.Limits
 	// left are the objects that were taken out of a work while others had them, with those who have
 	// had them since.
@@ -377,32 +323,26 @@ func (s *sides) plan(i int) plan.Plan {
 	return p
 }
 
-// agent makes the agent look at one work, or at all.
+// agent makes the agent look at some of the works.
 func (s *sides) agent(which func() bool) {
-	works, boxes := map[types.UID]*plan.Work{}, map[types.UID]*mailbox{}
-	for uid := range s.cluster.applied {
-		works[uid] = nil
-	}
+	exists := map[types.UID]bool{}
 	for _, w := range s.all {
-		for _, work := range w.works {
-			works[work.UID], boxes[work.UID] = work, &w.mailbox
+		for _, name := range slices.Sorted(maps.Keys(w.works)) {
+			work := w.works[name]
+			if exists[work.UID] = true; which() {
+				look(s.cluster, &w.mailbox, work, agentmodel.Accounted, func(objref.Ref) agentmodel.Obstacle { return agentmodel.None })
+			}
 		}
 	}
-	for _, uid := range slices.Sorted(maps.Keys(works)) {
-		if which() {
-			s.cluster.sync(boxes[uid], uid, works[uid], func(ref objref.Ref, uid types.UID) {
-				if len(s.left[ref][uid]) > 0 {
-					s.t.Errorf("%s was deleted by %s, though %v had it all the time since it left", ref, uid, s.left[ref][uid])
-				}
-			})
-		}
-	}
+	s.cluster.Collect(func(uid types.UID) bool { return exists[uid] || !which() })
 }
 
 func newSides(t *testing.T, limits packing.Limits, names ...string) *sides {
-	s := &sides{
-		t: t, limits: limits, left: map[objref.Ref]map[types.UID]map[types.UID]bool{},
-		cluster: cluster{objects: map[objref.Ref]*live{}, applied: map[types.UID]map[objref.Ref]int{}},
+	s := &sides{t: t, limits: limits, left: map[objref.Ref]map[types.UID]map[types.UID]bool{}, cluster: agentmodel.New()}
+	s.cluster.Deleted = func(ref objref.Ref, uid types.UID) {
+		if len(s.left[ref][uid]) > 0 {
+			t.Errorf("%s was deleted by %s, though %v had it all the time since it left", ref, uid, s.left[ref][uid])
+		}
 	}
 	for _, name := range names {
 		s.all = append(s.all, &side{
@@ -435,7 +375,7 @@ func (s *sides) settle() {
 func (s *sides) check(when string) {
 	s.t.Helper()
 	refs := map[objref.Ref]bool{}
-	for ref := range s.cluster.objects {
+	for ref := range s.cluster.Objects {
 		refs[ref] = true
 	}
 	for _, w := range s.all {
@@ -467,11 +407,11 @@ func (s *sides) check(when string) {
 				}
 			}
 		}
-		o := s.cluster.objects[ref]
+		o := s.cluster.Objects[ref]
 		switch {
-		case len(contents) == 0 && o != nil && len(o.owners) > 0:
+		case len(contents) == 0 && o != nil && len(o.Owners) > 0:
 			s.t.Errorf("%s: %s exists, and no WDS wants it", when, ref)
-		case len(contents) > 0 && (len(delivered) != 1 || o == nil || !delivered[o.hash]):
+		case len(contents) > 0 && (len(delivered) != 1 || o == nil || !delivered[o.Hash]):
 			s.t.Errorf("%s: %s: %d contents are wanted, %d delivered; in the cluster is %+v", when, ref, len(contents), len(delivered), o)
 		}
 	}
@@ -520,11 +460,11 @@ func TestHandOverKeepsTheObject(t *testing.T) {
 	a, b := s.all[0], s.all[1]
 	a.want[settings] = "1"
 	s.settle()
-	first := s.cluster.objects[settings].uid
+	first := s.cluster.Objects[settings].UID
 	b.want[settings] = "2"
 	s.settle()
 	s.check("both want it")
-	if got := s.cluster.objects[settings]; got.hash != transform.HashOf([]byte("1")) || got.uid != first {
+	if got := s.cluster.Objects[settings]; got.Hash != transform.HashOf([]byte("1")) || got.UID != first {
 		t.Errorf("in the cluster is %+v, want what was there", got)
 	}
 	delete(a.want, settings)
@@ -539,13 +479,13 @@ func TestHandOverKeepsTheObject(t *testing.T) {
 	}
 	want := map[string][]string{
 		"a": {"patch cluster1/uid-1-0 (edit): rest", "delete cluster1/uid-1-0 (remove)"},
-		"b": {"patch cluster1/uid-1-0 (edit): rest"},
+		"b": {"patch cluster1/uid-1-0 (edit): rest, claims"},
 	}
 	if diff := cmp.Diff(want, writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	s.check("one has left")
-	if got := s.cluster.objects[settings]; got == nil || got.uid != first || got.hash != transform.HashOf([]byte("2")) || len(got.owners) != 1 {
+	if got := s.cluster.Objects[settings]; got == nil || got.UID != first || got.Hash != transform.HashOf([]byte("2")) || len(got.Owners) != 1 {
 		t.Errorf("in the cluster is %+v, want the same object with the other's content", got)
 	}
 	delete(b.want, settings)

@@ -59,8 +59,7 @@ type Requirement struct {
 
 // requirement returns why a prerequisite that is not wanted stays; nil if it may leave.
 func (b *builder) requirement(item *Item) *Requirement {
-	claim := item.Observe && !item.Withdrawn
-	if item.Orphan || claim || slices.ContainsFunc(b.now.Owners[item.Ref], keepsItThere) {
+	if item.Orphan || item.Claim() || slices.ContainsFunc(b.now.Owners[item.Ref], keepsItThere) {
 		return nil
 	}
 	r := &Requirement{Ref: item.Ref, Own: b.ownDependents(item.Ref), Others: b.now.Dependents[item.Ref]}

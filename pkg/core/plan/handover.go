@@ -35,12 +35,19 @@ type Conflict struct {
 // HandOver says that an object is not wanted any more and stays until another owner has it.
 type HandOver struct {
 	Ref objref.Ref
-	To  Owner
+	// To is the owner; the zero Owner if the object is to stay in the cluster as nobody's: then it
+	// stays in its work until the cluster has reported that it is the work's no more.
+	To Owner
 	// Waits: the object stays as it is until the owner has it; otherwise it is being released to
 	// the owner.
 	Waits bool
-	// Failed is what the destination reported of the object if it could not be released.
+	// Behind is an object of the work without which the destination deletes nothing for the work;
+	// nil if it is about something else.
+	Behind *Item
+	// Failed is what the destination reported of the object if it could not release it.
 	Failed *Item
+	// Former: the object is wanted, but as another one, and the former one has to go first.
+	Former bool
 }
 
 // contest decides whether we deliver an object of this content, or only claim it. Ours are the
@@ -90,6 +97,8 @@ const (
 	// release: the cluster is to drop the work's ownership. Then the item goes, and the object
 	// stays.
 	release
+	// orphaning: as release, but because its user wants the object to stay.
+	orphaning
 )
 
 // departing decides what becomes of an item that the Binding does not want any more, and names the
@@ -100,13 +109,13 @@ const (
 // needs at least its claim. A claim stays until they have one, too: without it, what another WDS
 // delivers would be deleted when that leaves. If an owner then has the object that may not keep it
 // in the cluster, it is released: another WDS that delivers it may be about to release it, too. An
-// object that no other owner is to have is removed.
+// object that no other owner is to have is removed, or stays if its user wants that (orphaned).
 func departing(item *Item, owners []Owner) (departure, *Owner) {
 	if len(owners) == 0 || item.Withdrawn || released(item) && !item.Observe {
 		return removal, nil
 	}
 	disputed := slices.ContainsFunc(owners, func(o Owner) bool { return o.Work != nil && !o.SameSource() && !o.Leaving })
-	able := func(o *Owner) bool { return !o.Leaving }
+	able := func(o *Owner) bool { return !o.Leaving && !o.Awaits }
 	holds := func(o *Owner) bool {
 		if item.Observe || !o.SameSource() || o.State == OwnerClaimed && disputed {
 			return o.State > OwnerListed
@@ -133,19 +142,30 @@ func departing(item *Item, owners []Owner) (departure, *Owner) {
 }
 
 // relied reports whether an owner of our source leaves an object, or may be about to, because we
-// own it.
-func relied(owners []Owner) bool {
-	return slices.ContainsFunc(owners, func(o Owner) bool { return o.SameSource() && o.Delivers() && (o.Leaving || o.Writing) })
+// own it; or whether a cluster has yet to do with what left a work. It deletes the object if
+// nothing else owns it then. Of the works of others nobody notifies this Binding.
+func (b *builder) relied(ref objref.Ref) (relied, byOthers bool) {
+	lost := func(w *Work) bool {
+		if item := w.item(ref); item != nil {
+			return !item.Awaited() && (item.Withdrawn || w.Deleting)
+		}
+		_, may := w.Lost(ref)
+		return may
+	}
+	byOthers = slices.ContainsFunc(b.now.Owners[ref], func(o Owner) bool { return o.SameSource() && o.Delivers() && (o.Leaving || o.Writing) }) ||
+		slices.ContainsFunc(b.now.Siblings, lost)
+	return byOthers || slices.ContainsFunc(b.all, lost), byOthers
 }
 
 // owning returns the options that an item gets instead of others, as long as the work must go on to
 // own the object.
 func (b *builder) owning(item *Item, options Options) Options {
-	if !options.Orphan || item.Orphan || item.Observe || !relied(b.now.Owners[item.Ref]) {
+	if !options.Orphan || item.Orphan || item.Observe {
 		return options
 	}
-	b.plan.Postponed = true
-	options.Orphan = false
+	relied, byOthers := b.relied(item.Ref)
+	b.plan.Postponed = b.plan.Postponed || byOthers
+	options.Orphan = !relied
 	return options
 }
 
@@ -156,8 +176,12 @@ func (b *builder) disputes() {
 	}
 	own := map[objref.Ref][]Owner{}
 	for work, item := range Items(b.works) {
-		if contested(b.now.Owners[item.Ref]) && !item.Withdrawn {
-			own[item.Ref] = append(own[item.Ref], OwnerOf(work, item))
+		if contested(b.now.Owners[item.Ref]) && !item.Awaited() {
+			owner := OwnerOf(work, item)
+			if item.Withdrawn {
+				owner.State = OwnerPending // it is wanted again, and the cluster may have it as the work's: as a claim it would be deleted
+			}
+			own[item.Ref] = append(own[item.Ref], owner)
 		}
 	}
 	for i := range b.desired.objects {
@@ -196,24 +220,48 @@ func (b *builder) disputes() {
 // that stay for another owner need stays, too: the cluster would delete the object with its
 // Namespace, or its kind.
 func (b *builder) departures() {
-	if len(b.now.Owners) == 0 {
+	if !b.leavers {
 		return
 	}
-	b.leaving = map[*Item]leaving{}
-	b.under = map[objref.Ref]bool{}
 	for work, item := range Items(b.works) {
 		if b.desired.Wants(item.Ref) || b.isHeld(work, item) {
 			continue
 		}
 		how, to := departing(item, b.now.Owners[item.Ref])
+		if how == release && b.now.Passed && b.now.Unattended {
+			how = removal // nobody would report that it is released
+		}
+		if how == removal && b.orphaned(item) {
+			how = orphaning
+		}
 		if how == removal {
 			continue
+		}
+		if b.leaving == nil {
+			b.leaving, b.under = map[*Item]leaving{}, map[objref.Ref]bool{}
 		}
 		b.leaving[item] = leaving{how, to}
 		for _, need := range Prerequisites(item.Ref) {
 			b.under[need] = true
 		}
 	}
+}
+
+// orphaned reports whether an item that is to be removed stays first, until the cluster has
+// reported that it keeps the object. Only an attended cluster will report that.
+func (b *builder) orphaned(item *Item) bool {
+	return !b.now.Unattended && item.deletable() && b.orphans(item) && !slices.ContainsFunc(b.now.Owners[item.Ref], keepsItThere)
+}
+
+// orphans reports whether the object of an item that is not wanted any more is to stay in the
+// cluster.
+func (b *builder) orphans(item *Item) bool {
+	if b.now.Orphans != nil {
+		if orphan, known := b.now.Orphans(item.Ref); known {
+			return orphan
+		}
+	}
+	return item.Orphan
 }
 
 // leaving is how an item leaves that does not go at once, and for whom.

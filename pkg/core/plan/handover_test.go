@@ -14,6 +14,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/test/agentmodel"
 )
 
 // This is a model of all that takes part in a hand-over: policies and packages of several WDSes,
@@ -31,8 +32,7 @@ type fleet struct {
 	now    int64
 	hubs   []*hub
 
-	objects map[objref.Ref]*live
-	noted   map[types.UID]map[objref.Ref]int
+	cluster *agentmodel.Cluster
 	uids    int
 	// planned is when the delivery was planned that took an object out of a work.
 	planned map[types.UID]map[objref.Ref]int64
@@ -173,10 +173,15 @@ func (b *binding) gather() {
 	b.placed = p
 }
 
+// changed reports whether the Binding has changed and was not gathered since: its former content,
+// and what held that, say nothing.
+func (b *binding) changed() bool {
+	return b.placed == nil || b.placed.uid != b.seen.uid || b.placed.generation != b.seen.generation
+}
+
 // lists reports what the transport knows of whether the Binding lists an object.
 func (b *binding) lists(ref objref.Ref) bool {
-	changed := b.placed == nil || b.placed.uid != b.seen.uid || b.placed.generation != b.seen.generation
-	if changed && b.seen.lists[ref] && !b.seen.deleting {
+	if b.changed() && b.seen.lists[ref] && !b.seen.deleting {
 		return true
 	}
 	return b.placed != nil && b.placed.lists[ref] && !b.placed.deleting
@@ -224,7 +229,7 @@ func (b *binding) owners() plan.Owners {
 				}
 				owners.Add(peer, all)
 				for _, ref := range b.refs {
-					if other.lists(ref) && (other.placed == nil || !other.placed.hold.Holds(ref)) {
+					if other.lists(ref) && (other.changed() || !other.placed.hold.Holds(ref)) {
 						owners.AddListed(peer, ref)
 					}
 				}
@@ -251,6 +256,11 @@ func (b *binding) deliver() {
 	}
 	current := &plan.Current{
 		Mailbox: "cluster1", Prefix: string(b.placed.uid), Works: slices.Collect(maps.Values(b.view)), Hold: b.placed.hold, Owners: b.owners(),
+	}
+	for _, other := range b.hub.bindings {
+		if other != b && other.source == b.source {
+			current.Siblings = slices.AppendSeq(current.Siblings, maps.Values(other.view))
+		}
 	}
 	var p plan.Plan
 	if b.placed.deleting {
@@ -281,6 +291,7 @@ func (b *binding) desired() []plan.Object {
 func (b *binding) do(a *plan.Action) {
 	before := b.box.works[a.Name]
 	if a.Verb == plan.Create && before != nil || a.Verb != plan.Create && (before == nil || before.UID != a.UID ||
+		a.Verb == plan.Delete && a.ResourceVersion != "" && a.ResourceVersion != before.ResourceVersion ||
 		a.Verb == plan.Patch && (before.Generation != a.Generation || before.Recorded != a.Recorded)) {
 		return
 	}
@@ -350,46 +361,18 @@ func (h *hub) restart() {
 
 // apply lets the agent look at a work. It applies; if it notes, it also reports.
 func (f *fleet) apply(b *binding, name string, notes bool, fails func() bool) {
-	work := b.box.works[name]
-	next := *work
-	next.Items = slices.Clone(work.Items)
-	now := map[objref.Ref]int{}
-	for i := range next.Items {
-		item := &next.Items[i]
-		o := f.objects[item.Ref]
-		item.State = plan.Applied
-		switch {
-		case item.Observe:
-		case fails():
-			item.State = plan.Failed
-		default:
-			if o == nil {
-				f.uids++
-				o = &live{uid: f.uids, owners: map[types.UID]bool{}, hash: item.Hash}
-				f.objects[item.Ref] = o
-			}
-			if !item.CreateOnly {
-				o.hash = item.Hash
-			}
-			if o.owners[work.UID] = true; item.Orphan {
-				delete(o.owners, work.UID)
-			}
-		}
-		if o != nil {
-			now[item.Ref] = o.uid
+	until := agentmodel.Applied
+	if notes {
+		until = agentmodel.Accounted
+	}
+	obstacles := map[objref.Ref]agentmodel.Obstacle{}
+	for i := range b.box.works[name].Items {
+		ref := b.box.works[name].Items[i].Ref
+		if fails() {
+			obstacles[ref] = someObstacle(f.random, f.cluster, ref)
 		}
 	}
-	for ref, was := range f.noted[work.UID] {
-		if _, still := now[ref]; !still && f.objects[ref] != nil && f.objects[ref].uid == was {
-			f.disown(ref, work.UID)
-		}
-	}
-	if !notes {
-		return
-	}
-	f.noted[work.UID] = now
-	b.box.note(&next)
-	b.box.works[name] = &next
+	look(f.cluster, &b.box, b.box.works[name], until, func(ref objref.Ref) agentmodel.Obstacle { return obstacles[ref] })
 }
 
 // collect takes along what works own that are gone.
@@ -402,27 +385,11 @@ func (f *fleet) collect() {
 			}
 		}
 	}
-	for _, ref := range f.refs {
-		if o := f.objects[ref]; o != nil {
-			for uid := range maps.Clone(o.owners) {
-				if !exists[uid] {
-					f.disown(ref, uid)
-				}
-			}
-		}
-	}
+	f.cluster.Collect(func(uid types.UID) bool { return exists[uid] })
 }
 
-func (f *fleet) disown(ref objref.Ref, uid types.UID) {
-	o := f.objects[ref]
-	if !o.owners[uid] {
-		return
-	}
-	delete(o.owners, uid)
-	if len(o.owners) > 0 {
-		return
-	}
-	delete(f.objects, ref)
+// lost checks whether an object was to be deleted.
+func (f *fleet) lost(ref objref.Ref, uid types.UID) {
 	for _, h := range f.hubs {
 		for source, guards := range h.guards {
 			if g := guards[ref]; g != nil && g.secured > 0 && g.secured < f.planned[uid][ref] {
@@ -448,12 +415,12 @@ func (h *hub) watch() {
 					for _, item := range work.Items {
 						if item.Ref == ref && !item.Withdrawn {
 							delivers = delivers || !item.Observe
-							has = has || known && (item.Observe || h.objects[ref] != nil && h.objects[ref].owners[work.UID])
+							has = has || known && (item.Observe || h.cluster.Objects[ref] != nil && h.cluster.Objects[ref].Owners[work.UID])
 						}
 					}
 				}
 				lists := b.selects[ref] && b.able()
-				if source != "" || b.invalid {
+				if source != "" || b.invalid && !b.gone { // a policy that is deleted wants nothing, valid or not
 					lists = b.written.lists[ref] && !b.written.deleting
 				}
 				wants = wants || lists && (delivers || !b.written.hold.Holds(ref))
@@ -477,9 +444,10 @@ func (h *hub) watch() {
 
 func newFleet(t *testing.T, seed uint64, hubs, policies, packages, objects int) *fleet {
 	f := &fleet{
-		t: t, random: rand.New(rand.NewPCG(seed, 19)), objects: map[objref.Ref]*live{}, noted: map[types.UID]map[objref.Ref]int{},
+		t: t, random: rand.New(rand.NewPCG(seed, 19)), cluster: agentmodel.New(),
 		planned: map[types.UID]map[objref.Ref]int64{}, now: 1,
 	}
+	f.cluster.Deleted = f.lost
 	f.limits = packing.Limits{Count: 1 + f.random.IntN(3), Bytes: 400}
 	if seed%2 == 0 { // objects are also repacked while they are handed over
 		f.limits.Target, f.limits.Repack = packing.Target{Count: 1, Bytes: 200}, seed%4 == 0
@@ -701,11 +669,11 @@ func (f *fleet) check() {
 				}
 			}
 		}
-		o := f.objects[ref]
+		o := f.cluster.Objects[ref]
 		switch {
-		case len(wanted) == 0 && o != nil && len(o.owners) > 0:
+		case len(wanted) == 0 && o != nil && len(o.Owners) > 0:
 			f.t.Errorf("%s is in the cluster, and no Binding wants it", ref)
-		case len(wanted) > 0 && (len(delivered) != 1 || o == nil || !delivered[o.hash] || !wanted[o.hash]):
+		case len(wanted) > 0 && (len(delivered) != 1 || o == nil || !delivered[o.Hash] || !wanted[o.Hash]):
 			f.t.Errorf("%s: %d contents are wanted, %d delivered; in the cluster is %+v", ref, len(wanted), len(delivered), o)
 		}
 	}
@@ -748,8 +716,8 @@ func TestStreamOfRelabels(t *testing.T) {
 		}
 		f.settle()
 		before := map[objref.Ref]int{}
-		for ref, o := range f.objects {
-			before[ref] = o.uid
+		for ref, o := range f.cluster.Objects {
+			before[ref] = o.UID
 		}
 		for i := range 600 {
 			ref, to := f.refs[i%len(f.refs)], h.bindings[(i/len(f.refs)+1)%2]
@@ -763,7 +731,7 @@ func TestStreamOfRelabels(t *testing.T) {
 		f.settle()
 		f.check()
 		for ref, uid := range before {
-			if o := f.objects[ref]; o == nil || o.uid != uid {
+			if o := f.cluster.Objects[ref]; o == nil || o.UID != uid {
 				t.Errorf("seed %d: %s was deleted on its way", seed, ref)
 			}
 		}

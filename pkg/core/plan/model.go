@@ -35,9 +35,17 @@ type Work struct {
 	// Listed are objects that the work no longer has, but that the destination listed when it last
 	// reported.
 	Listed []objref.Ref
+	// Behind: the destination could not read an object of the work when it last reported. So it has
+	// neither deleted nor recorded anything then (Item.Unread).
+	Behind bool
+	// Left are objects that the work no longer has, and that the destination may still have.
+	Left Left
 	// Recorded is the hash that was written with the spec, zero if there is no valid one; Actual is
 	// the hash of the spec as it is. They differ if another writer edited the work.
 	Recorded, Actual transform.Hash
+	// Unmarked: the work does not say which of its objects it delivers, or says something else. So
+	// the destination could report the status of those that another WDS delivers to ours.
+	Unmarked bool
 	// Begun: the destination may have applied something of the work. A work that is not begun is
 	// never applied once it is deleted.
 	Begun bool
@@ -48,6 +56,27 @@ type Work struct {
 	Restored string
 	// Nudges is how often the work was nudged.
 	Nudges int
+}
+
+// Left are objects that a work no longer has: for the LeftKey of each the UID of the object in the
+// WDS that the destination has a copy of, empty if that is not known.
+type Left map[string]types.UID
+
+// LeftKey returns a hash of a name. It distinguishes the objects of one work.
+func LeftKey(ref objref.Ref) string {
+	const digits = 16
+	return transform.HashOf([]byte(ref.String())).String()[:digits]
+}
+
+// Lost reports whether the destination may still have, for the work, an object that the work no
+// longer has, and the UID of the object in the WDS that it is a copy of, empty if that is not
+// known.
+func (w *Work) Lost(ref objref.Ref) (source types.UID, may bool) {
+	left := false
+	if len(w.Left) > 0 {
+		source, left = w.Left[LeftKey(ref)]
+	}
+	return source, w.Behind && left || slices.Contains(w.Listed, ref)
 }
 
 // Items yields the objects in works, each with its work.
@@ -70,7 +99,9 @@ type Item struct {
 	Kind string
 	// Version is the version of the kind that the work delivers.
 	Version string
-	Hash    transform.Hash
+	// Source is the UID of the object in the WDS that the content is of, empty if it names none.
+	Source types.UID
+	Hash   transform.Hash
 	// Bare is the hash of the content without what differs between WDSes that deliver the same;
 	// zero if that is Hash.
 	Bare transform.Hash
@@ -80,13 +111,23 @@ type Item struct {
 	// State is what the destination reported at the work's generation.
 	State State
 	// Reported: the destination keeps account of the object. It has reported it Applied, or
-	// anything of one that is Withdrawn, since the last Action that was Unproven.
+	// anything of one that is Withdrawn, since the last Action that was Unproven, and with that
+	// report no object of the work was Unread.
 	Reported bool
+	// Seen: the destination has reported something of the object, at whatever generation. So it may
+	// have the object with the options of any earlier generation.
+	Seen bool
 	// Withdrawn: the work has no content of the object any more, since the object is leaving.
 	Withdrawn bool
+	// UID is that of the object in the cluster, empty if it is not known. Missing: the cluster has
+	// no such object; Unreadable: its agent cannot read it. They are read of objects with a Stage.
+	UID                 string
+	Missing, Unreadable bool
 	// Reason and Message are what the destination reported of a Failed object. The message may
 	// contain parts of the object.
 	Reason, Message string
+	// Immutable: it Failed because a field cannot be changed (IsImmutable).
+	Immutable bool
 	// Since is when it began to be Applied, or Failed, by the destination's clock, in seconds since
 	// 1970.
 	Since int64
@@ -99,6 +140,9 @@ func (i *Item) Content() transform.Hash {
 	}
 	return i.Bare
 }
+
+// Claim reports whether the work only claims the object: another owner delivers it.
+func (i *Item) Claim() bool { return i.Observe && !i.Withdrawn }
 
 // State is what a destination reported of an object.
 type State int8
@@ -121,6 +165,9 @@ type Object struct {
 	transform.Object
 	// Known: the content was read. The content of an object that could not be read stays as it is.
 	Known bool
+	// Whole is the object with its ignored fields, which the content lacks; nil if it has all, or
+	// if the cluster does not leave them alone (Object.Ignoring).
+	Whole *transform.Object
 	Options
 }
 
@@ -135,6 +182,8 @@ type Options struct {
 	// IgnoredFields are the JSON paths of fields that are written when the object is created and
 	// left alone afterwards: sorted, one on each line.
 	IgnoredFields string `json:"ignoredFields,omitempty"`
+	// Stage is how far the cluster is with that. The plan decides on it.
+	Stage Stage `json:"-"`
 	// Update: the cluster writes the object with an update. What the content does not name may be
 	// removed or stay, which depends on the kind. NoForce and IgnoredFields do not apply.
 	Update bool `json:"update,omitempty"`
@@ -155,6 +204,7 @@ type Desired struct {
 	index   map[objref.Ref]int
 	limits  packing.Limits
 	needs   [][]int // for each object the objects that must be in the cluster before it
+	once    []objref.Ref
 }
 
 // NewDesired returns a Desired of these objects. It owns the slice from then on.
@@ -168,6 +218,9 @@ func NewDesired(objects []Object, limits packing.Limits) *Desired {
 	}
 	for i := range objects {
 		d.index[objects[i].Ref] = i
+		if runsOnce(objects[i].Ref) {
+			d.once = append(d.once, objects[i].Ref)
+		}
 	}
 	for i := range objects {
 		for _, ref := range Prerequisites(objects[i].Ref) {
@@ -190,6 +243,15 @@ func (d *Desired) With(change func(*Object)) *Desired {
 	}
 	return &varied
 }
+
+// Ignores reports whether some object has fields that clusters are to leave alone.
+func (d *Desired) Ignores() bool {
+	return slices.ContainsFunc(d.objects, func(o Object) bool { return o.IgnoredFields != "" })
+}
+
+// Once returns the objects that do their work once. Shared: do not change it. Of one that comes to
+// a destination it matters what other Bindings of its source have of it there (Current.Siblings).
+func (d *Desired) Once() []objref.Ref { return d.once }
 
 // Wants reports whether the object is one of them.
 func (d *Desired) Wants(ref objref.Ref) bool {

@@ -59,6 +59,9 @@ type Owner struct {
 	// Writing: a write to the Binding's works is under way, or is not seen yet. What they show may
 	// be over. It is not known of other WDSes.
 	Writing bool
+	// Awaits: the owner can deliver the object when the cluster has no former one any more. It is
+	// not known of other WDSes.
+	Awaits bool
 	// Work is the work that has the object, and Item the object in it; both are nil if none has.
 	Work *Work
 	Item *Item
@@ -134,10 +137,14 @@ func (o Owners) Add(peer *Peer, matters func(objref.Ref) bool) {
 		}
 		for i := range work.Items {
 			item := &work.Items[i]
-			if item.Withdrawn || !matters(item.Ref) {
+			awaits := item.Awaited() && peer.WDS == WDS{}
+			if item.Withdrawn && !awaits || !matters(item.Ref) {
 				continue
 			}
 			owner := OwnerOf(work, item)
+			if owner.Awaits = awaits; awaits {
+				owner.State = OwnerListed
+			}
 			owner.WDS, owner.Source = peer.WDS, peer.Source
 			owner.Leaving = peer.Lists != nil && !peer.Lists(item.Ref)
 			if owner.Writing = peer.Writing; owner.Writing {

@@ -27,10 +27,18 @@ type mailbox struct {
 	proven map[types.UID]int64                 // the generation from which on that proves something
 	hold   plan.Hold
 	owners plan.Owners
+	// siblings are works of other Bindings.
+	siblings []*plan.Work
+	// prefix distinguishes the names of works from those of another Binding.
+	prefix string
 	// dependents are what others have of the kinds of CustomResourceDefinitions.
 	dependents plan.Dependents
 	// repacks: works lose objects to others, a few at a time.
 	repacks bool
+	// sources are the UIDs that contents name.
+	sources map[transform.Hash]types.UID
+	// withdrawn are the contents of objects that were withdrawn and name their sources.
+	withdrawn map[transform.Hash]bool
 }
 
 func (m *mailbox) list() []*plan.Work {
@@ -43,7 +51,9 @@ func (m *mailbox) list() []*plan.Work {
 
 // current is the mailbox as it is planned on.
 func (m *mailbox) current() *plan.Current {
-	return &plan.Current{Mailbox: "cluster1", Prefix: "uid", Works: m.list(), Hold: m.hold, Owners: m.owners, Dependents: m.dependents}
+	return &plan.Current{
+		Mailbox: "cluster1", Prefix: "uid" + m.prefix, Works: m.list(), Hold: m.hold, Owners: m.owners, Siblings: m.siblings, Dependents: m.dependents,
+	}
 }
 
 func hashOf(items []plan.Item) transform.Hash {
@@ -64,8 +74,17 @@ func items(entries []plan.Entry) []plan.Item {
 	return items
 }
 
+// sourced fills in which objects the items are of.
+func (m *mailbox) sourced(items []plan.Item) []plan.Item {
+	for i := range items {
+		items[i].Source = m.sources[items[i].Hash]
+		items[i].Withdrawn = items[i].Withdrawn || m.withdrawn[items[i].Hash]
+	}
+	return items
+}
+
 func withdrawn(ref objref.Ref, kind string) transform.Hash {
-	object, err := transform.Withdrawn(ref, schema.GroupVersionKind{Group: ref.Group, Version: "v1", Kind: kind})
+	object, err := transform.Withdrawn(ref, schema.GroupVersionKind{Group: ref.Group, Version: "v1", Kind: kind}, "")
 	if err != nil {
 		return transform.Hash{0xff} // an item without a kind is none that was withdrawn
 	}
@@ -80,9 +99,9 @@ func (m *mailbox) do(t *testing.T, a *plan.Action) {
 			t.Fatalf("%s: the work exists", a)
 		}
 		m.uids++
-		after := items(a.After)
+		after := m.sourced(items(a.After))
 		m.works[a.Name] = &plan.Work{
-			Mailbox: a.Mailbox, Name: a.Name, UID: types.UID(fmt.Sprint(m.uids)), Generation: 1, Wave: a.Wave,
+			Mailbox: a.Mailbox, Name: a.Name, UID: types.UID(fmt.Sprint(m.uids)), Generation: 1, Wave: a.Wave, ResourceVersion: "new",
 			Items: after, Recorded: hashOf(after), Actual: hashOf(after),
 		}
 		for i, e := range a.After {
@@ -124,12 +143,15 @@ func (m *mailbox) do(t *testing.T, a *plan.Action) {
 			}
 		}
 		next.Generation++
-		next.Items = items(a.After)
+		next.Items = m.sourced(items(a.After))
 		if a.Unproven {
 			if m.proven == nil {
 				m.proven = map[types.UID]int64{}
 			}
 			m.proven[work.UID] = next.Generation
+		}
+		if slices.ContainsFunc(a.Changes, func(c plan.Change) bool { return c.Op == plan.OpRemove }) {
+			next.Left = a.Left
 		}
 		m.account(&next)
 		if !slices.EqualFunc(manifests, next.Items, func(x, y plan.Item) bool { return x.Ref == y.Ref && x.Hash == y.Hash }) {
@@ -151,6 +173,7 @@ func (m *mailbox) do(t *testing.T, a *plan.Action) {
 type report struct {
 	generation int64
 	applied    bool
+	unread     bool // some object of the work
 }
 
 // note notes what the destination lists of a work.
@@ -159,8 +182,9 @@ func (m *mailbox) note(work *plan.Work) {
 		m.listed = map[types.UID]map[objref.Ref]report{}
 	}
 	m.listed[work.UID] = map[objref.Ref]report{}
+	unread := work.Unread() != nil || slices.ContainsFunc(work.Items, func(i plan.Item) bool { return i.Unreadable })
 	for i := range work.Items {
-		m.listed[work.UID][work.Items[i].Ref] = report{work.Generation, work.Items[i].State == plan.Applied}
+		m.listed[work.UID][work.Items[i].Ref] = report{work.Generation, work.Items[i].State == plan.Applied, unread}
 	}
 	m.account(work)
 }
@@ -171,10 +195,19 @@ func (m *mailbox) account(work *plan.Work) {
 	for i := range work.Items {
 		item := &work.Items[i]
 		r, ok := listed[item.Ref]
-		item.Reported = ok && r.generation >= m.proven[work.UID] && (r.applied || item.Withdrawn)
+		item.Seen = ok
+		item.Reported = ok && r.generation >= m.proven[work.UID] && (r.applied || item.Withdrawn) && !r.unread
 		delete(listed, item.Ref)
 	}
-	work.Listed = slices.Collect(maps.Keys(listed))
+	work.Listed, work.Behind = slices.Collect(maps.Keys(listed)), false
+	for _, r := range m.listed[work.UID] {
+		work.Behind = work.Behind || r.unread
+	}
+	left := maps.Clone(work.Left)
+	maps.DeleteFunc(left, func(key string, _ types.UID) bool {
+		return !work.Behind && !slices.ContainsFunc(work.Listed, func(ref objref.Ref) bool { return plan.LeftKey(ref) == key })
+	})
+	work.Left = left
 }
 
 func sameFlags(a, b []plan.Item) bool {

@@ -1,6 +1,10 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
 
 // A work that was restored from a backup (Work.Restored) shows what the cluster had then. The
 // cluster may have more of it since, or less, and keeps all of it as long as the work exists. So
@@ -25,6 +29,18 @@ func Retire(restored []*Work, d *Desired, now *Current, built *Plan) []Action {
 		}
 	}
 	return actions
+}
+
+// restores reports whether a restored work has the object. The cluster may own it for that work
+// only, whatever the option says that it cannot apply there: then the object goes with the work. So
+// the object is orphaned after that.
+func (b *builder) restores(ref objref.Ref) bool {
+	for _, item := range Items(b.now.Restored) {
+		if item.Ref == ref {
+			return true
+		}
+	}
+	return false
 }
 
 // settled reports whether the cluster has reported everything that is wanted, and nothing is to be

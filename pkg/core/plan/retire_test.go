@@ -11,6 +11,29 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
+// TestOrphanAfterRetiring: what a restored work has is to be orphaned only when that work is gone,
+// or the cluster would delete it with that work.
+func TestOrphanAfterRetiring(t *testing.T) {
+	ref := objref.Ref{Resource: "configmaps", Namespace: "n", Name: "a"}
+	desired := NewDesired([]Object{{
+		Object: transform.Object{Ref: ref, Hash: transform.HashOf([]byte("a"))}, Known: true, Options: Options{Orphan: true},
+	}}, packing.Limits{Count: 10, Bytes: 1 << 20})
+	now := Current{Mailbox: "c", Prefix: "u", Restored: []*Work{{Mailbox: "c", Name: "u-1-0", UID: "1", Restored: "r1", Wave: 1, Items: []Item{{Ref: ref}}}}}
+	p := Build(desired, &now)
+	if len(p.Actions) != 1 || p.Actions[0].Verb != Create || p.Actions[0].After[0].Orphan {
+		t.Fatalf("beside the restored work: %+v", p.Actions)
+	}
+	now.Works = []*Work{{Mailbox: "c", Name: "u-r1-1-0", UID: "9", Wave: 1, Items: []Item{{Ref: ref, Hash: p.Actions[0].After[0].Hash, State: Applied}}}}
+	p = Build(desired, &now)
+	if retired := Retire(now.Restored, desired, &now, &p); len(p.Actions) > 0 || len(retired) != 1 {
+		t.Errorf("when the cluster has it: %+v, and %d restored works go", p.Actions, len(retired))
+	}
+	now.Restored = nil
+	if p = Build(desired, &now); len(p.Actions) != 1 || !p.Actions[0].After[0].Orphan {
+		t.Errorf("when the restored work is gone: %+v", p.Actions)
+	}
+}
+
 // TestRetire: works that were restored go when the others have everything, and the cluster has
 // reported that: so nothing that is wanted leaves the cluster with them.
 func TestRetire(t *testing.T) {

@@ -16,6 +16,9 @@ import (
 // Once the destination has reported anything of that, it has also noted whether the object exists,
 // and the object leaves. OCM's agent has one exception: see docs/design/0004-transport.md.
 //
+// An agent that cannot read one object of a work notes nothing of the whole work (Item.Unread).
+// What leaves then stays withdrawn until that object can be read, or has left (barred).
+//
 // A destination may still list an object that left when that comes back. Then, too, only what it
 // reports afterwards counts.
 //
@@ -27,8 +30,24 @@ import (
 // has not begun is deleted at once, as is one that no agent is expected to report on.
 
 // mayLeave reports whether the item may leave the work at once: the destination keeps account of
-// it, or never does, or is to keep the object anyway.
-func (i *Item) mayLeave() bool { return i.Reported || i.State == Silent || i.Orphan }
+// it, or never does, or has reported that it keeps the object anyway.
+func (i *Item) mayLeave() bool {
+	return i.Reported || i.State == Silent || i.Orphan && i.State == Applied
+}
+
+// deletable reports whether the cluster may have the object, and would delete it if the item left
+// now. An agent that finds an object gone from its work does what the last options ask for that it
+// has applied, and a cluster that is away has applied none of the newer ones: so an option is in
+// force when the cluster has reported that. Of a kind that it does not serve it has no object.
+func (i *Item) deletable() bool {
+	switch {
+	case i.Withdrawn || i.Observe || i.NotServed():
+		return false
+	case i.State == Silent:
+		return !i.Orphan
+	}
+	return i.Seen && (!i.Orphan || i.State != Applied)
+}
 
 // owned reports whether the cluster may delete the object for the work, and the object was not
 // withdrawn.
@@ -43,7 +62,7 @@ func (b *builder) remainingSize(work *Work, item *Item) int {
 	switch {
 	case b.isHeld(work, item) || b.stays(item):
 		return item.Size
-	case item.mayLeave() || released(item) && !item.Withdrawn:
+	case item.mayLeave() || item.barred() || released(item) && !item.Withdrawn:
 		return 0
 	}
 	object, ok := withdrawn(item)
@@ -63,7 +82,7 @@ func (c *changes) withdraw(j int) {
 		return
 	}
 	c.flagged = c.flagged || item.Options != object.Options
-	c.after = append(c.after, Entry{Ref: item.Ref, Kind: item.Kind, Hash: object.Hash, Size: object.Size(), Options: object.Options})
+	c.after = append(c.after, Entry{Ref: item.Ref, Kind: item.Kind, Hash: object.Hash, Size: object.Size(), Options: object.Options, Withdrawn: true})
 	if item.Hash != object.Hash {
 		c.replaced = append(c.replaced, Change{Op: OpReplace, At: j, Ref: item.Ref, Object: object})
 		c.withdrawn = true
@@ -90,6 +109,6 @@ func withdrawn(item *Item) (*Object, bool) {
 	if item.Kind == "" || item.Version == "" {
 		return nil, false
 	}
-	object, err := transform.Withdrawn(item.Ref, schema.GroupVersionKind{Group: item.Ref.Group, Version: item.Version, Kind: item.Kind})
+	object, err := transform.Withdrawn(item.Ref, schema.GroupVersionKind{Group: item.Ref.Group, Version: item.Version, Kind: item.Kind}, item.had())
 	return &Object{Object: object, Known: true, Options: Options{Observe: true}}, err == nil
 }
