@@ -12,6 +12,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/settings"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
@@ -28,8 +29,7 @@ type options struct {
 	limits      packing.Limits
 	concurrency int
 	exclude     []string
-	// management are the namespaces of Open Cluster Management to which objects may be delivered.
-	management []string
+	settings    settings.Transport
 }
 
 // newOptions returns the defaults: fit for a fleet of a thousand clusters. API servers defend
@@ -80,7 +80,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"a few at a time for each cluster. Without it, they stay where they are.")
 	flags.StringSliceVar(&o.exclude, "exclude-kinds", o.exclude, "Kinds that the status agents do not report, each as Kind or Kind.group. Use the same value as for the agents. "+
 		"Objects of these kinds are healthy when they are applied.")
-	flags.StringSliceVar(&o.management, "ocm-namespaces", o.management, "Namespaces of Open Cluster Management (open-cluster-management and open-cluster-management-*) "+
+	flags.StringSliceVar(&o.settings.ManagementNamespaces, "ocm-namespaces", o.settings.ManagementNamespaces, "Namespaces of Open Cluster Management (open-cluster-management and open-cluster-management-*) "+
 		"to which objects and packages may be delivered. None: nothing is delivered there, because who writes there acts as the agents of the cluster.")
 	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "Number of concurrent writes in each ITS.")
 }
@@ -135,7 +135,7 @@ func (o *options) validate() error {
 	if _, err := corestatus.ParseExcluded(o.exclude); err != nil {
 		return fmt.Errorf("--exclude-kinds: %w", err)
 	}
-	for _, namespace := range o.management {
+	for _, namespace := range o.settings.ManagementNamespaces {
 		if _, is := match.ManagementNamespace(objref.Ref{Namespace: namespace}); !is {
 			return fmt.Errorf("--ocm-namespaces: %q is no namespace of Open Cluster Management; objects are delivered to all other namespaces", namespace)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -18,6 +19,8 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/controller/settings"
+	coresettings "github.com/starlinghq/starling/pkg/core/settings"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/packages/content"
@@ -57,18 +60,31 @@ func run(ctx context.Context, o *options) error {
 			if err := spaces.WaitForResources(ctx, wds, controlv1alpha1.Bindings, controlv1alpha1.CustomTransforms); err != nil {
 				return err
 			}
-			controller, err := newController(o, wds)
+			write, err := writer.New(wds.Config, o.wdsName, ocm.FieldManager)
+			if err != nil {
+				return err
+			}
+			controller, err := newController(o, wds, write)
+			if err != nil {
+				return err
+			}
+			published, err := settings.New(settings.Config{
+				WDS: wds.Config, Writer: write, Name: coresettings.OfTransport, Data: o.settings.Data(), Clock: clock.RealClock{},
+			})
 			if err != nil {
 				return err
 			}
 			isReady := controller.Ready
 			ready.Store(&isReady)
-			return controller.Run(ctx, leading)
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() error { return controller.Run(ctx, leading) })
+			group.Go(func() error { return runner.WhenLeading(published.Run)(ctx, leading) })
+			return group.Wait()
 		},
 	})
 }
 
-func newController(o *options, wds *spaces.Space) (*transport.Controller, error) {
+func newController(o *options, wds *spaces.Space, write *writer.Writer) (*transport.Controller, error) {
 	control, err := client.New(wds.Config)
 	if err != nil {
 		return nil, err
@@ -97,10 +113,6 @@ func newController(o *options, wds *spaces.Space) (*transport.Controller, error)
 	if err != nil {
 		return nil, err
 	}
-	writer, err := writer.New(wds.Config, o.wdsName, ocm.FieldManager)
-	if err != nil {
-		return nil, err
-	}
 	itses := make([]plugin.ITS, 0, len(o.dirs)+len(o.its))
 	for _, name := range slices.Sorted(maps.Keys(o.dirs)) { // first, because a directory takes precedence
 		config := directory.Config{Directory: o.dirs[name], WDSName: o.wdsName, WDSUID: wds.UID}
@@ -125,14 +137,14 @@ func newController(o *options, wds *spaces.Space) (*transport.Controller, error)
 			Versions:         metadataClient,
 			Objects:          objects,
 			Packages:         placement.PackagesOf(objects, files, placement.NewKinds(discoveryClient, clock.RealClock{})),
-			Writer:           writer,
+			Writer:           write,
 		},
 		ITSes:       itses,
 		Limits:      o.limits,
 		Concurrency: o.concurrency,
 		Excluded:    excluded,
 
-		ManagementNamespaces: o.management,
+		ManagementNamespaces: o.settings.ManagementNamespaces,
 	})
 }
 

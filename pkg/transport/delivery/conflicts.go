@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
@@ -29,10 +30,29 @@ func conflictTexts(conflicts []plan.Conflict) (claims, disputes []string) {
 	return Bound(claims), Bound(disputes)
 }
 
+// onRemoval is the option of an object that will be orphaned.
+const onRemoval = controlv1alpha1.AnnotationOnRemoval + ": orphan"
+
 // leavingTexts returns what is being handed over, and why that does not go on.
 func leavingTexts(leaving []plan.HandOver) (texts, failures []string) {
 	for i := range leaving {
 		h := &leaving[i]
+		if h.Behind != nil {
+			texts = append(texts, fmt.Sprintf("%s is not removed while the cluster's agent cannot read %s of the same ManifestWork; make that possible, or remove it: %s",
+				h.Ref, h.Behind.Ref, h.Behind.Refusal()))
+			continue
+		}
+		if h.Former {
+			texts = append(texts, fmt.Sprintf("%s was re-created, and waits until the cluster has deleted the former object of that name", h.Ref))
+			continue
+		}
+		if h.To == (plan.Owner{}) {
+			texts = append(texts, fmt.Sprintf("%s stays until the cluster has reported that it will keep the object (%s)", h.Ref, onRemoval))
+			if h.Failed != nil {
+				failures = append(failures, fmt.Sprintf("%s: the cluster cannot apply it, and would delete it (%s): %s", h.Ref, onRemoval, h.Failed.Refusal()))
+			}
+			continue
+		}
 		to := h.To.Text()
 		if h.Waits {
 			texts = append(texts, fmt.Sprintf("%s stays until %s has delivered it", h.Ref, to))

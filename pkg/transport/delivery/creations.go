@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,14 +60,15 @@ func (c *creations) end(binding types.UID, a *plan.Action, err error, now time.T
 	}
 }
 
-// refused reports whether an API server surely did not carry out a write.
+// refused reports whether an API server surely did not carry out a write. One that failed itself
+// may have passed it on to its storage, unless it failed before that.
 func refused(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
 		return false
 	}
 	code := answer.Status().Code
-	return http.StatusBadRequest <= code && code < http.StatusInternalServerError
+	return http.StatusBadRequest <= code && code < http.StatusInternalServerError || strings.Contains(answer.Status().Message, "failed calling webhook")
 }
 
 // cancel records that a creation was not begun after all.

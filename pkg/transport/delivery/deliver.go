@@ -10,7 +10,7 @@ import (
 )
 
 // deliver makes one mailbox hold what a Binding asks of it.
-func (d *deliverer) deliver(ctx context.Context, key Key) (worker.Result, error) {
+func (d *deliverer) deliver(ctx context.Context, key Key) (result worker.Result, err error) {
 	defer d.underWay.begin(key)()
 	p := d.controller.config.Index.Get(key.Binding)
 	if p == nil {
@@ -22,26 +22,39 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (worker.Result, error)
 	}
 	all := d.its.store.all(p.UID, key.Mailbox)
 	works := slices.DeleteFunc(slices.Clone(all), isRestored)
-	if d.its.expected.unmet(key, all, d.controller.config.Clock.Now()) || d.underWay.doubted(key, d.controller.config.Clock.Now()) {
+	now := d.controller.config.Clock.Now()
+	if d.its.expected.unmet(key, all, now) {
 		return worker.Result{After: patience}, nil // the event of our last write comes first
 	}
+	if wait, err := d.clarify(ctx, key, all, now); wait || err != nil {
+		return worker.Result{After: patience}, err
+	}
+	defer func() {
+		if len(d.underWay.doubted(key, all)) > 0 {
+			result.After = Sooner(result.After, patience)
+		}
+	}()
 	current := d.current(p, key.Mailbox, works)
+	current.Restored = slices.DeleteFunc(slices.Clone(all), isLive) // all is read again at the end
 	removing := p.Deleting || !p.Lists(key.Mailbox)
 	desired, outcome := &plan.Desired{}, &Outcome{}
-	if removing {
+	switch assigned, _ := d.controller.fleet.assigned(key.Mailbox); {
+	case removing:
 		outcome.removedFor = p
-	} else {
-		if assigned, _ := d.controller.fleet.assigned(key.Mailbox); assigned != d.its {
-			// The cluster belongs to another ITS, or to none. What is in the mailbox stays: the
-			// Binding still lists the cluster.
-			d.controller.config.Statuses.Add(key.Binding)
-			return worker.Result{}, nil
-		}
+	case current.Passed:
+		return d.leave(ctx, key, p, current)
+	case assigned != d.its:
+		// The cluster belongs to no ITS, or it is not known to which. What is in the mailbox stays:
+		// the Binding still lists the cluster.
+		d.controller.config.Statuses.Add(key.Binding)
+		return worker.Result{}, nil
+	default:
+		d.left(key, p, "")
 		outcome.desired = p.Desired
 		desired, outcome.properties, outcome.Errors = d.desiredAt(p, key.Mailbox)
 	}
 	built := plan.Build(share(desired, current.Owners), current)
-	actions := slices.Concat(built.Actions, plan.Retire(slices.DeleteFunc(all, isLive), desired, current, &built))
+	actions := slices.Concat(built.Actions, plan.Retire(current.Restored, desired, current, &built))
 	won := d.fights.over(key, built.Conflicts, works)
 	var futile []string
 	if !removing {
@@ -56,7 +69,7 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (worker.Result, error)
 	outcome.Leaving, failures = leavingTexts(built.Leaving)
 	outcome.Claims, outcome.Disputes = conflictTexts(built.Conflicts)
 	d.required.note(key, len(built.Required) > 0)
-	outcome.Errors = slices.Concat(outcome.Errors, texts, futile, failures, requiredTexts(built.Required))
+	outcome.Errors = slices.Concat(outcome.Errors, texts, futile, failures, requiredTexts(built.Required), refusedTexts(works))
 	outcome.Waiting, outcome.TooLarge, outcome.HeldBack = built.Waiting, built.TooLarge, built.HeldBack
 	d.record(key, outcome)
 	if err != nil {
@@ -68,6 +81,25 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (worker.Result, error)
 	r, err := d.retry(ctx, key, p, works)
 	r.After = Sooner(r.After, again(&built).After)
 	return r, err
+}
+
+// clarify finds out what became of writes of a delivery that were not answered. It reports whether
+// the delivery must wait: such a write usually shows at once, and a plan without it would be stale.
+func (d *deliverer) clarify(ctx context.Context, key Key, works []*plan.Work, now time.Time) (wait bool, err error) {
+	old := false
+	for _, doubt := range d.underWay.doubted(key, works) {
+		wait = wait || now.Sub(doubt.at) < patience
+		old = old || now.Sub(doubt.at) >= unansweredFor
+	}
+	if wait || !old {
+		return wait, nil
+	}
+	live, err := d.plugin.Works(ctx)
+	if err != nil {
+		return false, err
+	}
+	d.underWay.read(key, live, now)
+	return false, nil
 }
 
 // again returns when to plan again because objects wait for another Binding: only that one is

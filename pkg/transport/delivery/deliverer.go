@@ -67,9 +67,9 @@ func (d *deliverer) do(ctx context.Context, key Key, p *placement.Placement, act
 		}
 		texts = append(texts, writeError(action, err))
 		failures = append(failures, errors.New(texts[len(texts)-1]))
+		d.underWay.doubt(key, action, err, d.controller.config.Clock.Now())
 		var answered apierrors.APIStatus
 		if !errors.As(err, &answered) {
-			d.underWay.doubt(key, action, err, d.controller.config.Clock.Now())
 			break
 		}
 		if apierrors.IsTooManyRequests(err) {

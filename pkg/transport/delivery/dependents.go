@@ -15,10 +15,11 @@ import (
 // dependents returns what others have, or are to have, in a mailbox of the kinds and in the
 // Namespaces that leave the works of a Binding. Mostly none leave, and nothing is read.
 //
-// Also objects count that are about to leave: what they need follows them.
-func (d *deliverer) dependents(p *placement.Placement, mailbox string, works []*plan.Work) plan.Dependents {
+// Also objects count that are about to leave: what they need follows them. If the name of the
+// cluster has passed to another ITS, nothing more comes to the mailbox.
+func (d *deliverer) dependents(p *placement.Placement, mailbox string, works []*plan.Work, passed bool) plan.Dependents {
 	leaving := refs{}
-	listed := p.Lists(mailbox) && !p.Deleting
+	listed := p.Lists(mailbox) && !p.Deleting && !passed
 	for _, item := range plan.Items(works) {
 		if !plan.IsPrerequisite(item.Ref) {
 			continue // most are of other kinds
@@ -47,7 +48,7 @@ func (d *deliverer) dependents(p *placement.Placement, mailbox string, works []*
 	}
 	index := d.controller.config.Index
 	for _, binding := range index.BindingsAt(mailbox) {
-		if binding.DeletionTimestamp != nil {
+		if binding.DeletionTimestamp != nil || passed {
 			continue
 		}
 		owner := plan.Owner{Binding: binding.Name}

@@ -24,14 +24,15 @@ func (d *deliverer) desiredAt(p *placement.Placement, mailbox string) (desired *
 		desired, problems = d.controller.expansions.expandAll(p, properties)
 	}
 	merged := d.mergedOptions(p, mailbox)
-	if len(merged) == 0 {
-		return desired, properties, problems
+	if len(merged) > 0 {
+		desired = desired.With(func(o *plan.Object) {
+			if others, ok := merged[o.Ref]; ok {
+				o.Options = options.Merge(o.Options, others)
+			}
+		})
 	}
-	return desired.With(func(o *plan.Object) {
-		if others, ok := merged[o.Ref]; ok {
-			o.Options = options.Merge(o.Options, others)
-		}
-	}), properties, problems
+	desired, refused := d.controller.expansions.ignoreAll(desired)
+	return desired, properties, append(problems, refused...)
 }
 
 // mergedOptions returns the options that other Bindings of the same source want for the objects of
@@ -82,21 +83,29 @@ func (d *deliverer) wantedBy(view placement.View, name string, ref objref.Ref, m
 	return plan.Options{}, false
 }
 
-// share returns what is delivered where other WDSes deliver some of the same: none of them says of
-// which generation that is. All see the same, so all come to deliver the same bytes.
+// share returns what is delivered where other WDSes, or packages, deliver some of the same: none of
+// them says of which object that is. All see the same, so all come to deliver the same bytes.
 func share(desired *plan.Desired, owners plan.Owners) *plan.Desired {
-	delivers := func(o plan.Owner) bool { return !o.SameSource() && o.Delivers() && o.Item.Bare != transform.Hash{} }
+	delivers := func(o plan.Owner) bool { return !o.SameSource() && o.Delivers() }
 	shared := func(all []plan.Owner) bool { return slices.ContainsFunc(all, delivers) }
 	if !slices.ContainsFunc(slices.Collect(maps.Values(owners)), shared) {
 		return desired
 	}
 	return desired.With(func(object *plan.Object) {
 		same := func(o plan.Owner) bool { return delivers(o) && o.Content() == object.Bare }
+		plain := func(o plan.Owner) bool { return same(o) && o.Item.Bare == transform.Hash{} }
 		if !object.Known || object.Bare == (transform.Hash{}) || !slices.ContainsFunc(owners[object.Ref], same) {
 			return
 		}
-		if o, err := object.Shared(); err == nil { // it was encoded by us
+		as := slices.ContainsFunc(owners[object.Ref], plain)
+		if o, err := object.Shared(as); err == nil { // it was encoded by us
 			object.Object = o
+		}
+		if object.Whole == nil {
+			return
+		}
+		if o, err := object.Whole.Shared(as); err == nil {
+			object.Whole = &o
 		}
 	})
 }

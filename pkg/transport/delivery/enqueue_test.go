@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport/placement"
+	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
 // crowded returns a fixture with Bindings that all list the same object, at edge or elsewhere.
@@ -59,7 +59,7 @@ func TestEnqueueOtherSources(t *testing.T) {
 // TestOnReport: so it is with what a cluster reports of an object.
 func TestOnReport(t *testing.T) {
 	f := crowded(t)
-	f.d.OnReport("edge", settings, &health.Verdict{})
+	f.d.OnReport("edge", settings, &plugin.Report{})
 	got := slices.Sorted(maps.Keys(f.statuses))
 	if diff := cmp.Diff([]string{"deleting", "left", "other", "ours", "policy", "same"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -71,6 +71,19 @@ func (f fleet) assigned(cluster string) (to *its, sure bool) {
 	return to, state != inventory.Unknown
 }
 
+// heir returns the ITS to which the name of a cluster has passed, if that is known: all ITSes have
+// reported their clusters, and the name stands for one in another ITS than from. Otherwise it
+// returns nil.
+func (f fleet) heir(from *its, cluster string) *its {
+	if len(f) == 1 || slices.ContainsFunc(f, func(i *its) bool { return !i.store.synced.Load() }) {
+		return nil
+	}
+	if to, _ := f.assigned(cluster); to != from {
+		return to
+	}
+	return nil
+}
+
 // enqueue enqueues one Binding at one destination in the ITSes that it concerns: those that know
 // the cluster, and those that hold works for it.
 func (f fleet) enqueue(p *placement.Placement, mailbox string) {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/starlinghq/starling/pkg/controller/worker"
-	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
@@ -87,7 +86,11 @@ func (d *deliverer) OnWork(before, after *plan.Work) {
 		if work == nil {
 			continue
 		}
-		d.its.queue.Add(Key{Binding: work.Binding, Mailbox: work.Mailbox})
+		for _, i := range d.controller.fleet {
+			if i == d.its || i.store.has(work.BindingUID, work.Mailbox) { // what is left in another ITS may wait for it
+				i.queue.Add(Key{Binding: work.Binding, Mailbox: work.Mailbox})
+			}
+		}
 		d.controller.revisions.changed(work.BindingUID, work.Mailbox)
 		d.controller.config.Statuses.Add(work.Binding)
 		if before == nil || after == nil || before.BindingUID != after.BindingUID {
@@ -127,8 +130,8 @@ func (d *deliverer) OnDestination(name string, destination *plugin.Destination) 
 }
 
 // OnReport implements plugin.Handler.
-func (d *deliverer) OnReport(mailbox string, ref objref.Ref, verdict *health.Verdict) {
-	if !d.its.reports.set(mailbox, ref, verdict) {
+func (d *deliverer) OnReport(mailbox string, ref objref.Ref, report *plugin.Report) {
+	if !d.its.reports.set(mailbox, ref, report) {
 		return
 	}
 	d.controller.config.Index.View(func(view placement.View) {

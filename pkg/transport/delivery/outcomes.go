@@ -3,6 +3,7 @@ package delivery
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/starlinghq/starling/pkg/core/customize"
@@ -48,7 +49,12 @@ type outcomes struct {
 
 	mu sync.Mutex
 	by nested.Map[string, string, *Outcome]
+	// left says what is left in ITSes from which the names of clusters have passed, by Binding.
+	left nested.Map[string, leftIn, string]
 }
+
+// leftIn is a mailbox in an ITS.
+type leftIn struct{ its, mailbox string }
 
 // record stores the Outcome of a delivery. Of a destination that is not listed any more it stores
 // only an Outcome that lingers. It returns the Placement of the Binding, nil if the Binding is
@@ -70,25 +76,61 @@ func (o *outcomes) record(key Key, outcome *Outcome) *placement.Placement {
 	return p
 }
 
-// prune drops the Outcomes that a new Placement, nil if the Binding is gone, makes meaningless.
+// prune drops the Outcomes that a new Placement, nil if the Binding is gone, makes meaningless. The
+// same one does not: nothing is delivered again that would record them.
 func (o *outcomes) prune(name string, before, after *placement.Placement) {
+	if before == after {
+		return
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if after == nil {
 		delete(o.by, name)
+		delete(o.left, name)
 		return
 	}
 	another := before == nil || before.UID != after.UID
+	maps.DeleteFunc(o.left[name], func(in leftIn, _ string) bool { return !after.Lists(in.mailbox) || after.Deleting || another })
 	maps.DeleteFunc(o.by[name], func(mailbox string, outcome *Outcome) bool {
 		return !after.Lists(mailbox) && (after.Deleting || another || !outcome.lingers())
 	})
+}
+
+// leave records what is left of a Binding in the mailbox of an ITS from which the name of the
+// cluster has passed; "" is nothing. It reports whether that is something else than before.
+func (o *outcomes) leave(key Key, its, text string) (changed bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	in := leftIn{its: its, mailbox: key.Mailbox}
+	if o.left[key.Binding][in] == text {
+		return false
+	}
+	if p := o.index.Get(key.Binding); text == "" || p == nil || p.Deleting || !p.Lists(key.Mailbox) {
+		o.left.Delete(key.Binding, in)
+	} else {
+		o.left.Set(key.Binding, in, text)
+	}
+	return true
 }
 
 // of returns the Outcomes of a Binding by mailbox.
 func (o *outcomes) of(name string) map[string]*Outcome {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return maps.Clone(o.by[name])
+	all := maps.Clone(o.by[name])
+	for in, text := range o.left[name] {
+		with := Outcome{}
+		if outcome := all[in.mailbox]; outcome != nil {
+			with = *outcome
+		}
+		with.Leaving = append(slices.Clone(with.Leaving), text)
+		slices.Sort(with.Leaving)
+		if all == nil {
+			all = map[string]*Outcome{}
+		}
+		all[in.mailbox] = &with
+	}
+	return all
 }
 
 // at returns the Outcome of a Binding at one mailbox.

@@ -19,35 +19,42 @@ const objectsOfWDS = "objects"
 // objects there.
 //
 // A cluster that is not accepted reports nothing, so nothing can be handed over there, and nothing
-// is delivered: no owner counts.
+// is delivered: no owner counts. If the name of the cluster has passed to another ITS, those count
+// that are there.
 func (d *deliverer) current(p *placement.Placement, mailbox string, works []*plan.Work) *plan.Current {
-	current := &plan.Current{Mailbox: mailbox, Prefix: string(p.UID), Works: works, Hold: d.controller.config.Index.HoldAt(p, mailbox)}
+	current := &plan.Current{
+		Mailbox: mailbox, Prefix: string(p.UID), Works: works, Hold: d.controller.config.Index.HoldAt(p, mailbox), Orphans: p.Orphans,
+	}
 	if d.restored != "" {
 		current.Prefix += "-" + d.restored
 	}
-	if destination, _ := d.its.store.destination(mailbox); destination.Accepted {
-		current.Owners = d.owners(p, mailbox, works)
-		current.Unattended = p.Deleting && p.Annotations.Release.Of(mailbox)
-	} else {
-		current.Unattended = true
+	destination, _ := d.its.store.destination(mailbox)
+	current.Unattended = !destination.Accepted || p.Deleting && p.Annotations.Release.Of(mailbox)
+	switch heir := d.heir(mailbox); {
+	case heir != nil:
+		current.Owners, current.Passed = heir.successors(p, mailbox, works), true
+	case destination.Accepted:
+		current.Owners, current.Siblings = d.owners(p, mailbox, works)
 	}
-	current.Dependents = d.dependents(p, mailbox, d.its.store.all(p.UID, mailbox))
+	current.Dependents = d.dependents(p, mailbox, d.its.store.all(p.UID, mailbox), current.Passed)
 	return current
 }
 
 // owners returns who else is to have, or has, the objects that a Binding wants at a mailbox or has
 // there: those that leave, those that another WDS or source has in a work, and those that are to be
-// orphaned from now on. Where there are none, which is most frequent, no work is read.
-func (d *deliverer) owners(p *placement.Placement, mailbox string, works []*plan.Work) plan.Owners {
-	owners := plan.Owners{}
+// orphaned from now on. Siblings are the works of others in which the former one of an object may
+// be that was re-created. Where there are none, which is most frequent, no work is read.
+func (d *deliverer) owners(p *placement.Placement, mailbox string, works []*plan.Work) (owners plan.Owners, siblings []*plan.Work) {
+	owners = plan.Owners{}
 	d.its.store.addForeign(owners, p, mailbox, works)
-	leaving, orphaned := d.leaving(p, mailbox, works)
+	leaving, orphaned, shared := d.leaving(p, mailbox, works)
 	changed := changedToList(d.controller.config.Index, p, leaving, mailbox)
 	d.controller.config.Index.View(func(view placement.View) {
 		g := gathering{deliverer: d, view: view, planned: p, mailbox: mailbox, changed: changed}
 		g.addTo(owners, leaving, orphaned, works)
+		siblings = g.siblings(shared)
 	})
-	return owners
+	return owners, siblings
 }
 
 // gathering is what is known while the owners of objects are gathered that one Binding wants at a
@@ -74,6 +81,9 @@ func (g *gathering) addTo(owners plan.Owners, leaving, orphaned refs, works []*p
 	for ref := range owners {
 		shared[ref] = true
 	}
+	for _, ref := range g.coming(works) {
+		shared[ref] = true
+	}
 	listing := g.listing(leaving)
 	if len(shared) > 0 {
 		// Also those count that do not list an object any more: they deliver it until they have
@@ -98,27 +108,87 @@ func (g *gathering) addTo(owners plan.Owners, leaving, orphaned refs, works []*p
 	}
 }
 
+// siblings returns the works of other Bindings of the same source that have, or had, one of the
+// objects.
+func (g *gathering) siblings(objects refs) (siblings []*plan.Work) {
+	if len(objects) == 0 {
+		return nil
+	}
+	for _, uid := range g.others(func(source string) bool { return source == g.planned.Source }) {
+		for _, work := range g.its.store.of(uid, g.mailbox) {
+			if slices.ContainsFunc(work.Items, func(item plan.Item) bool { return objects[item.Ref] }) || lost(work, objects) {
+				siblings = append(siblings, work)
+			}
+		}
+	}
+	return siblings
+}
+
+// lost reports whether the cluster may still have one of the objects that the work no longer has.
+func lost(work *plan.Work, objects refs) bool {
+	for ref := range objects {
+		if _, may := work.Lost(ref); may {
+			return true
+		}
+	}
+	return false
+}
+
+// coming returns the objects of which other Bindings list the same, and that the works do not have:
+// the cluster may have them already, without the fields that it is to leave alone.
+func (g *gathering) coming(works []*plan.Work) []objref.Ref {
+	if g.planned.Deleting || !g.planned.Lists(g.mailbox) {
+		return nil
+	}
+	return missingFrom(works, g.view.Shared(g.planned))
+}
+
 // leaving returns the objects that leave the works of a Binding, for example one that passes from
-// one policy to another, and those that stay, but are to be orphaned.
-func (d *deliverer) leaving(p *placement.Placement, mailbox string, works []*plan.Work) (leaving, orphaned refs) {
-	leaving, orphaned = refs{}, refs{}
-	listed := p.Lists(mailbox)
+// one policy to another, and those that stay, but are to be orphaned. Shared are those of which it
+// matters what the works of other Bindings have (plan.Current.Siblings).
+func (d *deliverer) leaving(p *placement.Placement, mailbox string, works []*plan.Work) (leaving, orphaned, shared refs) {
+	leaving, orphaned, shared = refs{}, refs{}, refs{}
+	listed := p.Lists(mailbox) && !p.Deleting
 	for _, item := range plan.Items(works) {
 		object, wanted := p.Objects[item.Ref]
 		switch {
-		case !wanted || !listed || p.Deleting:
+		case !wanted || !listed:
 			leaving[item.Ref] = true
+			if orphan, known := p.Orphans(item.Ref); orphan && known && !item.Orphan {
+				shared[item.Ref] = true
+			}
+			continue
 		case object.Orphan && !item.Orphan:
 			orphaned[item.Ref] = true
 		}
+		if object.HasSiblings(item) {
+			shared[item.Ref] = true
+		}
+	}
+	if listed && p.Desired != nil {
+		for _, ref := range missingFrom(works, p.Desired.Once()) {
+			shared[ref] = true
+		}
 	}
 	if len(leaving) == 0 {
-		return nil, orphaned
+		return nil, orphaned, shared
 	}
 	if assigned, sure := d.controller.fleet.assigned(mailbox); assigned != d.its && (assigned != nil || sure) {
-		return nil, orphaned // the others deliver elsewhere
+		return nil, orphaned, shared // the others deliver elsewhere
 	}
-	return leaving, orphaned
+	return leaving, orphaned, shared
+}
+
+// missingFrom returns which of the objects the works do not have.
+func missingFrom(works []*plan.Work, objects []objref.Ref) []objref.Ref {
+	if len(objects) == 0 {
+		return nil
+	}
+	has := refs{}
+	for _, item := range plan.Items(works) {
+		has[item.Ref] = true
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(ref objref.Ref) bool { return has[ref] })
 }
 
 // wantedOrHeld returns whether an object is one that a Binding wants, or that its works have.
@@ -197,7 +267,7 @@ func (g *gathering) peer(uid types.UID) *plan.Peer {
 		return lists
 	}
 	key := Key{Binding: peer.Binding, Mailbox: g.mailbox}
-	peer.Writing = g.underWay.has(key, g.controller.config.Clock.Now()) || g.its.expected.unmet(key, peer.Works, g.controller.config.Clock.Now())
+	peer.Writing = g.underWay.has(key, peer.Works) || g.its.expected.unmet(key, peer.Works, g.controller.config.Clock.Now())
 	return peer
 }
 

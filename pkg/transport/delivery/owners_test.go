@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/transport/placement"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
@@ -111,6 +112,85 @@ func TestOwners(t *testing.T) {
 			d.OnDestination("edge", &plugin.Destination{})
 			if got := d.current(&ours, "edge", works).Owners; got != nil {
 				t.Errorf("at a cluster that is not accepted: %+v", got)
+			}
+		})
+	}
+}
+
+// TestOwnersOfWhatComes: of an object that comes to a mailbox, other Bindings count that have it
+// there already.
+func TestOwnersOfWhatComes(t *testing.T) {
+	f := newFixture(t)
+	d := f.d
+	d.OnDestination("edge", &plugin.Destination{Accepted: true})
+	objects := map[objref.Ref]plan.Object{settings: {Known: true}}
+	f.list("b", settings)
+	f.list("other", settings)
+	f.exists("other", "")
+	f.publish("other", "", placement.Placement{Destinations: at("edge"), Objects: objects})
+	d.its.store.setWork(nil, &plan.Work{
+		Mailbox: "edge", Name: "theirs", Binding: "other", BindingUID: "other", Items: []plan.Item{{Ref: settings, State: plan.Applied}},
+	})
+	ours := placement.Placement{Name: "b", UID: "uid", Destinations: at("edge"), Objects: objects}
+	if diff := cmp.Diff([]string{"other applied"}, describeOwners(d.current(&ours, "edge", nil).Owners[settings])); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	works := []*plan.Work{{Mailbox: "edge", Items: []plan.Item{{Ref: settings}}}}
+	if got := d.current(&ours, "edge", works).Owners; len(got) > 0 {
+		t.Errorf("once it is there: %+v", got)
+	}
+}
+
+// TestSiblings: what other Bindings have of an object matters where the cluster may have another
+// one of its name.
+func TestSiblings(t *testing.T) {
+	job := objref.Ref{Group: "batch", Resource: "jobs", Namespace: "web", Name: "migrate"}
+	object := func(ref objref.Ref) plan.Object {
+		o := plan.Object{Known: true}
+		o.Ref, o.Source = ref, "u2"
+		return o
+	}
+	for name, tc := range map[string]struct {
+		wants, theirs objref.Ref
+		has           []plan.Item
+		listed        bool // their work had it
+		ofPackage     string
+		want          bool
+	}{
+		"Comes":              {wants: job, theirs: job, want: true},
+		"Left":               {wants: job, theirs: job, listed: true, want: true},
+		"ComesAndIsUpdated":  {wants: settings, theirs: settings},
+		"OfAPackage":         {wants: job, theirs: job, ofPackage: "p"},
+		"AnotherOne":         {wants: job, theirs: settings},
+		"IsThere":            {wants: job, theirs: job, has: []plan.Item{{Ref: job, Source: "u2"}}},
+		"WasRecreated":       {wants: settings, theirs: settings, has: []plan.Item{{Ref: settings, Source: "u1"}}, want: true},
+		"CannotBeUpdated":    {wants: settings, theirs: settings, has: []plan.Item{{Ref: settings, Source: "u2", State: plan.Failed, Immutable: true}}, want: true},
+		"FailsForAnotherWhy": {wants: settings, theirs: settings, has: []plan.Item{{Ref: settings, Source: "u2", State: plan.Failed}}},
+		"Waits": {wants: job, theirs: job, want: true, has: []plan.Item{
+			{Ref: job, Withdrawn: true, Options: plan.Options{Observe: true, Stage: plan.Stage{Begun: true, Former: "u1"}}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.d.OnDestination("edge", &plugin.Destination{Accepted: true})
+			f.publish("other", tc.ofPackage, placement.Placement{Destinations: at("edge")})
+			theirs := &plan.Work{Mailbox: "edge", Name: "theirs", UID: "t", Binding: "other", BindingUID: "other"}
+			if tc.listed {
+				theirs.Listed = []objref.Ref{tc.theirs}
+			} else {
+				theirs.Items = []plan.Item{{Ref: tc.theirs, Source: "u1"}}
+			}
+			f.d.its.store.setWork(nil, theirs)
+			ours := placement.Placement{Name: "b", UID: "uid", Destinations: at("edge"), Objects: map[objref.Ref]plan.Object{tc.wants: object(tc.wants)}}
+			ours.Desired = plan.NewDesired([]plan.Object{object(tc.wants)}, packing.Limits{Count: 9, Bytes: 999})
+			works := []*plan.Work{{Mailbox: "edge", Items: tc.has}}
+			got := f.d.current(&ours, "edge", works).Siblings
+			if is := len(got) > 0; is != tc.want || is && got[0] != theirs {
+				t.Errorf("the siblings are %v, want theirs: %t", got, tc.want)
+			}
+			ours.Deleting = true
+			if got := f.d.current(&ours, "edge", works).Siblings; len(got) > 0 {
+				t.Errorf("of one that is being deleted: %v", got)
 			}
 		})
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/transport/placement"
@@ -55,9 +54,9 @@ type Destination struct {
 
 	// Works are those in the mailbox.
 	Works []Work
-	// Verdict returns the health of an object, if the cluster reported it; nil if the destination
+	// Report returns what the cluster reports of an object, if anything; nil if the destination
 	// belongs to no ITS.
-	Verdict func(objref.Ref) (health.Verdict, bool)
+	Report func(objref.Ref) (plugin.Report, bool)
 }
 
 // Work is a work in a mailbox.
@@ -121,7 +120,7 @@ func (c *Controller) Observe(d *Destination, p *placement.Placement) {
 		return
 	}
 	now, name := c.config.Clock.Now(), d.Name
-	d.Verdict = func(ref objref.Ref) (health.Verdict, bool) { return i.reports.of(name, ref) }
+	d.Report = func(ref objref.Ref) (plugin.Report, bool) { return i.reports.of(name, ref) }
 	// These are at least as new as those with which an expectation was met.
 	works := i.store.of(p.UID, name)
 	slices.SortFunc(works, func(a, b *plan.Work) int { return strings.Compare(a.Name, b.Name) })

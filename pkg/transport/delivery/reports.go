@@ -3,34 +3,33 @@ package delivery
 import (
 	"sync"
 
-	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/nested"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
-// reports holds the health of objects in clusters, as agents reported it. It is safe for concurrent
+// reports holds what agents reported of objects in clusters. It is safe for concurrent
 // use.
 type reports struct {
-	mu       sync.RWMutex
-	state    plugin.Reports
-	partial  map[string]bool                                // mailboxes of which a part is read
-	verdicts nested.Map[string, objref.Ref, health.Verdict] // by mailbox
+	mu      sync.RWMutex
+	state   plugin.Reports
+	partial map[string]bool                               // mailboxes of which a part is read
+	known   nested.Map[string, objref.Ref, plugin.Report] // by mailbox
 }
 
-// set stores a verdict; nil removes it. It reports whether that is a change.
-func (r *reports) set(mailbox string, ref objref.Ref, verdict *health.Verdict) bool {
+// set stores a report; nil removes it. It reports whether that is a change.
+func (r *reports) set(mailbox string, ref objref.Ref, report *plugin.Report) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, known := r.verdicts[mailbox][ref]
-	if verdict == nil {
-		r.verdicts.Delete(mailbox, ref)
+	before, known := r.known[mailbox][ref]
+	if report == nil {
+		r.known.Delete(mailbox, ref)
 		return known
 	}
-	if known && before == *verdict {
+	if known && before == *report {
 		return false
 	}
-	r.verdicts.Set(mailbox, ref, *verdict)
+	r.known.Set(mailbox, ref, *report)
 	return true
 }
 
@@ -70,9 +69,9 @@ func (r *reports) missing(mailbox string) plugin.Reports {
 	return r.state
 }
 
-func (r *reports) of(mailbox string, ref objref.Ref) (health.Verdict, bool) {
+func (r *reports) of(mailbox string, ref objref.Ref) (plugin.Report, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	v, ok := r.verdicts[mailbox][ref]
-	return v, ok
+	report, ok := r.known[mailbox][ref]
+	return report, ok
 }

@@ -9,18 +9,19 @@ import (
 
 func TestReportsAreNewsOnce(t *testing.T) {
 	var r reports
-	ill := &health.Verdict{State: health.Unhealthy, Message: "x"}
+	ill := &plugin.Report{Verdict: health.Verdict{State: health.Unhealthy, Message: "x"}}
+	other := &plugin.Report{Verdict: ill.Verdict, Source: "u2"}
 	steps := []struct {
-		verdict *health.Verdict
-		want    bool
-	}{{nil, false}, {&health.Verdict{}, true}, {&health.Verdict{}, false}, {ill, true}, {ill, false}, {nil, true}, {nil, false}}
+		report *plugin.Report
+		want   bool
+	}{{nil, false}, {&plugin.Report{}, true}, {&plugin.Report{}, false}, {ill, true}, {ill, false}, {other, true}, {other, false}, {nil, true}, {nil, false}}
 	for i, step := range steps {
-		if got := r.set("a", nginx, step.verdict); got != step.want {
+		if got := r.set("a", nginx, step.report); got != step.want {
 			t.Errorf("step %d: news: %t", i, got)
 		}
 	}
-	if len(r.verdicts) != 0 {
-		t.Errorf("what is gone is kept: %v", r.verdicts)
+	if len(r.known) != 0 {
+		t.Errorf("what is gone is kept: %v", r.known)
 	}
 	if !r.setState(plugin.ReportsRead) || r.setState(plugin.ReportsRead) || r.missing("a") != plugin.ReportsRead {
 		t.Error("the state is not reported exactly once")

@@ -25,7 +25,7 @@ func (d *deliverer) retry(ctx context.Context, key Key, p *placement.Placement, 
 	var due, outdated []*plan.Work
 	for _, work := range works {
 		failing := !work.Deleting && slices.ContainsFunc(work.Items, func(item plan.Item) bool {
-			return item.State == plan.Failed && item.Transient()
+			return item.State == plan.Failed && item.Transient() || item.Awaited() && !item.Missing
 		})
 		next, changed := d.its.retries.note(work.UID, failing, now)
 		if changed {

@@ -31,6 +31,11 @@ func TestTexts(t *testing.T) {
 		{Ref: web, To: plan.Owner{Binding: "b"}, Waits: true},
 		{Ref: nginx, To: plan.Owner{Binding: "b"}, Failed: &plan.Item{Ref: nginx, Reason: "AppliedManifestFailed", Message: "no room"}},
 	})
+	orphaning, unorphaned := leavingTexts([]plan.HandOver{
+		{Ref: settings},
+		{Ref: web, Behind: &plan.Item{Ref: nginx, Reason: "AppliedManifestFailed", Message: "the server doesn't have a resource type \"Deployment\""}},
+		{Ref: nginx, Failed: &plan.Item{Ref: nginx, Reason: "AppliedManifestFailed", Message: "no room"}},
+	})
 	var written writings
 	repair := plan.Action{Verb: plan.Patch, Reason: plan.ReasonRepair, Name: "w", UID: "1", Generation: 5, Recorded: transform.HashOf([]byte("x"))}
 	written.note(plugin.Receipt{UID: "1", Generation: 5, Recorded: repair.Recorded}, &repair)
@@ -45,6 +50,8 @@ func TestTexts(t *testing.T) {
 		"# others want to deliver the object\n" + strings.Join(disputes, "\n"),
 		"# objects are handed over\n" + strings.Join(leaving, "\n"),
 		"# and cannot be\n" + strings.Join(failures, "\n"),
+		"# objects are to stay in the cluster, or leave it\n" + strings.Join(orphaning, "\n"),
+		"# and may not\n" + strings.Join(unorphaned, "\n"),
 		"# a CustomResourceDefinition stays\n" + strings.Join(requiredTexts([]plan.Requirement{
 			{Ref: widgets, Own: []objref.Ref{{Group: "example.com", Resource: "widgets", Namespace: "web", Name: "a"}}},
 			{Ref: gadgets, Others: []plan.Dependent{

@@ -14,7 +14,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/starlinghq/starling/pkg/core/customize"
-	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -51,7 +50,7 @@ func (r *recorder) OnDestination(name string, d *plugin.Destination) {
 	}
 }
 
-func (r *recorder) OnReport(string, objref.Ref, *health.Verdict) {}
+func (r *recorder) OnReport(string, objref.Ref, *plugin.Report) {}
 
 func (r *recorder) OnReports(plugin.Reports) {}
 

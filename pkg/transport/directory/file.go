@@ -214,11 +214,24 @@ func (h *header) hash() transform.Hash {
 		o := &h.Objects[i]
 		sum := transform.HashOf(o.manifest)
 		buffer = append(buffer, sum[:]...)
-		if o.Options != (plan.Options{}) {
-			buffer = fmt.Appendf(buffer, "%v%+v", o.ref(), o.Options)
+		if asHashed(o.Options) != (hashed{}) {
+			buffer = fmt.Appendf(buffer, "%v%+v", o.ref(), asHashed(o.Options))
 		}
 	}
 	return transform.HashOf(buffer)
+}
+
+// hashed are the options that a hash has, in this order and with these names: another hash would
+// have all files with options written again.
+type hashed struct {
+	CreateOnly, NoForce bool
+	IgnoredFields       string
+	Update              bool
+	Orphan, Observe     bool
+}
+
+func asHashed(o plan.Options) hashed {
+	return hashed{o.CreateOnly, o.NoForce, o.IgnoredFields, o.Update, o.Orphan, o.Observe}
 }
 
 // work returns the work in the file.

@@ -45,7 +45,7 @@ func tallyOf(d *destination, now time.Time) (t tally, fleeting bool) {
 	}
 	r := &remarks{
 		failures: len(d.Errors), claims: len(d.Claims), overfull: len(a.overfull), refused: len(a.refused),
-		leaving: namesOf(prefixed(d.Name, d.Leaving)...), progressing: namesOf(prefixed(d.Name, h.progressing)...),
+		leaving: namesOf(prefixed(d.Name, d.Leaving)...), progressing: namesOf(prefixed(d.Name, h.progressing)...), gone: namesOf(prefixed(d.Name, h.gone)...),
 		until: earlier(a.until, h.until),
 	}
 	errors := slices.Concat(d.Errors, d.Claims, d.Disputes, a.overfull, a.refused)
@@ -82,7 +82,7 @@ func (d *destination) isWell(a *application, h *copies) bool {
 	return d.Attempted && !d.Unobserved && d.HeldBack == 0 &&
 		len(d.Errors)+len(d.Claims)+len(d.Disputes)+len(d.Leaving)+len(d.TooLarge)+len(d.Waiting) == 0 &&
 		!a.pending && !a.silent && len(a.refused)+len(a.overfull) == 0 &&
-		!h.mute && len(h.problems)+len(h.progressing) == 0
+		!h.mute && len(h.problems)+len(h.progressing)+len(h.gone) == 0
 }
 
 // application is what a destination reported of the works in its mailbox.
@@ -113,11 +113,16 @@ func applicationOf(d *destination, now time.Time) (a application) {
 			item := &work.Items[i]
 			switch item.State {
 			case plan.Applied:
+				a.pending = a.pending || item.Unsettled() // further steps follow
 			case plan.Pending:
 				a.pending = true
 			case plan.Silent:
 				a.silent = true
 			case plan.Failed:
+				if item.Passed() || item.Immutable && item.Stage.Former != "" {
+					a.pending = true // the next step follows
+					continue
+				}
 				until := patience(work, item)
 				if !until.After(now) {
 					a.refused = append(a.refused, item.Ref.String()+": "+item.Refusal())

@@ -157,7 +157,7 @@ func BenchmarkReport(b *testing.B) {
 					f.OnWork(nil, work)
 				}
 				for _, ref := range refs {
-					f.OnReport(clusters[i], ref, &health.Verdict{})
+					f.OnReport(clusters[i], ref, &plugin.Report{})
 				}
 			}
 			p := f.place(clusters, refs...)
@@ -176,7 +176,7 @@ func BenchmarkReport(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				n++
-				f.OnReport(clusters[0], refs[n%len(refs)], &health.Verdict{State: health.Progressing, Message: fmt.Sprint(n)})
+				f.OnReport(clusters[0], refs[n%len(refs)], &plugin.Report{Verdict: health.Verdict{State: health.Progressing, Message: fmt.Sprint(n)}})
 				if v := situated(); v.healthy.Reason != controlv1alpha1.ReasonProgressing {
 					b.Fatal(v.healthy.Message)
 				}

@@ -6,6 +6,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
 
@@ -19,6 +20,7 @@ type copies struct {
 	problems         []string  // of copies that are not healthy
 	progressing      []string  // copies
 	mute             bool      // nobody reports some copies
+	gone             []string  // copies that were applied once, and that somebody has deleted
 	until            time.Time // when that a report is missing becomes a problem; zero is never
 }
 
@@ -41,27 +43,41 @@ func healthOf(d *destination, now time.Time) (c copies) {
 				c.mute = true
 				continue
 			}
+			if d.isGone(item) {
+				c.gone = append(c.gone, item.Ref.String())
+				continue
+			}
 			c.applied++
-			c.add(d, item, now)
+			c.add(d, work.Work, item, now)
 		}
 	}
 	return c
 }
 
+// isGone reports whether the cluster has reported that it has no copy of an object any more, since
+// it reported that it had applied it.
+func (d *destination) isGone(item *plan.Item) bool {
+	report, reported := d.Report(item.Ref)
+	return reported && report.Gone && corestatus.IsOf(report.Source, item.Source)
+}
+
 // add adds an object that is applied.
-func (c *copies) add(d *destination, item *plan.Item, now time.Time) {
+func (c *copies) add(d *destination, work *plan.Work, item *plan.Item, now time.Time) {
 	if !d.excluded.Reports(item.Ref.GroupResource()) {
 		c.healthy++ // it has no status: to exist is all that it is for
 		return
 	}
-	verdict, reported := d.Verdict(item.Ref)
+	report, reported := d.Report(item.Ref)
+	// The copy of a former object of that name is no copy of this one; but a cluster that never
+	// updates the object keeps whatever it found.
+	reported = reported && (item.CreateOnly || corestatus.IsOf(report.Source, item.Source))
 	switch {
-	case reported && verdict.State == health.Healthy:
+	case reported && report.State == health.Healthy:
 		c.healthy++
-	case reported && verdict.State == health.Unhealthy:
-		c.problems = append(c.problems, item.Ref.String()+": "+verdict.Message)
+	case reported && report.State == health.Unhealthy:
+		c.problems = append(c.problems, item.Ref.String()+": "+report.Message)
 	case reported:
-		c.progressing = append(c.progressing, item.Ref.String()+" ("+verdict.Message+")")
+		c.progressing = append(c.progressing, item.Ref.String()+" ("+report.Message+")")
 	case d.Reports != plugin.ReportsRead:
 		c.mute = true
 	default:
@@ -71,12 +87,20 @@ func (c *copies) add(d *destination, item *plan.Item, now time.Time) {
 		}
 		until := since.Add(reportPatience)
 		if !until.After(now) {
-			c.problems = append(c.problems, item.Ref.String()+": is applied, but the cluster does not report its status")
+			c.problems = append(c.problems, item.Ref.String()+": is applied, but "+unreported(work))
 			return
 		}
 		c.progressing = append(c.progressing, item.Ref.String()+" (not reported yet)")
 		c.until = earlier(c.until, until)
 	}
+}
+
+// unreported says why a cluster does not report the status of an object of a work.
+func unreported(work *plan.Work) string {
+	if sibling := work.Unread(); sibling != nil {
+		return "the cluster's agent cannot read " + sibling.Ref.String() + " of the same ManifestWork, so it does not report the status of new objects"
+	}
+	return "the cluster does not report its status"
 }
 
 // missing are the objects at a destination of which a report is missing, and since when.

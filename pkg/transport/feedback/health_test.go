@@ -40,6 +40,14 @@ func TestHealth(t *testing.T) {
 		return input{objects: 2, sites: sites, now: now}
 	}
 	well := map[objref.Ref]health.Verdict{nginx: {}}
+	ofFormer := func(change func(*plan.Item)) site {
+		item := was(nginx, 10*time.Second)
+		item.Source = "u2"
+		change(&item)
+		s := said(siteWith("a", was(settings, time.Hour), item), map[objref.Ref]health.Verdict{nginx: {}})
+		s.source = "u1"
+		return s
+	}
 	ill := map[objref.Ref]health.Verdict{nginx: {State: health.Unhealthy, Message: "out of quota"}}
 	starting := map[objref.Ref]health.Verdict{nginx: {State: health.Progressing, Message: "0 of 1"}}
 	both := []plan.Item{was(settings, time.Hour), was(nginx, time.Hour)}
@@ -78,6 +86,39 @@ func TestHealth(t *testing.T) {
 			in:      in(plugin.ReportsRead, said(siteWith("a", was(settings, time.Hour), was(nginx, 10*time.Second)), nil)),
 			want:    "False Progressing: not healthy yet: a: deployments.apps web/nginx (not reported yet)",
 			applied: "2/2", healthy: "1/2", recheck: 20 * time.Second,
+		},
+		"OfAFormerObject": {
+			in:      in(plugin.ReportsRead, ofFormer(func(*plan.Item) {})),
+			want:    "False Progressing: not healthy yet: a: deployments.apps web/nginx (not reported yet)",
+			applied: "2/2", healthy: "1/2", recheck: 20 * time.Second,
+		},
+		"Gone": {
+			in: in(plugin.ReportsRead, func() site {
+				s := ofFormer(func(item *plan.Item) { item.Source = "u1" })
+				s.gone = true
+				return s
+			}()),
+			want:    "False NotApplied: see condition Applied",
+			applied: "1/2", healthy: "1/2",
+		},
+		"FormerOneIsGone": {
+			in: in(plugin.ReportsRead, func() site {
+				s := ofFormer(func(*plan.Item) {})
+				s.gone = true
+				return s
+			}()),
+			want:    "False Progressing: not healthy yet: a: deployments.apps web/nginx (not reported yet)",
+			applied: "2/2", healthy: "1/2", recheck: 20 * time.Second,
+		},
+		"OfThisObject": {
+			in:      in(plugin.ReportsRead, ofFormer(func(item *plan.Item) { item.Source = "u1" })),
+			want:    "True Healthy: 2 objects for 1 cluster",
+			applied: "2/2", healthy: "2/2",
+		},
+		"OfAFormerObjectThatIsNeverUpdated": {
+			in:      in(plugin.ReportsRead, ofFormer(func(item *plan.Item) { item.CreateOnly = true })),
+			want:    "True Healthy: 2 objects for 1 cluster",
+			applied: "2/2", healthy: "2/2",
 		},
 		"Missing": {
 			in:      in(plugin.ReportsRead, said(siteWith("a", both...), nil)),

@@ -122,8 +122,15 @@ func (r *randomHistory) change(cluster string) {
 	case 3:
 		r.OnPartial(cluster, r.random.IntN(2) == 0)
 	case 4, 5, 6, 7, 8, 9:
-		r.OnReport(cluster, pick(r.random, r.objects), pick(r.random, []*health.Verdict{
-			nil, {}, {}, {State: health.Progressing, Message: fmt.Sprint(r.random.IntN(3))}, {State: health.Unhealthy, Message: "out of quota"},
+		r.OnReport(cluster, pick(r.random, r.objects), pick(r.random, []*plugin.Report{
+			nil,
+			{},
+			{},
+			{Verdict: health.Verdict{State: health.Progressing, Message: fmt.Sprint(r.random.IntN(3))}},
+			{Verdict: health.Verdict{State: health.Unhealthy, Message: "out of quota"}},
+			{Source: "u1"},
+			{Source: "u1", Gone: true},
+			{Gone: true},
 		}))
 	default:
 		r.changeWork(cluster)
@@ -150,6 +157,7 @@ func (r *randomHistory) changeWork(cluster string) {
 	now := time.Now()
 	for _, ref := range some(r.random, r.objects) {
 		item := plan.Item{Ref: ref, Hash: transform.Hash{1}, Size: 10, State: plan.Applied, Reported: true, Since: now.Add(time.Duration(r.random.IntN(60)-50) * time.Second).Unix()}
+		item.Source = pick(r.random, []types.UID{"", "u1", "u2"})
 		switch r.random.IntN(8) {
 		case 0:
 			item.State = plan.State(r.random.IntN(4))

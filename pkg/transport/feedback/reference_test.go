@@ -57,6 +57,7 @@ type whole struct {
 	waiting    []string // "cluster: object"
 	applying   []string // clusters
 	silent     []string // clusters
+	gone       []string // copies
 
 	appliedCopies, healthyCopies int
 	problems                     []string // the first maxProblems of them, sorted by cluster and object
@@ -158,6 +159,7 @@ func (t *whole) health(d *destination, refused []string) {
 	t.appliedCopies += h.applied
 	t.healthyCopies += h.healthy
 	t.progressing = appendPrefixed(t.progressing, d.Name, h.progressing)
+	t.gone = appendPrefixed(t.gone, d.Name, h.gone)
 	switch {
 	case len(h.mute) == 0:
 	case d.Reports == plugin.ReportsPartial:
@@ -207,6 +209,9 @@ func (t *whole) applied(delivered *metav1.Condition, scope string) metav1.Condit
 		return isFalse(kind, controlv1alpha1.ReasonNotDelivered, "see condition "+controlv1alpha1.BindingConditionDelivered)
 	case len(t.applying) > 0:
 		return isFalse(kind, controlv1alpha1.ReasonApplying, "not applied yet in: "+allNames(t.applying))
+	case len(t.gone) > 0:
+		return isFalse(kind, controlv1alpha1.ReasonApplying,
+			"deleted in the cluster, whose agent creates it again within minutes, or with the next edit: "+allNames(t.gone))
 	case len(t.silent) > 0:
 		return isUnknown(kind, "clusters not reporting status: "+allNames(t.silent))
 	}
@@ -237,6 +242,7 @@ type allCopies struct {
 	problems         []string // of copies that are not healthy
 	progressing      []string // copies
 	mute             []string // copies that nobody reports
+	gone             []string // copies
 	recheck          time.Duration
 }
 
@@ -259,6 +265,10 @@ func wholeHealthOf(d *destination, now time.Time) (c allCopies) {
 				c.mute = append(c.mute, item.Ref.String())
 				continue
 			}
+			if report, reported := d.Report(item.Ref); reported && report.Gone && (report.Source == "" || item.Source == "" || report.Source == item.Source) {
+				c.gone = append(c.gone, item.Ref.String())
+				continue
+			}
 			c.applied++
 			c.add(d, item, now)
 		}
@@ -272,14 +282,15 @@ func (c *allCopies) add(d *destination, item *plan.Item, now time.Time) {
 		c.healthy++ // it has no status: to exist is all that it is for
 		return
 	}
-	verdict, reported := d.Verdict(item.Ref)
+	report, reported := d.Report(item.Ref)
+	reported = reported && (report.Source == "" || item.Source == "" || report.Source == item.Source || item.CreateOnly)
 	switch {
-	case reported && verdict.State == health.Healthy:
+	case reported && report.State == health.Healthy:
 		c.healthy++
-	case reported && verdict.State == health.Unhealthy:
-		c.problems = append(c.problems, item.Ref.String()+": "+verdict.Message)
+	case reported && report.State == health.Unhealthy:
+		c.problems = append(c.problems, item.Ref.String()+": "+report.Message)
 	case reported:
-		c.progressing = append(c.progressing, item.Ref.String()+" ("+verdict.Message+")")
+		c.progressing = append(c.progressing, item.Ref.String()+" ("+report.Message+")")
 	case d.Reports != plugin.ReportsRead:
 		c.mute = append(c.mute, item.Ref.String())
 	default:

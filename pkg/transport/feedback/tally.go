@@ -41,6 +41,7 @@ type remarks struct {
 	waiting    names    // "cluster: object"
 	applying   names    // clusters
 	silent     names    // clusters
+	gone       names    // "cluster: object"
 
 	problems      []string // the first maxProblems of them, sorted by cluster and object
 	problemsCount int
@@ -78,6 +79,7 @@ func (t *tally) add(other tally) {
 	r.waiting.add(o.waiting)
 	r.applying.add(o.applying)
 	r.silent.add(o.silent)
+	r.gone.add(o.gone)
 	r.problems = append(r.problems, o.problems[:min(len(o.problems), maxProblems-len(r.problems))]...)
 	r.problemsCount += o.problemsCount
 	r.progressing.add(o.progressing)
@@ -128,6 +130,9 @@ func (r *remarks) applied(delivered *metav1.Condition, scope string) metav1.Cond
 		return isFalse(kind, controlv1alpha1.ReasonNotDelivered, "see condition "+controlv1alpha1.BindingConditionDelivered)
 	case r.applying.len() > 0:
 		return isFalse(kind, controlv1alpha1.ReasonApplying, "not applied yet in: "+r.applying.String())
+	case r.gone.len() > 0:
+		return isFalse(kind, controlv1alpha1.ReasonApplying,
+			"deleted in the cluster, whose agent creates it again within minutes, or with the next edit: "+r.gone.String())
 	case r.silent.len() > 0:
 		return isUnknown(kind, "clusters not reporting status: "+r.silent.String())
 	}

@@ -69,6 +69,11 @@ func TestTexts(t *testing.T) {
 			reported("cluster1", verdict(health.Unhealthy, "ProgressDeadlineExceeded: timed out"), deployment),
 			reported("cluster2", unreported, deployment),
 		}}},
+		{"deleted in the cluster", input{objects: 1, sites: []site{func() site {
+			s := reported("cluster1", well, deployment)
+			s.gone = true
+			return s
+		}()}}},
 		{"no status add-on", input{objects: 1, sites: []site{func() site {
 			s := reported("cluster1", unreported, deployment)
 			s.reports = plugin.ReportsNone

@@ -9,7 +9,6 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"github.com/starlinghq/starling/pkg/clusters"
-	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
@@ -26,11 +25,11 @@ func (l listener) OnDestination(name string, d *plugin.Destination) {
 	}
 }
 
-func (listener) OnWork(_, _ *plan.Work)                             {}
-func (listener) OnReport(_ string, _ objref.Ref, _ *health.Verdict) {}
-func (listener) OnReports(plugin.Reports)                           {}
-func (listener) OnPartial(string, bool)                             {}
-func (listener) OnSynced()                                          {}
+func (listener) OnWork(_, _ *plan.Work)                            {}
+func (listener) OnReport(_ string, _ objref.Ref, _ *plugin.Report) {}
+func (listener) OnReports(plugin.Reports)                          {}
+func (listener) OnPartial(string, bool)                            {}
+func (listener) OnSynced()                                         {}
 
 // TestAcceptedClusters: a cluster that is being deleted is let in no more, as the
 // binding-controller sees it: its hub waits for the works to go, and another cluster may have its

@@ -55,10 +55,10 @@ func object(t *testing.T, ref objref.Ref, kind schema.GroupVersionKind, content 
 var (
 	settings   = objref.Ref{Resource: "configmaps", Namespace: "web", Name: "settings"}
 	nginx      = objref.Ref{Group: "apps", Resource: "deployments", Namespace: "web", Name: "nginx"}
-	rice       = objref.Ref{Group: "example.com", Resource: "rices", Namespace: "web", Name: "r"}
+	rice       = objref.Ref{Group: "food", Resource: "rices", Namespace: "web", Name: "r"}
 	configMap  = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	deployment = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
-	riceKind   = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Rice"}
+	riceKind   = schema.GroupVersionKind{Group: "food", Version: "v1", Kind: "Rice"}
 	limits     = packing.Limits{Count: 100, Bytes: 100000}
 )
 
@@ -221,6 +221,10 @@ func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 	}
 	dealt := func(o plan.Object, options plan.Options) plan.Object {
 		o.Options = options
+		o, err := o.Ignoring()
+		if err != nil {
+			t.Fatal(err)
+		}
 		return o
 	}
 	const work = "uid-1-0"
@@ -233,20 +237,20 @@ func TestWhatIsWrittenIsWhatIsRead(t *testing.T) {
 		{"create", "", []plan.Object{one, two}, "create cluster1/uid-1-0 (place): +configmaps web/settings, +deployments.apps web/nginx"},
 		{"nothing", "", []plan.Object{one, two}, ""},
 		{"edit", "", []plan.Object{one, object(t, nginx, deployment, "2")}, "patch cluster1/uid-1-0 (edit): ~[1] deployments.apps web/nginx"},
-		{"a kind whose plural cannot be guessed", "", []plan.Object{one, two, three}, "patch cluster1/uid-1-0 (place): ~[1] deployments.apps web/nginx, +[1] rices.example.com web/r, rest"},
+		{"a kind whose plural cannot be guessed", "", []plan.Object{one, two, three}, "patch cluster1/uid-1-0 (place): ~[1] deployments.apps web/nginx, +[1] rices.food web/r, rest"},
 		{"flags", "", []plan.Object{with(one, true, false), with(two, true, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
 		{"flags go", "", []plan.Object{one, with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
 		{"applied server-side", "", []plan.Object{dealt(one, plan.Options{NoForce: true}), dealt(two, plan.Options{Orphan: true, IgnoredFields: ".spec.replicas\n.spec.x.y"}), three}, "patch cluster1/uid-1-0 (edit): rest"},
 		{"others' field manager", `[{"op":"replace","path":"/spec/manifestConfigs/0/updateStrategy/serverSideApply/fieldManager","value":"work-agent-x"}]`, []plan.Object{dealt(one, plan.Options{NoForce: true}), dealt(two, plan.Options{Orphan: true, IgnoredFields: ".spec.replicas\n.spec.x.y"}), three}, "patch cluster1/uid-1-0 (repair): rest"},
-		{"claimed", "", []plan.Object{dealt(one, plan.Options{Observe: true}), with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
-		{"flags again", "", []plan.Object{one, with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest"},
-		{"an object with flags goes", "", []plan.Object{one, three}, "patch cluster1/uid-1-0 (remove): -[2] deployments.apps web/nginx, rest"},
+		{"claimed", "", []plan.Object{dealt(one, plan.Options{Observe: true}), with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest, claims"},
+		{"flags again", "", []plan.Object{one, with(two, false, true), three}, "patch cluster1/uid-1-0 (edit): rest, claims"},
+		{"an object with flags goes", `[{"op":"add","path":"/status","value":` + statusOf("Deployment", "apps", "web", "nginx", 10) + `}]`, []plan.Object{one, three}, "patch cluster1/uid-1-0 (remove): -[2] deployments.apps web/nginx, rest"},
 		{"others' metadata", `[{"op":"add","path":"/metadata/annotations/x","value":"y"},{"op":"add","path":"/metadata/labels/x","value":"y"}]`, []plan.Object{one, three}, ""},
 		{"spelling", `[{"op":"replace","path":"/spec/workload/manifests/0/spec/n","value":1.50}]`, []plan.Object{one, three}, ""},
 		{"executor", `[{"op":"add","path":"/spec/executor","value":{"subject":{"type":"ServiceAccount"}}}]`, []plan.Object{one, three}, "patch cluster1/uid-1-0 (repair): rest"},
 		{"no hash", `[{"op":"remove","path":"/metadata/annotations/starling.io~1content-hash"}]`, []plan.Object{one, three}, "patch cluster1/uid-1-0 (repair): rest"},
-		{"a report", `[{"op":"add","path":"/status","value":` + statusOf("Rice", "example.com", "web", "r", 99) + `}]`, []plan.Object{one, three}, ""},
-		{"no kinds", `[{"op":"remove","path":"/metadata/annotations/starling.io~1kinds"}]`, []plan.Object{one}, "patch cluster1/uid-1-0 (repair): -[1] rices.example.com web/r, rest"},
+		{"a report", `[{"op":"add","path":"/status","value":` + statusOf("Rice", "food", "web", "r", 99) + `}]`, []plan.Object{one, three}, ""},
+		{"no kinds", `[{"op":"remove","path":"/metadata/annotations/starling.io~1kinds"}]`, []plan.Object{one}, "patch cluster1/uid-1-0 (repair): -[1] rices.food web/r, rest"},
 		{"no annotations", `[{"op":"remove","path":"/metadata/annotations"}]`, []plan.Object{one}, "patch cluster1/uid-1-0 (repair): rest"},
 		{"what is no object", `[{"op":"add","path":"/spec/workload/manifests/0","value":[1]}]`, []plan.Object{one}, "patch cluster1/uid-1-0 (repair): -[0]  , rest"},
 	}

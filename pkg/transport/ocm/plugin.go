@@ -120,10 +120,10 @@ func (p *Plugin) Run(ctx context.Context, handler plugin.Handler) error {
 	if err != nil {
 		return err
 	}
-	reports := newReports(p.config.ReportLimits, handler)
+	reports := newReports(p.config.WDSUID, p.config.ReportLimits, handler)
 	defer reportsRefused.Add(reports.Refused)()
 	var running sync.WaitGroup
-	running.Go(func() { reports.Run(ctx, p.control, p.config.WDSUID) })
+	running.Go(func() { reports.Run(ctx, p.control) })
 	running.Go(func() { works.RunWithContext(ctx) })
 	running.Go(func() { clusters.RunWithContext(ctx) })
 	running.Go(func() { destinations.run(ctx) })

@@ -4,12 +4,14 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/metrics"
+	"github.com/starlinghq/starling/pkg/statusreports"
 	"github.com/starlinghq/starling/pkg/statusreports/mailboxes"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
 )
@@ -22,10 +24,10 @@ var reportsRefused = metrics.NewClusterGauge("starling_transport_reports_refused
 type report struct {
 	mailbox string
 	ref     objref.Ref
-	verdict health.Verdict
+	plugin.Report
 }
 
-// reduceReport evaluates a WorkStatus, and drops everything but the verdict.
+// reduceReport evaluates a WorkStatus, and drops everything but what it says of the object.
 func reduceReport(ws *controlv1alpha1.WorkStatus) mailboxes.Kept[report] {
 	ref := mailboxes.RefOf(ws)
 	r := &report{
@@ -42,24 +44,26 @@ func reduceReport(ws *controlv1alpha1.WorkStatus) mailboxes.Kept[report] {
 	if err != nil {
 		generation = 0 // the agent does not know it, or the kind has none
 	}
-	r.verdict = health.Evaluate(schema.GroupKind{Group: ref.Group, Kind: ws.Spec.SourceRef.Kind}, status, generation)
-	r.verdict.Message = one(r.verdict.Message)
+	r.Verdict = health.Evaluate(schema.GroupKind{Group: ref.Group, Kind: ws.Spec.SourceRef.Kind}, status, generation)
+	r.Message = one(r.Message)
+	r.Gone = statusreports.IsGone(ws)
+	r.Source = types.UID(one(string(statusreports.SourceOf(ws).UID)))
 	// The schema of WorkStatuses does not bound these strings.
-	size := len(ref.Group) + len(ref.Resource) + len(ref.Namespace) + len(ref.Name) + len(r.verdict.Message)
+	size := len(ref.Group) + len(ref.Resource) + len(ref.Namespace) + len(ref.Name) + len(r.Message)
 	return mailboxes.Kept[report]{Value: r, Bytes: size}
 }
 
-// newReports returns a Store of reports, of which the Handler receives the changes.
-func newReports(limits mailboxes.Limits, handler plugin.Handler) *mailboxes.Store[report] {
+// newReports returns a Store of the reports for a WDS, of which the Handler receives the changes.
+func newReports(wds types.UID, limits mailboxes.Limits, handler plugin.Handler) *mailboxes.Store[report] {
 	return mailboxes.New(mailboxes.Config[report]{
-		Limits: limits, Reduce: reduceReport,
+		WDS: wds, Limits: limits, Reduce: reduceReport,
 		Changed: func(before, after *report) {
 			if after == nil {
 				handler.OnReport(before.mailbox, before.ref, nil)
 				return
 			}
 			// The name of a WorkStatus follows from its object, so before is about the same one.
-			handler.OnReport(after.mailbox, after.ref, &after.verdict)
+			handler.OnReport(after.mailbox, after.ref, &after.Report)
 		},
 		Partial:   handler.OnPartial,
 		Listed:    func() { handler.OnReports(plugin.ReportsRead) },

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/health"
@@ -22,16 +23,16 @@ import (
 // heard is a Handler that keeps what it hears of reports.
 type heard struct {
 	listener
-	verdicts map[string]health.Verdict // by mailbox and object
+	verdicts map[string]plugin.Report // by mailbox and object
 	partial  map[string]bool
 	state    plugin.Reports
 }
 
-func (h *heard) OnReport(mailbox string, ref objref.Ref, verdict *health.Verdict) {
-	if verdict == nil {
+func (h *heard) OnReport(mailbox string, ref objref.Ref, report *plugin.Report) {
+	if report == nil {
 		delete(h.verdicts, mailbox+": "+ref.String())
 	} else {
-		h.verdicts[mailbox+": "+ref.String()] = *verdict
+		h.verdicts[mailbox+": "+ref.String()] = *report
 	}
 }
 
@@ -39,8 +40,8 @@ func (h *heard) OnPartial(mailbox string, partial bool) { h.partial[mailbox] = p
 func (h *heard) OnReports(state plugin.Reports)         { h.state = state }
 
 func listen(limits mailboxes.Limits) (*mailboxes.Store[report], *heard) {
-	h := &heard{verdicts: map[string]health.Verdict{}, partial: map[string]bool{}}
-	return newReports(limits, h), h
+	h := &heard{verdicts: map[string]plugin.Report{}, partial: map[string]bool{}}
+	return newReports("", limits, h), h
 }
 
 // workStatus returns the WorkStatus that the agent of a cluster writes for a Deployment.
@@ -129,16 +130,25 @@ func TestReportChanges(t *testing.T) {
 	edited := workStatus("c", "web", stuck)
 	edited.ResourceVersion = "2"
 	const object = "c: deployments.apps web/web"
-	ill := map[string]health.Verdict{object: {State: health.Unhealthy, Message: "ProgressDeadlineExceeded: timed out"}}
+	recreated := workStatus("c", "web", stuck)
+	recreated.ResourceVersion, recreated.Annotations = "3", map[string]string{controlv1alpha1.AnnotationSourceGeneration: "0/u2"}
+	gone := workStatus("c", "web", "{}")
+	gone.Status, gone.ResourceVersion, gone.Annotations = nil, "4", map[string]string{controlv1alpha1.AnnotationGone: "true"}
+	nothing := health.Evaluate(schema.GroupKind{Group: "apps", Kind: "Deployment"}, nil, 0)
+	illAgain := map[string]plugin.Report{object: {Verdict: health.Verdict{State: health.Unhealthy, Message: "ProgressDeadlineExceeded: timed out"}, Source: "u2"}}
+	ill := map[string]plugin.Report{object: {Verdict: health.Verdict{State: health.Unhealthy, Message: "ProgressDeadlineExceeded: timed out"}}}
 	for _, step := range []struct {
 		what string
 		do   func() error
-		want map[string]health.Verdict
+		want map[string]plugin.Report
 	}{
 		{"by hand", func() error { return s.Add(byHand) }, nil},
-		{"added", func() error { return s.Add(workStatus("c", "web", available)) }, map[string]health.Verdict{object: {}}},
-		{"by hand again", func() error { return s.Update(byHand) }, map[string]health.Verdict{object: {}}},
+		{"added", func() error { return s.Add(workStatus("c", "web", available)) }, map[string]plugin.Report{object: {}}},
+		{"by hand again", func() error { return s.Update(byHand) }, map[string]plugin.Report{object: {}}},
 		{"changed", func() error { return s.Update(edited) }, ill},
+		{"of another object of that name", func() error { return s.Update(recreated) }, illAgain},
+		{"that it is gone", func() error { return s.Update(gone) }, map[string]plugin.Report{object: {Verdict: nothing, Gone: true}}},
+		{"of this one again", func() error { return s.Update(edited) }, ill},
 		{"by hand, deleted", func() error { return s.Delete(byHand) }, ill},
 		{"listed", func() error { return s.Replace([]any{edited, byHand}, "") }, ill},
 		{"about another object", func() error { return s.Update(moved) }, nil},

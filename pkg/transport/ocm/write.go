@@ -50,11 +50,15 @@ func (p *Plugin) manifestWork(origin plugin.Origin, a *plan.Action) (*workv1.Man
 
 // annotations returns our annotations on a work that holds these objects.
 func annotations(origin plugin.Origin, after []plan.Entry, hash transform.Hash) map[string]string {
-	return map[string]string{
+	ours := map[string]string{
 		controlv1alpha1.AnnotationBinding:     origin.Binding,
 		controlv1alpha1.AnnotationContentHash: hash.String(),
 		controlv1alpha1.AnnotationKinds:       works.Kinds(after),
 	}
+	if claims := works.Claims(after); claims != "" {
+		ours[controlv1alpha1.AnnotationClaims] = claims
+	}
+	return ours
 }
 
 func items(entries []plan.Entry) []plan.Item {
@@ -116,6 +120,13 @@ func (p *Plugin) patch(origin plugin.Origin, a *plan.Action) ([]byte, transform.
 		fallthrough
 	default:
 		ops = append(ops, operation{"replace", recorded, ours[controlv1alpha1.AnnotationContentHash]})
+		if a.Claims {
+			claims := ours[controlv1alpha1.AnnotationClaims]
+			ops = append(ops, set(pointer("metadata", "annotations", controlv1alpha1.AnnotationClaims), claims, claims != "")...)
+		}
+	}
+	if slices.ContainsFunc(a.Changes, func(c plan.Change) bool { return c.Op == plan.OpRemove }) {
+		ops = append(ops, operation{"add", pointer("metadata", "annotations", controlv1alpha1.AnnotationLeft), works.Left(a.Left)})
 	}
 	if a.Unproven || a.Recorded == (transform.Hash{}) { // what was recorded may be lost
 		// The test of the generation makes sure that this is the next one, if it changes at all.

@@ -88,21 +88,17 @@ func (g *Gatherer) revise(ctx context.Context, before *Placement, changed map[ob
 			return nil, false
 		}
 		f := g.objects.find(ctx, ref, how, now)
-		if !f.known || f.options != before.requested[ref] {
+		if f.manifest == nil || f.manifest.Requested != before.requested[ref] {
 			return nil, false
 		}
-		if f.object.Hash == object.Hash {
+		if f.manifest.Hash == object.Hash {
 			continue
 		}
-		template, err := g.templates.compile(f.object)
-		if err != nil {
-			return nil, false
-		}
 		delete(templates, ref)
-		if template != nil {
-			templates[ref] = template
+		if f.manifest.Template != nil {
+			templates[ref] = f.manifest.Template
 		}
-		object.Object = f.object
+		object.Object = f.manifest.Object
 		contents[ref] = object
 	}
 	if len(contents) == 0 {

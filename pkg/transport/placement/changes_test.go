@@ -64,9 +64,9 @@ func newGathering(t testing.TB, n int) *gathering {
 	g.client = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), objects...)
 	g.Gatherer = &Gatherer{
 		config: Config{
-			Queue: ignored{}, Consumer: g.published, Clock: clock.RealClock{}, Limits: packing.Limits{Count: 1500, Bytes: 512000},
+			Queue: ignored{}, Consumer: g.published, Mailboxes: holding{}, Clock: clock.RealClock{}, Limits: packing.Limits{Count: 1500, Bytes: 512000},
 		},
-		index: NewIndex(bindings), watches: newWatches(), packages: newPackages(nil), templates: newTemplates(), changed: map[string]change{},
+		index: NewIndex(bindings), watches: newWatches(), packages: newPackages(nil), changed: map[string]change{},
 	}
 	g.objects = newObjects(g.client, g.watch)
 	transforms := cache.NewSharedIndexInformer(&cache.ListWatch{}, &controlv1alpha1.CustomTransform{}, 0, cache.Indexers{})

@@ -4,10 +4,12 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 )
 
 // entry is an object that a Binding lists.
@@ -39,11 +41,27 @@ func entriesOf(binding *controlv1alpha1.Binding) []entry {
 		})
 	}
 	for i := range workload.NamespaceScope {
-		o := &workload.NamespaceScope[i]
-		add(entry{
-			ref: objref.Ref{Group: o.Group, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}, version: o.Version,
-			namespaced: true, createOnly: o.CreateOnly, wantsStatus: o.WantSingletonReportedState || o.WantMultiWECReportedState,
-		})
+		add(namespaced(&workload.NamespaceScope[i]))
+	}
+	return entries
+}
+
+func namespaced(o *controlv1alpha1.NamespaceScopeDownsyncClause) entry {
+	return entry{
+		ref: objref.Ref{Group: o.Group, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}, version: o.Version,
+		namespaced: true, createOnly: o.CreateOnly, wantsStatus: o.WantSingletonReportedState || o.WantMultiWECReportedState,
+	}
+}
+
+// autoscalersIn returns the autoscalers that these Bindings list; nothing is delivered for one that
+// is being deleted.
+func autoscalersIn(bindings []*controlv1alpha1.Binding) (entries []entry) {
+	for _, b := range bindings {
+		for i := range b.Spec.Workload.NamespaceScope {
+			if e := namespaced(&b.Spec.Workload.NamespaceScope[i]); b.DeletionTimestamp == nil && options.IsAutoscaler(e.ref) {
+				entries = append(entries, e)
+			}
+		}
 	}
 	return entries
 }
@@ -71,8 +89,10 @@ func SourceOf(binding *controlv1alpha1.Binding) string {
 	return fmt.Sprintf("package %s/%s/%s", first.Namespace, first.Repository, first.Package)
 }
 
-// isOfPolicy reports whether the Binding is that of a policy.
-func isOfPolicy(binding *controlv1alpha1.Binding) bool {
-	owner := metav1.GetControllerOfNoCopy(binding)
-	return owner != nil && owner.Kind == "BindingPolicy"
+// policyOf returns the UID of the policy of a Binding, "" if it has none.
+func policyOf(binding *controlv1alpha1.Binding) types.UID {
+	if owner := metav1.GetControllerOfNoCopy(binding); owner != nil && owner.Kind == "BindingPolicy" {
+		return owner.UID
+	}
+	return ""
 }

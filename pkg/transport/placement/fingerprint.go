@@ -51,7 +51,6 @@ var undelivered = []string{
 	controlv1alpha1.LabelSingletonStatus,
 	controlv1alpha1.LabelMultiWECStatus,
 	controlv1alpha1.LabelExecutingCount,
-	"kubectl.kubernetes.io/last-applied-configuration",
 }
 
 // fingerprint returns a hash of the metadata that changes when what is delivered of an object

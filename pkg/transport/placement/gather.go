@@ -16,6 +16,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/render"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 )
@@ -43,19 +44,24 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 		Objects:      make(map[objref.Ref]plan.Object, len(entries)),
 		Templates:    map[objref.Ref]*customize.Template{},
 		Source:       SourceOf(binding),
-		ofPolicy:     isOfPolicy(binding),
+		policy:       policyOf(binding),
 		Problems:     listedTwice(binding),
 		requested:    map[objref.Ref]options.Requested{},
 	}
 	for _, d := range binding.Spec.Destinations {
 		p.Destinations[d.ClusterID] = struct{}{}
 	}
-	p.need(entries)
+	// What scales an object may be in another Binding of the policy.
+	scalers := autoscalersIn(g.index.Beside(p.policy, p.Name))
+	read := slices.Concat(entries, scalers)
+	p.need(read)
 	versions := g.watches.add(p)
 	// The objects are listed before they are read: a change during the read must find the Binding.
 	g.list(binding.Name, entries)
 
-	findings := g.findAll(ctx, entries, g.recipes(p, entries, versions))
+	findings := g.findAll(ctx, read, g.recipes(p, read, versions))
+	beside := findings[len(entries):]
+	findings = findings[:len(entries):len(entries)]
 	if clauses := binding.Spec.Workload.Packages; len(clauses) > 0 {
 		var objects []entry
 		var found []finding
@@ -65,24 +71,18 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 	} else {
 		g.packages.use(binding.Name, nil)
 	}
-	objects := make([]plan.Object, len(entries))
 	for i, e := range entries {
 		f := &findings[i]
-		if err := g.refuse(e.ref); err != nil {
+		if err := render.Withheld(e.ref, g.config.ManagementNamespaces); err != nil { // here all objects pass
 			*f = finding{err: err}
 		}
-		objects[i] = plan.Object{Object: f.object, Known: f.known}
-		objects[i].Ref = e.ref
-		if f.known {
-			template, err := g.templates.compile(f.object)
-			if err != nil {
-				objects[i].Known, f.err = false, err
-			} else if template != nil {
-				p.Templates[e.ref] = template
+		if m := f.manifest; m != nil {
+			if m.Template != nil {
+				p.Templates[e.ref] = m.Template
 			}
-		}
-		if f.options != (options.Requested{}) {
-			p.requested[e.ref] = f.options
+			if m.Requested != (options.Requested{}) {
+				p.requested[e.ref] = m.Requested
+			}
 		}
 		if f.err != nil {
 			p.Problems = append(p.Problems, e.ref.String()+": "+Clip(f.err.Error()))
@@ -90,16 +90,55 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 		more.retry = more.retry || f.retry
 		more.recheck = more.recheck || f.recheck
 	}
-	p.Problems = append(p.Problems, resolveOptions(objects, entries, findings, &p.Annotations)...)
+	own := listed{entries, findings}
+	p.autoscalers = p.Annotations.scope(own)
+	objects, waiting := carry(own, listed{scalers, beside}, &p.Annotations)
+	p.Problems = append(p.Problems, waiting...)
 	for i := range objects {
 		p.Objects[objects[i].Ref] = objects[i]
 	}
 	slices.Sort(p.Problems)
 	p.Desired = plan.NewDesired(objects, g.config.Limits)
+	p.leaving = g.leavingFrom(p, before)
 	p.Held = g.heldOf(binding)
 	p.Decided = g.config.Clock.Now()
 	p.settled = more == again{} && !slices.ContainsFunc(objects, func(o plan.Object) bool { return !o.Known })
 	return p, more
+}
+
+// leavingFrom returns what the objects asked for last that a Binding does not list any more, and
+// that some work may have; before is its Placement before, nil if there was none.
+func (g *Gatherer) leavingFrom(p, before *Placement) map[objref.Ref]options.Requested {
+	if before == nil || before.UID != p.UID {
+		return nil
+	}
+	leaving, left := map[objref.Ref]options.Requested{}, map[objref.Ref]bool{}
+	for ref, requested := range before.leaving {
+		if _, stays := p.Objects[ref]; !stays {
+			leaving[ref], left[ref] = requested, true
+		}
+	}
+	for ref, object := range before.Objects {
+		if _, stays := p.Objects[ref]; stays {
+			continue
+		}
+		left[ref] = true
+		if object.Known {
+			leaving[ref] = before.requested[ref]
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	delivered, complete := g.config.Mailboxes.Delivered(p.UID)
+	for ref := range left {
+		if _, has := delivered[ref]; complete && !has {
+			delete(leaving, ref)
+		} else if requested, known := g.objects.lastRequest(ref); known {
+			leaving[ref] = requested
+		}
+	}
+	return leaving
 }
 
 // need records which resources the entries have.

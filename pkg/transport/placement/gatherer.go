@@ -99,7 +99,6 @@ type Gatherer struct {
 	watch      wdsWatch
 	objects    *objects
 	packages   *packages
-	templates  *templates
 	transforms *customTransforms
 	// handled reports whether all Bindings that existed at the start went through onBinding.
 	handled cache.InformerSynced
@@ -126,7 +125,7 @@ func New(config Config) (*Gatherer, error) {
 	metrics.Register(bindingsCount, customTransformsCount, bindingWhats, bindingWheres, bindingAreas)
 	g := &Gatherer{
 		config: config, index: config.Index, watches: newWatches(), packages: newPackages(config.Packages),
-		templates: newTemplates(), changed: map[string]change{},
+		changed: map[string]change{},
 	}
 	var err error
 	g.watch.definitions = config.Metadata(crds)
@@ -187,7 +186,7 @@ func (g *Gatherer) want(bindings []*controlv1alpha1.Binding) {
 			continue
 		}
 		entries := entriesOf(b)
-		p := &Placement{Name: b.Name, ofPolicy: isOfPolicy(b)}
+		p := &Placement{Name: b.Name, policy: policyOf(b)}
 		p.need(entries)
 		recipes := g.recipes(p, entries, g.watches.add(p))
 		unread := batches{}
@@ -306,6 +305,10 @@ func (h objectHandler) OnChange(resource dynamicinformer.Resource, before, after
 		meta = before
 	}
 	ref := objref.New(resource.GroupResource(), meta.GetNamespace(), meta.GetName())
+	listing := h.index.Listing(ref)
+	if after == nil && len(listing) > 0 {
+		h.objects.part(ref, before)
+	}
 	switch tracks := h.watch.TracksContent(resource.GroupResource()); {
 	case after == nil:
 	case before == nil && h.objects.has(ref, after, tracks):
@@ -313,7 +316,7 @@ func (h objectHandler) OnChange(resource dynamicinformer.Resource, before, after
 	case before != nil && fingerprint(before, tracks) == fingerprint(after, tracks):
 		return
 	}
-	for _, name := range h.index.Listing(ref) {
+	for _, name := range listing {
 		if ofItself(ref, before, after) {
 			h.enqueueFor(name, ref, meta.GetResourceVersion())
 		} else {

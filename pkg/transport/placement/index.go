@@ -44,8 +44,11 @@ type Index struct {
 	withPackages int
 }
 
-// byDestination is the index of the informer on Bindings by their destinations.
-const byDestination = "destination"
+// Indexes of the informer on Bindings: by their destinations, and by the UID of their policy.
+const (
+	byDestination = "destination"
+	byPolicy      = "policy"
+)
 
 // Indexers are those that the informer on Bindings needs.
 func Indexers() cache.Indexers {
@@ -59,6 +62,11 @@ func Indexers() cache.Indexers {
 			clusters[i] = d.ClusterID
 		}
 		return clusters, nil
+	}, byPolicy: func(obj any) ([]string, error) {
+		if binding, ok := obj.(*controlv1alpha1.Binding); ok && policyOf(binding) != "" {
+			return []string{string(policyOf(binding))}, nil
+		}
+		return nil, nil
 	}}
 }
 
@@ -98,6 +106,16 @@ func (x *Index) BindingsAt(destination string) []*controlv1alpha1.Binding {
 		panic(err) // there is no such index
 	}
 	return bindingsOf(objs)
+}
+
+// Beside returns the Bindings of a policy but for one, in no order: a policy that lists too much
+// for one Binding has several. They must not be changed.
+func (x *Index) Beside(policy types.UID, but string) []*controlv1alpha1.Binding {
+	objs, err := x.bindings.ByIndex(byPolicy, string(policy))
+	if err != nil {
+		panic(err) // there is no such index
+	}
+	return slices.DeleteFunc(bindingsOf(objs), func(b *controlv1alpha1.Binding) bool { return b.Name == but })
 }
 
 func bindingsOf(objs []any) []*controlv1alpha1.Binding {

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,7 +17,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
-	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/core/render"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
@@ -43,16 +42,17 @@ type objects struct {
 
 	mu    sync.Mutex
 	cache map[objref.Ref]*cachedObject
+	// parted is what the annotations of listed objects that were deleted asked for last.
+	parted map[objref.Ref]options.Requested
 	// wanted are objects that are to be read for some Binding and have not been read.
 	wanted batches
 }
 
 // cachedObject is what is known of one object.
 type cachedObject struct {
-	object  transform.Object
-	options options.Requested
-	version version
-	// how is how object was made.
+	manifest *render.Manifest
+	version  version
+	// how is how the manifest was made.
 	how recipe
 	// missing is since when the object does not exist; zero if it exists.
 	missing time.Time
@@ -64,12 +64,9 @@ const grace = 2 * time.Second
 
 // finding is the result of reading one object.
 type finding struct {
-	object transform.Object
-	// options are those that the annotations of the object ask for.
-	options options.Requested
-	// known says that object and options are current.
-	known bool
-	// err is why they are not; nil while the object is missing for less than the grace.
+	// manifest is the object as it is, nil if that is not known.
+	manifest *render.Manifest
+	// err is why it is not; nil while the object is missing for less than the grace.
 	err error
 	// autoscaler is the object as it was last seen, if it is an autoscaler that is not known: what
 	// it scales waits for it.
@@ -79,7 +76,7 @@ type finding struct {
 }
 
 func newObjects(client dynamic.Interface, w watched) *objects {
-	return &objects{client: client, watched: w, lists: keymutex.NewHashed(0), cache: map[objref.Ref]*cachedObject{}, wanted: batches{}}
+	return &objects{client: client, watched: w, lists: keymutex.NewHashed(0), cache: map[objref.Ref]*cachedObject{}, parted: map[objref.Ref]options.Requested{}, wanted: batches{}}
 }
 
 // recipe is how the content of an object is made from the object in the WDS.
@@ -118,8 +115,8 @@ func (o *objects) find(ctx context.Context, ref objref.Ref, how recipe, now time
 		f.err = err
 		var invalid *invalidError
 		f.retry = !errors.As(err, &invalid)
-		if f.autoscaler == nil && have != nil && options.IsAutoscaler(ref) {
-			f.autoscaler = &have.object
+		if f.autoscaler == nil && have != nil && have.manifest != nil && options.IsAutoscaler(ref) {
+			f.autoscaler = &have.manifest.Object
 		}
 	}
 	return f
@@ -137,18 +134,6 @@ func (o *objects) seen(ref objref.Ref) (have *cachedObject, gone bool) {
 	return have, have != nil && !present && synced
 }
 
-// autoscalerOf returns an invalid object of the WDS or of a package, if it is an autoscaler.
-func autoscalerOf(ref objref.Ref, content map[string]any) *transform.Object {
-	if !options.IsAutoscaler(ref) {
-		return nil
-	}
-	raw, err := json.Marshal(content)
-	if err != nil {
-		return nil
-	}
-	return &transform.Object{Ref: ref, JSON: raw}
-}
-
 // cached returns the content of an object if it is known without a read. It does not block.
 func (o *objects) cached(ref objref.Ref, how recipe) (finding, bool) {
 	o.mu.Lock()
@@ -157,7 +142,7 @@ func (o *objects) cached(ref objref.Ref, how recipe) (finding, bool) {
 	if have == nil || !have.missing.IsZero() || !have.how.equal(how) {
 		return finding{}, false
 	}
-	f := finding{object: have.object, options: have.options, known: true}
+	f := finding{manifest: have.manifest}
 	meta, present := o.watched.Get(ref)
 	if !present {
 		return f, !o.watched.Synced(ref.GroupResource())
@@ -209,26 +194,18 @@ func (o *objects) accept(ref objref.Ref, how recipe, live *unstructured.Unstruct
 	o.mu.Lock()
 	o.wanted.remove(ref)
 	o.mu.Unlock()
-	wanted, err := options.Parse(live.GetAnnotations())
-	if err != nil {
-		return finding{autoscaler: autoscalerOf(ref, live.Object)}, &invalidError{err}
-	}
 	version := versionOf(live, how.version, o.watched.TracksContent(ref.GroupResource()))
-	pipeline := transform.Standard(how.removal.Apply)
-	if how.sourced {
-		pipeline = append(pipeline, transform.Source(corestatus.Source{UID: live.GetUID(), Generation: live.GetGeneration()}))
-	}
-	object, err := pipeline.Apply(ref, live.Object)
+	manifest, err := render.Render(&render.Source{Ref: ref, Object: live.Object, Removal: how.removal, UID: live.GetUID(), Sourced: how.sourced})
 	if err != nil {
-		return finding{autoscaler: autoscalerOf(ref, live.Object)}, &invalidError{err}
+		return finding{autoscaler: render.Autoscaler(ref, live.Object)}, &invalidError{err}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if have := o.cache[ref]; have != nil && have.object.Hash == object.Hash {
-		object = have.object // one copy of the bytes for all that hold it
+	if have := o.cache[ref]; have != nil && have.manifest != nil && have.manifest.Hash == manifest.Hash && have.manifest.Requested == manifest.Requested {
+		manifest = have.manifest // one copy of the bytes for all that hold it
 	}
-	o.cache[ref] = &cachedObject{object: object, options: wanted, version: version, how: how}
-	return finding{object: object, options: wanted, known: true}, nil
+	o.cache[ref] = &cachedObject{manifest: manifest, version: version, how: how}
+	return finding{manifest: manifest}, nil
 }
 
 // forget drops the content of these objects.
@@ -240,8 +217,32 @@ func (o *objects) forget(refs map[objref.Ref]bool) {
 	defer o.mu.Unlock()
 	for ref := range refs {
 		delete(o.cache, ref)
+		delete(o.parted, ref)
 		o.wanted.remove(ref)
 	}
+}
+
+// part notes what a listed object that was deleted asked for last: often it was said just before,
+// and never read.
+func (o *objects) part(ref objref.Ref, last metav1.Object) {
+	if requested, err := options.Parse(last.GetAnnotations()); err == nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.parted[ref] = requested
+	}
+}
+
+// lastRequest returns what an object asks for, or asked for when it was deleted, as far as the
+// watch shows.
+func (o *objects) lastRequest(ref objref.Ref) (options.Requested, bool) {
+	if meta, present := o.watched.Get(ref); present {
+		requested, err := options.Parse(meta.GetAnnotations())
+		return requested, err == nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	requested, known := o.parted[ref]
+	return requested, known
 }
 
 // errMissing says that a listed object does not exist.

@@ -34,7 +34,7 @@ func TestFingerprint(t *testing.T) {
 		"OurLabel":        {func(m *metav1.ObjectMeta) { m.Labels["managed-by.kubestellar.io/singletonstatus"] = "true" }, false},
 		"LastApplied": {
 			func(m *metav1.ObjectMeta) { m.Annotations["kubectl.kubernetes.io/last-applied-configuration"] = "x" },
-			false,
+			true, // it says which defaults a user wrote
 		},
 		"Label":                  {func(m *metav1.ObjectMeta) { m.Labels["a"] = "x" }, true},
 		"Annotation":             {func(m *metav1.ObjectMeta) { m.Annotations["e"] = "" }, true},
@@ -105,8 +105,8 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	find := func(what string, wantKnown bool, wantReads int) finding {
 		t.Helper()
 		f := o.find(ctx, settings, recipe{version: "v1", removal: by}, now)
-		if n := reads(); f.known != wantKnown || n != wantReads {
-			t.Errorf("%s: known %v after %d reads (%v), want %v after %d", what, f.known, n, f.err, wantKnown, wantReads)
+		if n := reads(); (f.manifest != nil) != wantKnown || n != wantReads {
+			t.Errorf("%s: known %v after %d reads (%v), want %v after %d", what, f.manifest != nil, n, f.err, wantKnown, wantReads)
 		}
 		return f
 	}
@@ -121,8 +121,8 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	find("it changed", true, 1)
 	watch.objects[settings] = configMap("5", "1")
 	by = removing("$.data.content")
-	if f := find("a CustomTransform came", true, 1); strings.Contains(string(f.object.JSON), "content") {
-		t.Errorf("not removed: %s", f.object.JSON)
+	if f := find("a CustomTransform came", true, 1); strings.Contains(string(f.manifest.JSON), "content") {
+		t.Errorf("not removed: %s", f.manifest.JSON)
 	}
 	by = removing("$['data'].content")
 	find("it was written another way", true, 0)
@@ -131,7 +131,7 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	if f := find("it is gone", false, 0); f.err != nil || !f.recheck {
 		t.Errorf("gone for no time: %+v, want a recheck", f)
 	}
-	if f := o.find(ctx, settings, recipe{version: "v1", removal: by}, now.Add(grace)); f.known || !errors.Is(f.err, errMissing) {
+	if f := o.find(ctx, settings, recipe{version: "v1", removal: by}, now.Add(grace)); f.manifest != nil || !errors.Is(f.err, errMissing) {
 		t.Errorf("gone for long: %+v, want errMissing", f)
 	}
 	reads()
@@ -141,7 +141,7 @@ func TestObjectsAreReadOnceForEachVersion(t *testing.T) {
 	o.forget(map[objref.Ref]bool{settings: true})
 	delete(watch.objects, settings)
 	find("the watch has not seen it yet", true, 1)
-	if f := o.find(ctx, password, recipe{version: "v1", removal: by}, now); !errors.Is(f.err, errMissing) || f.known {
+	if f := o.find(ctx, password, recipe{version: "v1", removal: by}, now); !errors.Is(f.err, errMissing) || f.manifest != nil {
 		t.Errorf("one that never was: %+v, want errMissing at once", f)
 	}
 }

@@ -1,73 +1,63 @@
 package placement
 
 import (
-	"bytes"
 	"fmt"
 
-	"github.com/starlinghq/starling/pkg/core/options"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/render"
 )
 
-// resolveOptions sets the options of the objects of a Binding: those that annotations and the
-// Binding ask for, and those that follow from other objects of the Binding. Where they are not
-// known, the content is marked as not known either: then the object and its options stay as they
-// were delivered. It returns the texts for the user about objects that wait for others.
-func resolveOptions(objects []plan.Object, entries []entry, findings []finding, a *Annotations) (problems []string) {
-	explicit := make([]bool, len(objects))
-	for i := range objects {
-		object := &objects[i]
-		wanted := findings[i].options.WithDefaults(a.options)
-		explicit[i] = wanted.SetsApply() || entries[i].createOnly
-		object.Options = wanted.Options()
-		object.Options.Orphan = object.Options.Orphan || options.NeverDeleted(object.Ref)
-		if entries[i].createOnly {
-			object.Options = options.Merge(object.Options, plan.Options{CreateOnly: true})
-		}
-		object.Known = object.Known && !a.optionsInvalid
-	}
+// listed are objects that Bindings list, and what was found of them.
+type listed struct {
+	entries  []entry
+	findings []finding
+}
 
-	scaled := map[options.Target]bool{}
-	waits := map[options.Target]int{} // the targets of autoscalers that are not known
-	unsure := map[string]int{}        // namespaces in which the target of an autoscaler is not known
-	for i := range objects {
-		ref := objects[i].Ref
-		if !options.IsAutoscaler(ref) {
-			continue
-		}
-		autoscaler := &objects[i].Object
-		if seen := findings[i].autoscaler; seen != nil {
-			autoscaler = seen
-		}
-		target, ok := options.TargetOf(autoscaler)
-		switch {
-		case ok && objects[i].Known:
-			scaled[target] = true
-		case ok:
-			waits[target] = i
-		case !objects[i].Known:
-			unsure[ref.Namespace] = i
+// scope returns the Scope of a Binding with these annotations that lists these objects.
+func (a *Annotations) scope(of ...listed) *render.Scope {
+	scope := render.NewScope(a.options)
+	for _, l := range of {
+		for i := range l.entries {
+			f := &l.findings[i]
+			seen := f.autoscaler
+			if f.manifest != nil {
+				seen = &f.manifest.Object
+			}
+			scope.Add(l.entries[i].ref, seen, f.manifest != nil && !a.optionsInvalid)
 		}
 	}
-	for i := range objects {
-		object := &objects[i]
-		if explicit[i] || !object.Known {
-			continue
+	return scope
+}
+
+// carry returns the objects of a Binding as it carries them, beside these autoscalers. Where the
+// options are not known, the content is marked as not known either: then the object and its options
+// stay as they were delivered. It returns the texts for the user about objects that wait for
+// others.
+func carry(own, beside listed, a *Annotations) (objects []plan.Object, problems []string) {
+	scope := a.scope(own, beside)
+	failed := map[objref.Ref]bool{}
+	for _, l := range []listed{own, beside} {
+		for i := range l.entries {
+			failed[l.entries[i].ref] = l.findings[i].err != nil
 		}
-		target := options.Target{Kind: object.Kind.GroupKind(), Namespace: object.Ref.Namespace, Name: object.Ref.Name}
-		by, waiting := waits[target]
-		if !waiting && bytes.Contains(object.JSON, []byte(`"replicas":`)) {
-			by, waiting = unsure[object.Ref.Namespace]
+	}
+	objects = make([]plan.Object, len(own.entries))
+	for i, e := range own.entries {
+		object, listed := &objects[i], render.Listed{Ref: e.ref, CreateOnly: e.createOnly}
+		if m := own.findings[i].manifest; m != nil {
+			listed, object.Object = m.Listed(e.createOnly), m.Object
+			object.Known = !a.optionsInvalid
 		}
-		switch {
-		case scaled[target]:
-			object.Options = options.Scaled(object.Options)
-		case waiting:
+		object.Ref = e.ref
+		carried, waitsFor := scope.Carry(&listed)
+		object.Options = carried
+		if waitsFor != nil && object.Known {
 			object.Known = false
-			if findings[by].err != nil {
-				problems = append(problems, fmt.Sprintf("%s: not updated, because %s may scale it and cannot be delivered; its own error says why",
-					object.Ref, objects[by].Ref))
+			if failed[*waitsFor] {
+				problems = append(problems, fmt.Sprintf("%s: not updated, because %s may scale it and cannot be delivered; its own error says why", object.Ref, *waitsFor))
 			}
 		}
 	}
-	return problems
+	return objects, problems
 }

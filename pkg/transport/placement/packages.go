@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
@@ -17,10 +16,9 @@ import (
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
-	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/workload"
-	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/pkg/core/render"
 )
 
 // packages caches the parcels of the packages that Bindings list. A package is read once for each
@@ -210,15 +208,11 @@ func convert(o *workload.Object, removal *customtransform.Instructions) finding 
 	if len(removal.Unknown) > 0 {
 		return finding{}
 	}
-	wanted, err := options.Parse((&unstructured.Unstructured{Object: o.Content}).GetAnnotations())
+	manifest, err := render.Render(&render.Source{Ref: o.Ref, Object: o.Content, Removal: removal})
 	if err != nil {
-		return finding{err: fmt.Errorf("%s: %w", o.File, &invalidError{err}), autoscaler: autoscalerOf(o.Ref, o.Content)}
+		return finding{err: fmt.Errorf("%s: %w", o.File, &invalidError{err}), autoscaler: render.Autoscaler(o.Ref, o.Content)}
 	}
-	object, err := transform.Standard(removal.Apply).Apply(o.Ref, o.Content)
-	if err != nil {
-		return finding{err: fmt.Errorf("%s: %w", o.File, &invalidError{err}), autoscaler: autoscalerOf(o.Ref, o.Content)}
-	}
-	return finding{object: object, options: wanted, known: true}
+	return finding{manifest: manifest}
 }
 
 // use records which packages a Binding lists now. What no Binding lists any more is forgotten.

@@ -83,7 +83,7 @@ func TestPackagesAreReadOnce(t *testing.T) {
 		for _, clause := range (list{one, same, other}) {
 			reading.Go(func() {
 				found, err := p.find(t.Context(), &clause, none)
-				if err != nil || len(found.objects) != 1 || !found.objects[0].finding.known || !strings.Contains(string(found.objects[0].finding.object.JSON), clause.Digest) {
+				if err != nil || len(found.objects) != 1 || found.objects[0].finding.manifest == nil || !strings.Contains(string(found.objects[0].finding.manifest.JSON), clause.Digest) {
 					t.Errorf("%v: %+v, %v", clause, found, err)
 				}
 			})
@@ -109,7 +109,7 @@ func TestPackagesAreReadOnce(t *testing.T) {
 	unknown := func(schema.GroupResource) *customtransform.Instructions {
 		return &customtransform.Instructions{Unknown: []string{"bad"}}
 	}
-	if found, err := p.find(t.Context(), &one, unknown); err != nil || found.objects[0].finding.known {
+	if found, err := p.find(t.Context(), &one, unknown); err != nil || found.objects[0].finding.manifest != nil {
 		t.Errorf("it is not known what to remove, but the object is delivered (%v)", err)
 	}
 

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/render"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 )
 
@@ -54,9 +56,17 @@ type Placement struct {
 	// requested are the options that the annotations of objects ask for; objects without are left
 	// out.
 	requested map[objref.Ref]options.Requested
-	// ofPolicy says that the Binding is that of a policy.
-	ofPolicy bool
-	// watched are the resources of the objects that the Binding lists itself.
+	// leaving is what the annotations of objects that are not listed any more, and that some work
+	// may have, asked for last; while Deleting, of all of them. Those that could not be read are
+	// left out.
+	leaving map[objref.Ref]options.Requested
+	// policy is the UID of the policy of the Binding, "" if it has none.
+	policy types.UID
+	// autoscalers are those that the Binding lists. On them depends how all Bindings of the policy
+	// carry their objects.
+	autoscalers *render.Scope
+	// watched are the resources of the objects that the Binding lists itself, and of the
+	// autoscalers of the others of its policy.
 	watched map[schema.GroupResource]dynamicinformer.Resource
 	// resources are those of all objects, including the objects of packages.
 	resources map[schema.GroupResource]struct{}
@@ -67,6 +77,21 @@ func (p *Placement) Lists(cluster string) bool {
 	_, ok := p.Destinations[cluster]
 	return ok
 }
+
+// Orphans returns whether an object that leaves a destination is to stay there, if that is known.
+// What the annotations of the Binding say can be changed while it is being deleted.
+func (p *Placement) Orphans(ref objref.Ref) (orphan, known bool) {
+	if object, listed := p.Objects[ref]; listed {
+		return object.Orphan, object.Known
+	}
+	requested, known := p.leaving[ref]
+	orphan = requested.WithDefaults(p.Annotations.options).Options().Orphan || options.NeverDeleted(ref)
+	// Of an object that could not be read, the wish to keep it counts, and none to delete it.
+	return orphan, orphan || known && !p.Annotations.optionsInvalid
+}
+
+// scales returns the autoscalers that the Binding lists, never nil.
+func (p *Placement) scales() *render.Scope { return cmp.Or(p.autoscalers, &render.Scope{}) }
 
 // sameContent reports whether the mailboxes should hold the same for both. p may be nil.
 func (p *Placement) sameContent(other *Placement) bool {

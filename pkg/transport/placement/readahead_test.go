@@ -131,7 +131,7 @@ func TestEachObjectIsReadOnce(t *testing.T) {
 			for _, refs := range tc.bindings {
 				reading.Go(func() {
 					for ref, f := range r.read(t.Context(), refs) {
-						if !f.known {
+						if f.manifest == nil {
 							t.Errorf("%s is not known: %v", ref, f.err)
 						}
 					}
@@ -195,9 +195,9 @@ func TestReadsAreKnowledge(t *testing.T) {
 			reading.Go(func() {
 				for ref, f := range r.read(t.Context(), refs) {
 					switch missing := errors.Is(f.err, errMissing); {
-					case exist[ref] && missing, !exist[ref] && f.known:
-						t.Errorf("seed %d: %s, exists %v: known %v, %v", seed, ref, exist[ref], f.known, f.err)
-					case !f.known && !missing && !f.retry:
+					case exist[ref] && missing, !exist[ref] && f.manifest != nil:
+						t.Errorf("seed %d: %s, exists %v: known %v, %v", seed, ref, exist[ref], f.manifest != nil, f.err)
+					case f.manifest == nil && !missing && !f.retry:
 						t.Errorf("seed %d: %s is not known, and not read again: %v", seed, ref, f.err)
 					}
 				}

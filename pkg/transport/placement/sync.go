@@ -14,6 +14,8 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/writer"
 )
@@ -38,10 +40,8 @@ func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error)
 		// The Binding is gone, or is deleted without us. Works that are left are orphaned: nobody
 		// asked for their deletion.
 		return worker.Result{}, g.publish(name, leads, before, nil)
-	case binding.DeletionTimestamp != nil && changed.held:
-		return worker.Result{}, g.publish(name, leads, before, g.deleting(nil, binding))
 	case binding.DeletionTimestamp != nil:
-		return worker.Result{}, g.publish(name, leads, before, g.deleting(before, binding))
+		return worker.Result{}, g.publish(name, leads, before, g.deleting(ctx, before, binding, changed.held))
 	case leads && !hasFinalizer(binding):
 		// Before anything is delivered, or the Binding could be deleted and leave works behind.
 		if err := SetFinalizer(ctx, g.config.Writer, binding, true); err != nil {
@@ -80,16 +80,34 @@ func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error)
 	return worker.Result{}, nil
 }
 
-// deleting returns the Placement of a Binding that is being deleted: before, if that is it already.
-func (g *Gatherer) deleting(before *Placement, binding *controlv1alpha1.Binding) *Placement {
-	if before != nil && before.Deleting && before.UID == binding.UID && before.Generation == binding.Generation &&
-		before.Annotations.AreOf(binding) {
+// deleting returns the Placement of a Binding that is being deleted: before, if that is it already,
+// and what Transactions hold has not changed.
+func (g *Gatherer) deleting(ctx context.Context, before *Placement, binding *controlv1alpha1.Binding, held bool) *Placement {
+	known := before != nil && before.Deleting && before.UID == binding.UID
+	if known && !held && before.Generation == binding.Generation && before.Annotations.AreOf(binding) {
 		return before
 	}
-	return &Placement{
+	p := &Placement{
 		Name: binding.Name, UID: binding.UID, Generation: binding.Generation, Deleting: true, Source: SourceOf(binding),
 		Annotations: AnnotationsOf(binding), Held: g.heldOf(binding), Decided: g.config.Clock.Now(),
 	}
+	if known {
+		p.leaving = before.leaving
+		return p
+	}
+	// How the objects leave follows from their annotations as they are now, which may have changed
+	// since they were read, or while no transport was running.
+	last, _ := g.gather(ctx, binding, before)
+	p.leaving = make(map[objref.Ref]options.Requested, len(last.Objects)+len(last.leaving))
+	maps.Copy(p.leaving, last.leaving) // what left before, and may still be in clusters
+	for ref, object := range last.Objects {
+		if object.Known {
+			p.leaving[ref] = last.requested[ref]
+		} else if requested, known := g.objects.lastRequest(ref); known {
+			p.leaving[ref] = requested // it was deleted shortly before
+		}
+	}
+	return p
 }
 
 // publish makes p, which may be nil, the Placement of a Binding, if it is not so already, and
@@ -118,6 +136,11 @@ func (g *Gatherer) place(name string, p *Placement) {
 	}
 	g.objects.forget(done.Unlisted)
 	before, after := cmp.Or(done.Before, &Placement{}), cmp.Or(p, &Placement{})
+	if !before.scales().Equal(after.scales()) {
+		for _, other := range g.index.Beside(cmp.Or(after.policy, before.policy), name) {
+			g.enqueue(other.Name, "")
+		}
+	}
 	if after.Source == "" {
 		g.packages.use(name, nil)
 	}

@@ -14,6 +14,7 @@ import (
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/render"
 	"github.com/starlinghq/starling/test/golden"
 )
 
@@ -27,7 +28,7 @@ func TestTexts(t *testing.T) {
 	for _, ref := range []objref.Ref{
 		{Resource: "secrets", Namespace: "open-cluster-management-agent-addon", Name: "token"}, {Resource: "namespaces", Name: "open-cluster-management-agent"},
 	} {
-		paragraphs = append(paragraphs, "# a namespace of Open Cluster Management\n"+ref.String()+": "+(&Gatherer{}).refuse(ref).Error())
+		paragraphs = append(paragraphs, "# a namespace of Open Cluster Management\n"+ref.String()+": "+render.Withheld(ref, nil).Error())
 	}
 	for _, annotations := range []map[string]string{
 		{controlv1alpha1.AnnotationHold: "settings"},

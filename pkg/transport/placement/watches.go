@@ -41,7 +41,7 @@ func (w *watches) add(p *Placement) map[schema.GroupResource]string {
 	defer w.mu.Unlock()
 	changed := false
 	for gr, resource := range p.watched {
-		needed := need{resource, p.ofPolicy}
+		needed := need{resource, p.policy != ""}
 		if w.by[gr][p.Name] != needed {
 			w.by.Set(gr, p.Name, needed)
 			changed = w.choose(gr) || changed

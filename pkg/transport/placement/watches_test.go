@@ -58,7 +58,9 @@ func TestWatchesWhatBindingsNeed(t *testing.T) {
 func TestVersionsThatAreRead(t *testing.T) {
 	version := func(name, version string, ofPolicy bool) *Placement {
 		p := needing(name, schema.GroupVersionResource{Group: "example.com", Version: version, Resource: "things"})
-		p.ofPolicy = ofPolicy
+		if ofPolicy {
+			p.policy = "policy"
+		}
 		return p
 	}
 	cases := map[string]struct {

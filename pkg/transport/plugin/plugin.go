@@ -82,9 +82,9 @@ type Handler interface {
 	OnWork(before, after *plan.Work)
 	// OnDestination reports that a destination was found or changed, or is gone (nil).
 	OnDestination(name string, destination *Destination)
-	// OnReport reports the health of an object in a cluster; nil if the cluster does not report it
-	// (any more). Calls come one after the other, but concurrently with the others.
-	OnReport(mailbox string, ref objref.Ref, verdict *health.Verdict)
+	// OnReport reports what a cluster reports of an object; nil if it reports nothing (any more).
+	// Calls come one after the other, but concurrently with the others.
+	OnReport(mailbox string, ref objref.Ref, report *Report)
 	// OnReports reports what follows from a missing OnReport. A Plugin without reports calls it
 	// once, with ReportsNone.
 	OnReports(state Reports)
@@ -96,6 +96,15 @@ type Handler interface {
 	// OnSynced reports that all works and destinations that existed at the start were reported. It
 	// is called once.
 	OnSynced()
+}
+
+// Report is what a cluster reports of an object. It is comparable.
+type Report struct {
+	health.Verdict
+	// Source is the UID of the object in the WDS that the cluster has a copy of; see status.IsOf.
+	Source types.UID
+	// Gone: the object was applied, and is not in the cluster any more.
+	Gone bool
 }
 
 // Reports is what follows from a missing report.
