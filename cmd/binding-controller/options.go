@@ -17,7 +17,7 @@ import (
 	"github.com/starlinghq/starling/pkg/controller/packages/repositories"
 	"github.com/starlinghq/starling/pkg/controller/status"
 	"github.com/starlinghq/starling/pkg/controller/transactions"
-	corebinding "github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/core/settings"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
@@ -33,9 +33,7 @@ type options struct {
 	onlyITS     spaces.Single
 	itsLimits   spaces.Options
 	controllers []string
-	apiGroups   []string
-	generated   bool
-	bindingSize int
+	settings    settings.Bindings
 	concurrency int
 	fileRoots   []string
 	// repositoryHosts are the hosts that Repositories and packages may name.
@@ -53,13 +51,14 @@ type options struct {
 }
 
 func newOptions() *options {
+	defaults, _ := settings.Defaults()
 	return &options{
 		runner:      runner.NewOptions(),
 		wds:         spaces.Options{QPS: 300, Burst: 600},
 		wdsName:     "wds",
 		itsLimits:   spaces.Options{QPS: 300, Burst: 600},
 		controllers: allControllers,
-		bindingSize: corebinding.DefaultMaxSize,
+		settings:    defaults,
 		concurrency: 4,
 
 		repositoryNamespaces: []string{metav1.NamespaceDefault},
@@ -98,10 +97,10 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.repositoryNamespaces, "cluster-repository-namespaces", o.repositoryNamespaces,
 		"Namespaces, in each of which every accepted cluster gets a deployment Repository of its name. A user who may publish packages there "+
 			"writes to the clusters.")
-	flags.StringSliceVar(&o.apiGroups, "api-groups", o.apiGroups,
+	flags.StringSliceVar(&o.settings.APIGroups, "api-groups", o.settings.APIGroups,
 		"API groups whose objects may be workload; an empty element is the core group. None: all. "+
 			"CustomResourceDefinitions are always allowed. Objects of other groups are removed from the clusters.")
-	flags.BoolVar(&o.generated, "include-generated", o.generated,
+	flags.BoolVar(&o.settings.IncludeGenerated, "include-generated", o.settings.IncludeGenerated,
 		"Let policies select the objects that controllers create in each namespace: ConfigMaps kube-root-ca.crt, ServiceAccounts default and "+
 			"Secrets with tokens. Clusters have their own, which are overwritten, and the tokens are those of the WDS.")
 	flags.StringVar(&o.packageDirectory, "package-directory", o.packageDirectory,
@@ -113,7 +112,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.Int64Var(&o.packageCacheSize, "package-cache-size", o.packageCacheSize, "Maximum size of the directory with fetched packages, in MiB.")
 	flags.StringVar(&o.crossplaneVersion, "crossplane-version", o.crossplaneVersion,
 		"Version of Crossplane that runs in the clusters, such as v2.3.0. Packages of pkg.crossplane.io that require another one are refused. None: that is not checked.")
-	flags.IntVar(&o.bindingSize, "max-binding-size", o.bindingSize,
+	flags.IntVar(&o.settings.MaxBindingSize, "max-binding-size", o.settings.MaxBindingSize,
 		"Maximum size of a Binding in bytes. A policy that selects more continues in further Bindings, named <policy>--2 and so on. "+
 			"Each change of what a policy selects writes a whole Binding.")
 	flags.IntVar(&o.concurrency, "concurrency", o.concurrency, "Number of policies, and of objects with status, that are synced in parallel.")
@@ -149,8 +148,8 @@ func (o *options) validate() error {
 	// Above the limit, the API server would refuse Bindings with the record of field managers that
 	// it adds.
 	const least, most = 1 << 10, 512 << 10
-	if o.bindingSize < least || o.bindingSize > most {
-		return fmt.Errorf("--max-binding-size must be from %d to %d, is %d", least, most, o.bindingSize)
+	if o.settings.MaxBindingSize < least || o.settings.MaxBindingSize > most {
+		return fmt.Errorf("--max-binding-size must be from %d to %d, is %d", least, most, o.settings.MaxBindingSize)
 	}
 	if len(o.repositoryNamespaces) == 0 {
 		return errors.New("--cluster-repository-namespaces must name at least one namespace")

@@ -52,8 +52,8 @@ func TestOptions(t *testing.T) {
 				t.Errorf("error %v", err)
 			case tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)):
 				t.Errorf("error %v, want one that says %q", err, tc.wantErr)
-			case tc.wantErr == "" && !slices.Equal(o.apiGroups, tc.wantAPIs):
-				t.Errorf("API groups %q; want %q", o.apiGroups, tc.wantAPIs)
+			case tc.wantErr == "" && !slices.Equal(o.settings.APIGroups, tc.wantAPIs):
+				t.Errorf("API groups %q; want %q", o.settings.APIGroups, tc.wantAPIs)
 			}
 		})
 	}

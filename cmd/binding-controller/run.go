@@ -14,8 +14,10 @@ import (
 	"github.com/starlinghq/starling/pkg/controller/clusternames"
 	"github.com/starlinghq/starling/pkg/controller/combinedstatus"
 	"github.com/starlinghq/starling/pkg/controller/packages/repositories"
+	"github.com/starlinghq/starling/pkg/controller/settings"
 	"github.com/starlinghq/starling/pkg/controller/status"
 	"github.com/starlinghq/starling/pkg/controller/transactions"
+	coresettings "github.com/starlinghq/starling/pkg/core/settings"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
 	"github.com/starlinghq/starling/pkg/writer"
@@ -156,10 +158,7 @@ func startControllers(
 	if err := spaces.WaitForResources(ctx, wds, binding.Required...); err != nil {
 		return nil, err
 	}
-	config := binding.SetupConfig{
-		WDS: wds.Config, WDSName: wds.Name, Clusters: found, APIGroups: o.apiGroups, IncludeGenerated: o.generated,
-		MaxBindingSize: o.bindingSize,
-	}
+	config := binding.SetupConfig{WDS: wds.Config, WDSName: wds.Name, Clusters: found, Settings: o.settings}
 	var collectors *combinedstatus.Collectors
 	if o.runs(status.Name) {
 		if collectors, err = newCollectors(wds); err != nil {
@@ -186,6 +185,13 @@ func startControllers(
 			return nil, err
 		}
 		group.Go(func() error { return runner.WhenLeading(names.Run)(ctx, leading) })
+		published, err := settings.New(settings.Config{
+			WDS: wds.Config, Writer: bindings.Writer, Name: coresettings.OfBindings, Data: o.settings.Data(), Clock: clock.RealClock{},
+		})
+		if err != nil {
+			return nil, err
+		}
+		group.Go(func() error { return runner.WhenLeading(published.Run)(ctx, leading) })
 	}
 	group.Go(func() error { return bindings.Run(ctx, leading, workers, observers) })
 	return ready, nil

@@ -1,6 +1,7 @@
 package dynamicinformer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func (d *Discovery) Err() error {
 // Run discovers until the context ends. It returns nil.
 func (d *Discovery) Run(ctx context.Context) error {
 	crds := DynamicInformer(d.dynamic, keepCRD)(Resource{GroupVersionResource: crdResource})
-	apiServices := DynamicInformer(d.dynamic, keepMetadata)(Resource{GroupVersionResource: apiServiceResource})
+	apiServices := DynamicInformer(d.dynamic, keepAPIService)(Resource{GroupVersionResource: apiServiceResource})
 	if _, err := crds.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { d.setCRD(obj) },
 		UpdateFunc: func(_, obj any) { d.setCRD(obj) },
@@ -167,7 +168,7 @@ func (d *Discovery) Run(ctx context.Context) error {
 	defer running.Wait()
 	running.Go(func() { crds.RunWithContext(ctx) })
 	running.Go(func() { apiServices.RunWithContext(ctx) })
-	d.registered = func() ([]string, bool) { return apiServices.GetStore().ListKeys(), apiServices.HasSynced() }
+	d.registered = func() ([]string, bool) { return obeyed(apiServices.GetStore().List()), apiServices.HasSynced() }
 	waitCtx, cancel := context.WithTimeout(ctx, firstDiscovery)
 	cache.WaitForCacheSync(waitCtx.Done(), crds.HasSynced, apiServices.HasSynced)
 	cancel()
@@ -389,23 +390,24 @@ func (d *Discovery) forgetCRD(obj any) {
 	}
 }
 
-// watchable returns the resource of a CRD that the space serves: in the version known before if
-// that is still served, else in the storage version if that is served, else in the first served
-// version.
+// watchable returns the resource of a CRD that the space serves: in the storage version, which
+// needs no conversion, if that is served, else in the version known before, else in the first
+// served version.
 func watchable(crd *apiextensionsv1.CustomResourceDefinition, known Resource) (Resource, bool) {
 	if !isEstablished(crd) {
 		return Resource{}, false
 	}
-	var found string
+	var stored, found string
 	for _, version := range crd.Spec.Versions {
 		switch {
 		case !version.Served:
-		case version.Name == known.Version:
-			return known, true
-		case found == "" || version.Storage:
+		case version.Storage:
+			stored = version.Name
+		case found == "" || version.Name == known.Version:
 			found = version.Name
 		}
 	}
+	found = cmp.Or(stored, found)
 	return Resource{
 		GroupVersionResource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: found, Resource: crd.Spec.Names.Plural},
 		Kind:                 crd.Spec.Names.Kind,
@@ -583,15 +585,4 @@ func keepCRD(obj any) (any, error) {
 		}
 	}
 	return object, unstructured.SetNestedSlice(object.Object, versions, "spec", "versions")
-}
-
-// keepMetadata drops the status too: it reports whether an aggregated API is available, which
-// matters only as an event.
-func keepMetadata(obj any) (any, error) {
-	if object, ok := obj.(*unstructured.Unstructured); ok {
-		delete(object.Object, "spec")
-		delete(object.Object, "status")
-		object.SetManagedFields(nil)
-	}
-	return obj, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -147,8 +148,13 @@ func TestWatchable(t *testing.T) {
 			crd:  crd(apiextensionsv1.ConditionTrue, version("v1alpha1", true, false), version("v1", true, true), version("v2", true, false)),
 			want: resource("example.com", "v1", "widgets", "Widget"), wantOK: true,
 		},
-		"KnownVersionStays": {
+		"StoredVersionMoves": {
 			crd:   crd(apiextensionsv1.ConditionTrue, version("v1alpha1", true, false), version("v1", true, true)),
+			known: resource("example.com", "v1alpha1", "widgets", "Widget"),
+			want:  resource("example.com", "v1", "widgets", "Widget"), wantOK: true,
+		},
+		"KnownVersionStays": {
+			crd:   crd(apiextensionsv1.ConditionTrue, version("v1beta1", true, false), version("v1alpha1", true, false), version("v1", false, true)),
 			known: resource("example.com", "v1alpha1", "widgets", "Widget"),
 			want:  resource("example.com", "v1alpha1", "widgets", "Widget"), wantOK: true,
 		},
@@ -169,5 +175,25 @@ func TestWatchable(t *testing.T) {
 				t.Errorf("watchable (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestObeyed: an APIService of another server that the API server takes for its own has no effect.
+func TestObeyed(t *testing.T) {
+	apiService := func(name string, service any, reason string) any {
+		obj := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": name}, "spec": map[string]any{"service": service},
+			"status": map[string]any{"conditions": []any{map[string]any{"type": "Available", "reason": reason}}},
+		}}
+		kept, err := keepAPIService(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept
+	}
+	other := map[string]any{"namespace": "monitoring", "name": "adapter"}
+	got := obeyed([]any{apiService("v1.apps", nil, "Local"), apiService("v1.a", other, "ServiceNotFound"), apiService("v1.b", other, "Local")})
+	if diff := cmp.Diff([]string{"v1.apps", "v1.a"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

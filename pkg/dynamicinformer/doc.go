@@ -62,6 +62,7 @@ type State struct {
 	Resource
 	// Synced reports whether the Handler received everything that existed at the start.
 	Synced bool
-	// Err is the last error of the list or watch while not synced, "" otherwise.
+	// Err is the last error of the list or watch while not synced, or, when it was synced, while
+	// the API server refuses both; "" otherwise.
 	Err string
 }

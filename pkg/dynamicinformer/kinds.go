@@ -63,7 +63,7 @@ type Kinds struct {
 func NewKinds(config KindsConfig) (*Kinds, error) {
 	discoveryClient, discoveryErr := discovery.NewDiscoveryClientForConfig(config.Space)
 	dynamicClient, dynamicErr := dynamic.NewForConfig(config.Space)
-	metadataClient, metadataErr := metadata.NewForConfig(config.Space)
+	metadataClient, metadataErr := metadata.NewForConfig(WithoutRetries(config.Space))
 	if err := errors.Join(discoveryErr, dynamicErr, metadataErr); err != nil {
 		return nil, fmt.Errorf("build clients: %w", err)
 	}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -21,9 +23,14 @@ import (
 	"github.com/starlinghq/starling/pkg/metrics"
 )
 
-// syncPoll is how often a starting watch is checked for whether its handler has received
-// everything; client-go has no notification for that.
-const syncPoll = 10 * time.Millisecond
+const (
+	// syncPoll is how often a starting watch is checked for whether its handler has received
+	// everything; client-go has no notification for that.
+	syncPoll = 10 * time.Millisecond
+	// recoveryPoll is how often a watch that failed after it had synced is checked for whether it
+	// was read again.
+	recoveryPoll = time.Second
+)
 
 // Config is what a Set is made of. Source and Informer are required.
 type Config struct {
@@ -36,6 +43,9 @@ type Config struct {
 	// Failed, if not nil, is called each time that a list or watch of a resource failed, which is
 	// retried. It must not block.
 	Failed func(Resource, error)
+	// Recovered, if not nil, is called when a resource that had synced, and then failed, was read
+	// again. It must not block.
+	Recovered func(Resource)
 }
 
 // Set runs one informer for each resource that its Source wants. It is safe for concurrent use.
@@ -214,13 +224,18 @@ type watch struct {
 	mu     sync.Mutex
 	synced bool
 	err    string
+	// failing: a goroutine waits until the resource is read again.
+	failing bool
 }
 
 func (s *Set) start(ctx context.Context, resource Resource, known cache.Store) (*watch, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &watch{resource: resource, informer: s.config.Informer(resource), cancel: cancel}
 	err := w.informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		w.failed(err)
+		if w.failed(err) {
+			version := w.informer.LastSyncResourceVersion()
+			w.done.Go(func() { s.awaitRecovery(ctx, w, version) })
+		}
 		if s.config.Failed != nil {
 			s.config.Failed(resource, err)
 		}
@@ -268,12 +283,48 @@ func (w *watch) stop() {
 	unsynced.DeleteLabelValues(w.resource.Group, w.resource.Resource)
 }
 
-func (w *watch) failed(err error) {
+// failed notes an error. It reports whether its end is to be waited for.
+func (w *watch) failed(err error) (isFirst bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.synced {
-		w.err = err.Error()
+	if w.synced && !Refused(err) {
+		return false
 	}
+	w.err = err.Error()
+	isFirst = w.synced && !w.failing
+	w.failing = w.failing || isFirst
+	return isFirst
+}
+
+// awaitRecovery waits until a resource has another version than that at which it failed: each
+// successful list or watch has one.
+func (s *Set) awaitRecovery(ctx context.Context, w *watch, version string) {
+	err := wait.PollUntilContextCancel(ctx, recoveryPoll, false, func(context.Context) (bool, error) {
+		return w.informer.LastSyncResourceVersion() != version, nil
+	})
+	if err != nil {
+		return // stopped before
+	}
+	w.mu.Lock()
+	w.failing, w.err = false, ""
+	w.mu.Unlock()
+	if s.config.Recovered != nil {
+		s.config.Recovered(w.resource)
+	}
+}
+
+// Refused reports whether an API server responded that a resource cannot be read, and did not just
+// ask to read it again. While the server does not respond, nothing is known about the resource.
+func Refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Status().Code {
+	case http.StatusNotFound, http.StatusGone, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return false
+	}
+	return true
 }
 
 func (w *watch) state() State {

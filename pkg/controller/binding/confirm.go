@@ -8,25 +8,28 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/logging"
 )
 
 // confirm reads from the API servers what a Decision to remove relies on; see corebinding.Leaving.
 // Policies are read last: those that are as they were seen have been so during all reads.
 func (c *Controller) confirm(ctx context.Context, in *gathered, leaving *corebinding.Leaving) (corebinding.Unseen, error) {
-	found := corebinding.Live{Unserved: map[schema.GroupResource]bool{}}
-	var unserved []schema.GroupResource
+	found := corebinding.Live{Unserved: map[schema.GroupResource]bool{}, Unreadable: map[schema.GroupResource]bool{}}
+	var unserved, unreadable []schema.GroupResource
 	var err error
-	if found.Labels.Objects, unserved, err = c.readObjects(ctx, leaving); err != nil {
-		return corebinding.Unseen{}, err
-	}
+	found.Labels.Objects, unserved, unreadable = c.readObjects(ctx, leaving)
 	for _, gr := range unserved {
 		// Their labels may have changed before, and not been seen. Only another policy could still
 		// want them, so that the last policy of a kind can be deleted all the same.
 		found.Unserved[gr] = c.memory.isReached(gr, in.state.Policy.Name)
+	}
+	for _, gr := range unreadable {
+		found.Unreadable[gr] = in.state.Policy.DeletionTimestamp == nil || c.memory.isReached(gr, in.state.Policy.Name)
 	}
 	if found.Labels.Namespaces, err = c.readNamespaces(ctx, leaving); err != nil {
 		return corebinding.Unseen{}, err
@@ -40,10 +43,11 @@ func (c *Controller) confirm(ctx context.Context, in *gathered, leaving *corebin
 	return leaving.Unseen(in.state.Labels, found), nil
 }
 
-// readObjects returns the labels of the objects, and the resources that are not served.
+// readObjects returns the labels of the objects, the resources that are not served, and those that
+// cannot be read: one kind that fails holds up no other one.
 func (c *Controller) readObjects(
 	ctx context.Context, leaving *corebinding.Leaving,
-) (found map[objref.Ref]map[string]string, unserved []schema.GroupResource, err error) {
+) (found map[objref.Ref]map[string]string, unserved, unreadable []schema.GroupResource) {
 	refs := map[schema.GroupResource][]objref.Ref{}
 	for ref := range leaving.Objects {
 		refs[ref.GroupResource()] = append(refs[ref.GroupResource()], ref)
@@ -61,12 +65,13 @@ func (c *Controller) readObjects(
 		case apierrors.IsNotFound(err): // it has not been served for a moment
 			unserved = append(unserved, gr)
 		case err != nil:
-			return nil, nil, fmt.Errorf("read %s: %w", gr, err)
+			klog.FromContext(ctx).V(2).Info("Cannot confirm what leaves the clusters; objects of this resource stay", logging.Resource, gr, logging.Reason, err.Error())
+			unreadable = append(unreadable, gr)
 		default:
 			maps.Copy(found, labels)
 		}
 	}
-	return found, unserved, nil
+	return found, unserved, unreadable
 }
 
 func (c *Controller) readNamespaces(ctx context.Context, leaving *corebinding.Leaving) (map[string]map[string]string, error) {

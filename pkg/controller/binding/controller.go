@@ -95,7 +95,7 @@ type Controller struct {
 	deletions       *deletions
 	statusErrors    *statusErrors
 	leftOutClusters leftOutClusters
-	failing         failing
+	failures        *failures
 
 	// indexing orders what the index receives of policies.
 	indexing sync.Mutex
@@ -113,7 +113,7 @@ func New(config Config) (*Controller, error) {
 	}
 	c := &Controller{
 		config: config, started: config.Clock.Now(), memory: newMemory(config.Clock), writes: newOwnWrites(config.Clock),
-		deletions: newDeletions(config.Clock), statusErrors: newStatusErrors(),
+		deletions: newDeletions(config.Clock), statusErrors: newStatusErrors(), failures: newFailures(config.Clock),
 	}
 	c.queue = worker.New(worker.Config{Name: Name, Clock: config.Clock}, c.sync)
 	policies, err := config.Policies.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -182,7 +182,9 @@ func (c *Controller) Run(ctx context.Context, leading <-chan struct{}, workers i
 	return nil
 }
 
-// Ready returns an error that lists what has not synced yet.
+// Ready returns an error that lists what has not synced yet, but for what has been failing for a
+// while: the objects of all other kinds are delivered meanwhile, and the condition Synced of the
+// policies names it.
 func (c *Controller) Ready() error {
 	var missing []string
 	for _, synced := range c.synced {
@@ -190,15 +192,18 @@ func (c *Controller) Ready() error {
 			missing = append(missing, synced.Name+" of the WDS")
 		}
 	}
-	for _, group := range c.config.API.Unknown() {
-		missing = append(missing, "API group "+group)
+	failed, failedGroups := c.failures.of(c.config.API.Unknown())
+	for group, failure := range failedGroups {
+		if !c.failures.isSettled(failure) {
+			missing = append(missing, "API group "+group)
+		}
 	}
 	resources := c.config.API.Resources()
 	if len(resources) == 0 {
 		missing = append(missing, "the API of the WDS")
 	}
 	for gr := range resources {
-		if !c.config.Index.Known(gr) {
+		if !c.config.Index.Known(gr) && !c.failures.isSettled(failed[gr]) {
 			missing = append(missing, gr.String())
 		}
 	}

@@ -3,6 +3,7 @@ package binding
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,12 +51,12 @@ type wds struct {
 
 func newWDS(policy *controlv1alpha1.BindingPolicy) *wds {
 	s := &wds{policies: fcache.NewFakeControllerSource(), bindings: fcache.NewFakeControllerSource(), start: time.Now(), policy: policy}
-	s.publish(s.policies.Add, policy)
+	publish(s.policies.Add, policy)
 	return s
 }
 
 // publish lets the informers see the object, and gives it the version that they see.
-func (s *wds) publish(as func(runtime.Object), obj interface {
+func publish(as func(runtime.Object), obj interface {
 	metav1.Object
 	runtime.Object
 },
@@ -89,7 +90,7 @@ func (s *wds) Create(_ context.Context, t writer.Target, obj any, reason string)
 	s.bound = binding.DeepCopy()
 	s.bound.UID, s.bound.Generation = "binding", 1
 	s.note("create", t, reason+" "+strconv.Itoa(corebinding.CountObjects(&binding.Spec)))
-	s.publish(s.bindings.Add, s.bound)
+	publish(s.bindings.Add, s.bound)
 	return &metav1.PartialObjectMetadata{ObjectMeta: s.bound.ObjectMeta}, nil
 }
 
@@ -100,7 +101,7 @@ func (s *wds) Update(_ context.Context, t writer.Target, obj any, reason string)
 	s.bound.Spec = *binding.Spec.DeepCopy()
 	s.bound.Generation++
 	s.note("update", t, reason+" "+strconv.Itoa(corebinding.CountObjects(&binding.Spec)))
-	s.publish(s.bindings.Modify, s.bound)
+	publish(s.bindings.Modify, s.bound)
 	return &metav1.PartialObjectMetadata{ObjectMeta: s.bound.ObjectMeta}, nil
 }
 
@@ -121,9 +122,9 @@ func (s *wds) Patch(_ context.Context, t writer.Target, _ types.PatchType, patch
 	}
 	s.note("patch", t, reason)
 	if s.policy.DeletionTimestamp != nil && len(s.policy.Finalizers) == 0 {
-		s.publish(s.policies.Delete, s.policy)
+		publish(s.policies.Delete, s.policy)
 	} else {
-		s.publish(s.policies.Modify, s.policy)
+		publish(s.policies.Modify, s.policy)
 	}
 	return &metav1.PartialObjectMetadata{ObjectMeta: s.policy.ObjectMeta}, nil
 }
@@ -151,6 +152,19 @@ func (s *wds) Bindings(context.Context, *controlv1alpha1.BindingPolicy) ([]*cont
 		return nil, nil
 	}
 	return []*controlv1alpha1.Binding{s.bound.DeepCopy()}, nil
+}
+
+// Version implements Live.
+func (s *wds) Version(_ context.Context, of schema.GroupVersionResource, _ string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case of == controlv1alpha1.BindingPolicies:
+		return s.policy.ResourceVersion, nil
+	case s.bound == nil:
+		return "", nil
+	}
+	return s.bound.ResourceVersion, nil
 }
 
 // CatchUp implements Live.
@@ -200,9 +214,28 @@ func (fixedAPI) Serves(*string, string) (bool, bool) { return true, true }
 func (fixedAPI) Gone(schema.GroupResource) bool      { return false }
 func (fixedAPI) Unknown() []string                   { return nil }
 
+// space is a WDS of a test.
+type space interface {
+	Writer
+	Recorder
+	Live
+	sources() (policies, bindings *fcache.FakeControllerSource)
+}
+
+func (s *wds) sources() (policies, bindings *fcache.FakeControllerSource) {
+	return s.policies, s.bindings
+}
+
+// bothRead tells the controller that both kinds were read.
+func bothRead(c *Controller) {
+	c.OnSynced(namespaceResource)
+	c.OnSynced(configMapResource)
+}
+
 // run runs a controller on the space, with one inventory of one cluster, for the time of the test.
-func run(t *testing.T, s *wds) (*Controller, func()) {
+func run(t *testing.T, s space) (*Controller, func()) {
 	t.Helper()
+	policies, bindings := s.sources()
 	informer := func(source cache.ListerWatcher, example interface{ metav1.Object }) cache.SharedIndexInformer {
 		switch example := example.(type) {
 		case *controlv1alpha1.BindingPolicy:
@@ -219,8 +252,8 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 		return clusters.Source{Informer: informer(source, &clusterv1.ManagedCluster{})}, nil
 	}})
 	c, err := New(Config{
-		Policies:   informer(s.policies, &controlv1alpha1.BindingPolicy{}),
-		Bindings:   informer(s.bindings, &controlv1alpha1.Binding{}),
+		Policies:   informer(policies, &controlv1alpha1.BindingPolicy{}),
+		Bindings:   informer(bindings, &controlv1alpha1.Binding{}),
 		Clusters:   reader,
 		API:        fixedAPI{},
 		Selectable: func(schema.GroupResource) bool { return true },
@@ -244,7 +277,7 @@ func run(t *testing.T, s *wds) (*Controller, func()) {
 	return c, func() {
 		cancel()
 		running.Wait()
-		for _, source := range []*fcache.FakeControllerSource{s.policies, s.bindings, source} {
+		for _, source := range []*fcache.FakeControllerSource{policies, bindings, source} {
 			source.Broadcaster.Shutdown()
 		}
 	}
@@ -285,9 +318,7 @@ func TestWritesAreDebounced(t *testing.T) {
 		s := newWDS(newPolicy())
 		c, stop := run(t, s)
 		defer stop()
-		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
-			c.OnSynced(r)
-		}
+		bothRead(c)
 		c.OnChange(configMapResource, nil, configMap("zero", "100"))
 		pass(2 * time.Second)
 		s.took()
@@ -335,9 +366,7 @@ func TestFromPolicyToBindingAndBack(t *testing.T) {
 		// it so soon. The cluster may be read before or after the Binding is made.
 		s.log = slices.DeleteFunc(s.log, func(write string) bool { return strings.HasSuffix(write, " set 0") })
 		expectWrites(t, "before the sync", s, "patch bindingpolicies.control.kubestellar.io p finalizer", "create bindings.control.kubestellar.io p placed 0")
-		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
-			c.OnSynced(r)
-		}
+		bothRead(c)
 		pass(time.Second)
 		expectWrites(t, "after the sync", s, "update bindings.control.kubestellar.io p set 1", "patch bindingpolicies.control.kubestellar.io p (status) status")
 		if err := c.Ready(); err != nil {
@@ -346,11 +375,39 @@ func TestFromPolicyToBindingAndBack(t *testing.T) {
 
 		s.mu.Lock()
 		s.policy.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		s.publish(s.policies.Modify, s.policy)
+		publish(s.policies.Modify, s.policy)
 		s.mu.Unlock()
 		pass(time.Second)
 		expectWrites(t, "after the deletion", s, "delete bindings.control.kubestellar.io p policy-deleted",
 			"patch bindingpolicies.control.kubestellar.io p (status) status", "patch bindingpolicies.control.kubestellar.io p finalizer")
+	})
+}
+
+// TestIndexBehindTheInventory: a cluster that the inventory has, and the index not yet, is no
+// cluster that left: it stays in Bindings.
+func TestIndexBehindTheInventory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWDS(newPolicy())
+		c, stop := run(t, s)
+		defer stop()
+		bothRead(c)
+		c.OnChange(configMapResource, nil, configMap("one", "100"))
+		pass(2 * time.Second)
+		lists := func(when string) {
+			t.Helper()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if got := s.bound.Spec.Destinations; len(got) != 1 || got[0].ClusterID != "c1" {
+				t.Errorf("%s: the Binding lists %v, want c1", when, got)
+			}
+		}
+		lists("at first")
+		c.changed(c.config.Index.DeleteCluster("c1"))
+		pass(2 * time.Second)
+		lists("while the index does not have it")
+		c.setCluster("c1")
+		pass(2 * time.Second)
+		lists("when the index has it again")
 	})
 }
 
@@ -361,9 +418,7 @@ func TestRefusedFinalizer(t *testing.T) {
 		s.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "bindingpolicies"}, "p", nil)
 		c, stop := run(t, s)
 		defer stop()
-		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
-			c.OnSynced(r)
-		}
+		bothRead(c)
 		pass(2 * time.Second)
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -380,14 +435,12 @@ func TestRefusedDeletion(t *testing.T) {
 		s := newWDS(newPolicy())
 		c, stop := run(t, s)
 		defer stop()
-		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
-			c.OnSynced(r)
-		}
+		bothRead(c)
 		pass(2 * time.Second)
 		s.mu.Lock()
 		s.refuse = apierrors.NewForbidden(schema.GroupResource{Resource: "bindings"}, "p", nil)
 		s.policy.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		s.publish(s.policies.Modify, s.policy)
+		publish(s.policies.Modify, s.policy)
 		s.mu.Unlock()
 		pass(2 * time.Second)
 		s.mu.Lock()
@@ -404,24 +457,22 @@ func TestLongStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newWDS(newPolicy())
 		c, stop := run(t, s)
-		for _, r := range []dynamicinformer.Resource{namespaceResource, configMapResource} {
-			c.OnSynced(r)
-		}
+		bothRead(c)
 		c.OnChange(configMapResource, nil, configMap("one", "100"))
 		pass(2 * time.Second)
 		stop()
 		s.took()
 
 		s.policies, s.bindings = fcache.NewFakeControllerSource(), fcache.NewFakeControllerSource()
-		s.publish(s.policies.Add, s.policy)
-		s.publish(s.bindings.Add, s.bound)
+		publish(s.policies.Add, s.policy)
+		publish(s.bindings.Add, s.bound)
 		c, stop = run(t, s)
 		defer stop()
 		c.OnSynced(namespaceResource)
 		pass(time.Minute)
 		expectWrites(t, "while ConfigMaps are read", s)
 
-		c.failing.set(configMapResource.GroupResource(), true) // what the Set reports
+		c.onFailed(configMapResource, errors.New("no")) // what the Set reports
 		pass(time.Minute)
 		expectWrites(t, "after an error", s, "patch bindingpolicies.control.kubestellar.io p (status) status")
 		c.OnChange(configMapResource, nil, configMap("one", "100"))

@@ -25,8 +25,7 @@ type deletions struct {
 	clock clock.PassiveClock
 
 	mu sync.Mutex
-	// deleted are the objects whose deletion was observed. namespaces and kinds are those that are
-	// being deleted, or are gone.
+	// deleted, namespaces and kinds are those that are being deleted, or are gone.
 	deleted    times[objref.Ref]
 	namespaces times[string]
 	kinds      times[schema.GroupResource]
@@ -85,7 +84,7 @@ func (d *deletions) observe(r dynamicinformer.Resource, before, after metav1.Obj
 		resource, group, _ := strings.Cut(ref.Name, ".")
 		d.kinds.set(schema.GroupResource{Group: group, Resource: resource}, stays, now)
 	}
-	d.deleted.set(ref, after != nil, now)
+	d.deleted.set(ref, stays, now)
 }
 
 // of returns which of the objects were deleted one by one, and which are about to vanish with their

@@ -25,6 +25,8 @@ type gathered struct {
 	// syncing are the policies whose Bindings are not known exactly, since a sync of them is
 	// running.
 	syncing []string
+	// unsettled are the policies of whose last writes it is not known whether the caches have them.
+	unsettled []string
 	// events is memory.now before anything was read.
 	events uint64
 }
@@ -38,11 +40,11 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	if policy == nil {
 		return gathered{}, false, 0
 	}
+	if c.behind(policy) {
+		return gathered{}, false, confirmAfter
+	}
 	first, overflow := c.binding(name), c.overflow(policy)
 	taken := c.namesLike(name)
-	if c.behind(policy, first, overflow, taken) {
-		return gathered{}, false, expireWrites
-	}
 	spec, _ := c.memory.spec(name)
 	if spec.version != versionOfPolicy(policy) {
 		return gathered{}, false, 0 // the handler is about to update the index, and to enqueue
@@ -63,7 +65,7 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	if policy.DeletionTimestamp != nil {
 		others := c.config.Index.Others(name, listed)
 		s.Labels = others.Labels
-		in.syncing = c.handOver(s, others)
+		c.handOver(&in, others)
 		return in, true, 0
 	}
 	if spec.compiled == nil {
@@ -72,10 +74,12 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	s.Unserved = append(match.Unserved(&policy.Spec, served{c.config.API, c.config.Selectable}), c.config.Index.Withheld(name)...)
 	// Before the snapshot: what is read in between is not in it completely.
 	s.Unread = c.unread(listed)
-	s.Missing, s.Reading = c.missing(spec.compiled, policy, s.Unread, listed)
+	s.Missing, s.Broken, s.Reading = c.missing(spec.compiled, policy, s.Unread, listed)
 	s.NotServed = c.notServed(listed)
-	if len(s.Missing) == 0 {
+	if s.IsObserved() {
 		s.Miscounts = c.config.Index.Miscounts(name, corebinding.MaxMiscounts)
+	}
+	if len(s.Missing) == 0 {
 		if revision, known := c.config.Index.Revision(name); known && first != nil && remembered.upToDate == stateOf(revision, s.Bindings()) {
 			s.UpToDate = true
 			s.Pending, s.Drained = c.leftOut(policy, spec.compiled)
@@ -84,8 +88,13 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	}
 	var others match.Others
 	s.Selected, others, ok = c.config.Index.Snapshot(name, listed)
+	for _, cluster := range s.Selected.Unseen { // the index may be behind the inventory
+		if _, state := c.config.Clusters.Get(cluster); state == coreinventory.Unknown || state == coreinventory.Accepted {
+			s.Unread.Clusters[cluster] = true
+		}
+	}
 	s.Labels = others.Labels
-	in.syncing = c.handOver(s, others)
+	c.handOver(&in, others)
 	s.Pending, s.Drained = c.leftOut(policy, spec.compiled)
 	if s.RemovalBlock.Applies(stored) {
 		s.Departed = c.deletions.of(listed.Objects)
@@ -93,16 +102,16 @@ func (c *Controller) gather(name string) (in gathered, ok bool, after time.Durat
 	return in, ok, 0
 }
 
-// handOver adds what the policies list that select what this one no longer does. It returns those
-// of which a sync is running.
+// handOver adds what the policies list that select what this one no longer does.
 //
 // The order of reading makes it safe. The index was read before. A sync that is running now may
 // have decided on an older index and be about to remove objects, so its policy counts as one that
 // lists nothing. If none is running, its last write is noted, and the cache is compared with it. If
-// the cache has that write, it is read once more, since it may have been older before. After a
-// write that failed and may have been made nevertheless, the policy counts as one that lists
-// nothing for a moment.
-func (c *Controller) handOver(s *corebinding.State, others match.Others) (syncing []string) {
+// the cache has that write, it is read once more, since it may have been older before. A Binding of
+// which a write failed that may have been made nevertheless, or may still be, counts as one that
+// lists nothing.
+func (c *Controller) handOver(in *gathered, others match.Others) {
+	s := in.state
 	s.HandOver = corebinding.HandOver{Selecting: others.Selecting, Others: map[string]corebinding.Other{}}
 	for name, clusters := range others.Clusters {
 		policy := c.policy(name)
@@ -110,70 +119,74 @@ func (c *Controller) handOver(s *corebinding.State, others match.Others) (syncin
 			continue
 		}
 		isSyncing := c.memory.isSyncing(name)
-		isBehind := c.behind(policy, c.binding(name), c.overflow(policy), c.namesLike(name))
+		isBehind := c.behind(policy)
 		spec, _ := c.memory.spec(name)
 		state := corebinding.State{Policy: policy, First: c.binding(name), Overflow: c.overflow(policy), Invalid: spec.invalid}
 		if !state.WritesBindings() {
 			continue
 		}
 		other := corebinding.Other{Clusters: clusters}
+		unsettled := isBehind
 		for _, b := range state.Bindings() {
-			if !isSyncing && !isBehind && b.DeletionTimestamp == nil && !c.writes.isUncertain(bindingWrite(b.Name)) {
+			isUncertain := c.writes.isUncertain(bindingWrite(b.Name), b.ResourceVersion)
+			unsettled = unsettled || isUncertain
+			if !isSyncing && !isBehind && b.DeletionTimestamp == nil && !isUncertain {
 				other.Listed = append(other.Listed, &b.Spec)
 			}
 		}
 		s.HandOver.Others[name] = other
 		if isSyncing {
-			syncing = append(syncing, name)
+			in.syncing = append(in.syncing, name)
+		}
+		if unsettled {
+			in.unsettled = append(in.unsettled, name)
 		}
 	}
-	return syncing
-}
-
-// behind reports whether the caches lack something of our last writes.
-func (c *Controller) behind(policy *controlv1alpha1.BindingPolicy, first *controlv1alpha1.Binding, overflow []*controlv1alpha1.Binding, taken map[string]bool) bool {
-	version := ""
-	if first != nil {
-		version = first.ResourceVersion
-	}
-	if c.writes.behind(policyWrite(policy.Name), policy.ResourceVersion) || c.writes.behind(bindingWrite(policy.Name), version) {
-		return true
-	}
-	// Of several new Bindings, a cache shows the last one last.
-	next, _ := corebinding.NextOverflow(policy.Name, 1, taken)
-	return c.writes.behind(bindingWrite(next), "") || slices.ContainsFunc(overflow, func(b *controlv1alpha1.Binding) bool {
-		return c.writes.behind(bindingWrite(b.Name), b.ResourceVersion)
-	})
 }
 
 // missing lists what the policy could select, or its Bindings list, and what has not synced since
-// startup. Sorted. It also reports whether all of that is being read, without an error so far.
+// startup, and all of that, synced or not, that fails. Sorted. It also reports whether all of what
+// has not synced is being read, without an error so far.
 func (c *Controller) missing(
 	compiled *match.Policy, policy *controlv1alpha1.BindingPolicy, unread corebinding.Unread, listed match.Listed,
-) (missing []string, reading bool) {
+) (missing []string, broken []corebinding.Broken, reading bool) {
 	var itses []string
 	if len(policy.Spec.ClusterSelectors) > 0 || len(listed.Clusters) > 0 {
 		itses = unsyncedITSes(c.config.Clusters)
 	}
 	if len(c.config.API.Resources()) == 0 {
-		return append([]string{"the API of the WDS"}, itses...), false
+		return append([]string{"the API of the WDS"}, itses...), nil, false
 	}
 	reading = len(itses) == 0
+	failed, failedGroups := c.failures.of(c.config.API.Unknown())
+	fails := func(name string, failure failure, holds bool) {
+		reading = reading && !holds
+		broken = append(broken, corebinding.Broken{Name: name, Err: failure.err, Holds: holds, Settled: c.failures.isSettled(failure)})
+	}
 	for gr, read := range unread.Read {
-		isListed := func(ref objref.Ref) bool { return ref.GroupResource() == gr }
-		if !read && (compiled.Reaches(gr) || slices.ContainsFunc(listed.Objects, isListed)) {
+		isListed := slices.ContainsFunc(listed.Objects, func(ref objref.Ref) bool { return ref.GroupResource() == gr })
+		if !compiled.Reaches(gr) && !isListed || !c.config.Selectable(gr) {
+			continue
+		}
+		failure, isFailing := failed[gr]
+		if isFailing {
+			fails(gr.String(), failure, isListed || compiled.Names(gr))
+		}
+		if !read {
 			missing = append(missing, gr.String())
 			_, watched := c.config.API.Resources()[gr]
-			reading = reading && watched && !c.failing.has(gr)
+			reading = reading && watched
 		}
 	}
-	for _, group := range c.config.API.Unknown() {
-		if compiled.ReachesGroup(group) {
-			missing, reading = append(missing, "API group "+group), false
+	for group, failure := range failedGroups {
+		if compiled.ReachesGroup(group) && c.config.Selectable(schema.GroupResource{Group: group}) {
+			missing = append(missing, "API group "+group)
+			fails("API group "+group, failure, compiled.NamesGroup(group))
 		}
 	}
 	slices.Sort(missing)
-	return append(missing, itses...), reading
+	slices.SortFunc(broken, func(a, b corebinding.Broken) int { return strings.Compare(a.Name, b.Name) })
+	return append(missing, itses...), broken, reading
 }
 
 // notServed returns what the Bindings list and the WDS does not serve for now.

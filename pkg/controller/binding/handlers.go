@@ -147,17 +147,20 @@ func (c *Controller) OnChange(r dynamicinformer.Resource, before, after metav1.O
 		c.changed(c.config.Index.DeleteObject(objref.New(r.GroupResource(), before.GetNamespace(), before.GetName())))
 		return
 	}
-	if isNamespace {
+	switch {
+	case isNamespace && after.GetDeletionTimestamp() != nil:
+		c.changed(c.config.Index.EndNamespace(after.GetName()))
+	case isNamespace:
 		c.changed(c.config.Index.SetNamespace(after.GetName(), after.GetLabels()))
 	}
-	if c.config.Selectable(r.GroupResource()) {
+	if gr := r.GroupResource(); c.config.Selectable(gr) || match.Unsent(gr) {
 		c.changed(c.config.Index.SetObject(resourceOf(r), after))
 	}
 }
 
 // OnSynced implements dynamicinformer.Handler.
 func (c *Controller) OnSynced(r dynamicinformer.Resource) {
-	c.failing.set(r.GroupResource(), false)
+	c.onRecovered(r)
 	c.config.Index.SetKnown(resourceOf(r))
 	of := r.GroupResource()
 	if of == namespaces {
@@ -169,7 +172,7 @@ func (c *Controller) OnSynced(r dynamicinformer.Resource) {
 
 // OnStopped implements dynamicinformer.Handler.
 func (c *Controller) OnStopped(r dynamicinformer.Resource) {
-	c.failing.set(r.GroupResource(), false)
+	c.failures.forget(r.GroupResource())
 	c.changed(c.config.Index.DeleteResource(r.GroupResource()))
 	c.enqueueAll()
 }

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
@@ -24,6 +26,9 @@ type Live interface {
 	CatchUp(ctx context.Context, policies, bindings cache.Store) error
 	// Bindings reads those of a policy.
 	Bindings(ctx context.Context, policy *controlv1alpha1.BindingPolicy) ([]*controlv1alpha1.Binding, error)
+	// Version reads the resourceVersion of a Binding or a BindingPolicy, "" if there is none of
+	// that name.
+	Version(ctx context.Context, of schema.GroupVersionResource, name string) (string, error)
 	// Policies reads the versions of all BindingPolicies, by name. Shared: do not change them.
 	Policies(ctx context.Context) (map[string]versionOf, error)
 	// Labels reads those of objects of one resource, of which there are about total. Objects that
@@ -68,6 +73,18 @@ func (l *live) Bindings(ctx context.Context, policy *controlv1alpha1.BindingPoli
 		found = append(found, first)
 	}
 	return slices.DeleteFunc(found, func(b *controlv1alpha1.Binding) bool { return !corebinding.OwnedBy(b, string(policy.UID)) }), nil
+}
+
+// Version implements Live.
+func (l *live) Version(ctx context.Context, of schema.GroupVersionResource, name string) (string, error) {
+	found, err := l.metadata.Resource(of).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return found.ResourceVersion, nil
 }
 
 // Policies implements Live. When many policies are synced at once, one read serves several.

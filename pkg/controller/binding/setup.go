@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,6 +18,7 @@ import (
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/settings"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/metrics"
 	"github.com/starlinghq/starling/pkg/writer"
@@ -36,14 +36,8 @@ type SetupConfig struct {
 	Clusters *clusters.Reader
 	// Collectors has policies report whether their StatusCollectors exist; nil does not.
 	Collectors Collectors
-	// APIGroups are those whose objects may be workload; empty for all. CustomResourceDefinitions
-	// always may.
-	APIGroups []string
-	// IncludeGenerated: objects that controllers create in each namespace of each cluster may be
-	// workload.
-	IncludeGenerated bool
-	// MaxBindingSize is how large a Binding becomes before another one begins, in bytes of JSON.
-	MaxBindingSize int
+	// Settings are which objects may be workload, and how large Bindings become.
+	Settings settings.Bindings
 }
 
 // Running is a Controller with everything that it needs. Other controllers of the process share
@@ -66,7 +60,7 @@ type Running struct {
 func Setup(config SetupConfig) (*Running, error) {
 	discoveryClient, discoveryErr := discovery.NewDiscoveryClientForConfig(config.WDS)
 	dynamicClient, dynamicErr := dynamic.NewForConfig(config.WDS)
-	metadataClient, metadataErr := metadata.NewForConfig(config.WDS)
+	metadataClient, metadataErr := metadata.NewForConfig(dynamicinformer.WithoutRetries(config.WDS))
 	controlClient, controlErr := client.New(config.WDS)
 	if err := errors.Join(discoveryErr, dynamicErr, metadataErr, controlErr); err != nil {
 		return nil, fmt.Errorf("build clients: %w", err)
@@ -89,13 +83,14 @@ func Setup(config SetupConfig) (*Running, error) {
 		return nil, err
 	}
 
-	selectable := func(gr schema.GroupResource) bool { return selectable(config.APIGroups, gr) }
-	r := &Running{Index: match.NewIndex(match.Options{IncludeGenerated: config.IncludeGenerated}), Writer: writer, record: record}
+	selectable := config.Settings.Selectable
+	r := &Running{Index: match.NewIndex(match.Options{IncludeGenerated: config.Settings.IncludeGenerated}), Writer: writer, record: record}
 	tests.index.Store(r.Index)
 	metrics.Register(tests)
 	r.Discovery = dynamicinformer.NewDiscovery(discoveryClient, dynamicClient, func(resource dynamicinformer.Resource) bool {
 		gr := resource.GroupResource()
-		return selectable(gr) || gr == schema.GroupResource{Resource: "namespaces"} // their labels select
+		// The labels of Namespaces select. Policies report what they ask for and is not delivered.
+		return selectable(gr) || gr == schema.GroupResource{Resource: "namespaces"} || match.Unsent(gr)
 	})
 	r.controller, err = New(Config{
 		Policies:       policies,
@@ -108,7 +103,7 @@ func Setup(config SetupConfig) (*Running, error) {
 		Writer:         writer,
 		Events:         recorder,
 		Live:           newLive(controlClient, metadataClient),
-		MaxBindingSize: config.MaxBindingSize,
+		MaxBindingSize: config.Settings.MaxBindingSize,
 		Clock:          clock.RealClock{},
 	})
 	if err != nil {
@@ -116,9 +111,7 @@ func Setup(config SetupConfig) (*Running, error) {
 	}
 	r.Objects, err = dynamicinformer.New(dynamicinformer.Config{
 		Source: r.Discovery, Informer: dynamicinformer.MetadataInformer(metadataClient), Handler: r.controller,
-		Failed: func(resource dynamicinformer.Resource, _ error) {
-			r.controller.failing.set(resource.GroupResource(), true)
-		},
+		Failed: r.controller.onFailed, Recovered: r.controller.onRecovered,
 	})
 	return r, err
 }
@@ -157,14 +150,6 @@ func (r *Running) Ready() error {
 		}
 	}
 	return errors.Join(reasons...)
-}
-
-// selectable reports whether objects of a resource may be workload.
-func selectable(groups []string, gr schema.GroupResource) bool {
-	if match.NeverResource(gr) {
-		return false
-	}
-	return len(groups) == 0 || gr.Group == "apiextensions.k8s.io" || slices.Contains(groups, gr.Group)
 }
 
 // OnCollector enqueues the policies that name a StatusCollector, which came, went or changed.

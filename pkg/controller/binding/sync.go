@@ -25,6 +25,9 @@ func (c *Controller) sync(ctx context.Context, name string) (worker.Result, erro
 			c.enqueueSoon(interested)
 		}
 	}()
+	if err := c.confirmWrites(ctx, name); err != nil {
+		return worker.Result{}, err
+	}
 	in, ok, after := c.gather(name)
 	if !ok {
 		return worker.Result{After: after}, nil
@@ -42,6 +45,9 @@ func (c *Controller) sync(ctx context.Context, name string) (worker.Result, erro
 		return worker.Result{}, err
 	}
 	status, again := corebinding.Status(in.state, &d, written.Result)
+	if len(in.unsettled) > 0 {
+		again.At(confirmAfter)
+	}
 	statusErr := c.writeStatus(ctx, in.state.Policy, written.policyVersion, status)
 	if in.state.Policy.DeletionTimestamp != nil {
 		statusErr = ignoreNotFound(statusErr)
@@ -81,7 +87,10 @@ func (c *Controller) remember(name string, in *gathered, d *corebinding.Decision
 			others = append(others, other)
 		}
 	} else {
-		in.syncing = nil // nothing depends on them
+		in.syncing, in.unsettled = nil, nil // nothing depends on them
+	}
+	for _, other := range in.unsettled {
+		c.queue.AddAfter(other, confirmAfter) // its sync finds out; there may be no event
 	}
 	if c.memory.waitFor(name, others, in.syncing, in.events) {
 		c.enqueueSoon(name)

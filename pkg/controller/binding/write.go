@@ -166,7 +166,11 @@ func (c *Controller) writeBinding(ctx context.Context, policy string, w corebind
 	}
 	meta, err := do(ctx, target, w.After, w.Reason)
 	if err != nil {
-		c.writes.failed(bindingWrite(target.Name), err)
+		guard := ""
+		if w.Before != nil {
+			guard = w.Before.ResourceVersion
+		}
+		c.writes.failed(bindingWrite(target.Name), guard, err)
 		return nil, err
 	}
 	c.memory.setWrote(policy)

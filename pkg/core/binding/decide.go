@@ -82,7 +82,7 @@ type Write struct {
 // Decide decides about one policy.
 func Decide(s *State) Decision {
 	var d Decision
-	if !s.isObserved() {
+	if !s.IsObserved() {
 		if d.MissingSince = s.MissingSince; d.MissingSince.IsZero() {
 			d.MissingSince = s.Now
 		}
@@ -107,7 +107,7 @@ func Decide(s *State) Decision {
 	d.retain(s, s.Selected, stored)
 	spec := Compute(Input{Selected: s.Selected, Stored: stored, Unread: s.Unread, Retained: d.Retained})
 	if stored != nil {
-		spec, d.Blocked, d.Allowed = s.RemovalBlock.Apply(Change{Stored: stored, Desired: &spec, Departed: s.Departed})
+		spec, d.Blocked, d.Allowed = s.RemovalBlock.Apply(Change{Stored: stored, Desired: &spec, Departed: s.Departed, Unread: s.Unread.Clusters})
 	}
 	writes, difference := divide(s, spec)
 	waits := len(d.Retained.Objects) > 0

@@ -430,6 +430,35 @@ func TestStatus(t *testing.T) {
 				"existing entries are kept: y. Repair it, or delete its APIService to remove the objects from the clusters",
 			"Unknown NotSynced: see condition Synced",
 		}},
+		"BrokenForAMoment": {func(in *State, _ *Result) {
+			in.Missing, in.Broken, in.MissingSince = []string{"x"}, []Broken{{Name: "x", Err: "no"}}, noon.Add(-time.Second)
+		}, nil},
+		"Broken": {func(in *State, _ *Result) {
+			in.Missing, in.Broken = []string{"x"}, []Broken{{Name: "x", Err: "no", Settled: true}}
+		}, []string{
+			"True Synced: objects that cannot be read are not delivered: x (no). Repair it, or delete its CustomResourceDefinition or APIService",
+			"True Applied",
+		}},
+		"BrokenAfterItWasRead": {func(in *State, _ *Result) {
+			in.Broken = []Broken{{Name: "x", Err: "no"}}
+		}, []string{
+			"True Synced: objects that cannot be read are not delivered: x (no). Repair it, or delete its CustomResourceDefinition or APIService",
+			"True Applied",
+		}},
+		"BrokenAndListed": {func(in *State, _ *Result) {
+			in.Broken, in.MissingSince = []Broken{{Name: "x", Err: "no", Settled: true, Holds: true}, {Name: "y", Err: "nor this", Settled: true}}, noon.Add(-RecheckUnread)
+		}, []string{
+			"Unknown NotObserved: cannot be read, existing entries are kept and later changes are not delivered: x (no), y (nor this). " +
+				"Repair them, or delete their CustomResourceDefinition or APIService",
+			"Unknown NotSynced: see condition Synced",
+		}},
+		"BrokenAndUnread": {func(in *State, _ *Result) {
+			in.Missing, in.Broken, in.MissingSince = []string{"x", "y"}, []Broken{{Name: "x", Err: "no", Settled: true}}, noon.Add(-RecheckUnread)
+		}, []string{
+			"Unknown NotObserved: not synced since startup, existing entries are kept: y; cannot be read, existing entries are kept and later changes " +
+				"are not delivered: x (no). Repair it, or delete its CustomResourceDefinition or APIService",
+			"Unknown NotSynced: see condition Synced",
+		}},
 		"Unread": {func(in *State, _ *Result) {
 			in.Missing, in.MissingSince = []string{"a", "b", "c", "d", "e", "f", "g", "h"}, noon.Add(-RecheckUnread)
 		}, []string{"Unknown NotObserved: not synced since startup, existing entries are kept: a, b, c, d, e, f … and 2 more", "Unknown NotSynced: see condition Synced"}},

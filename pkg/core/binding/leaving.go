@@ -40,6 +40,9 @@ type Live struct {
 	// Unserved are resources that are not served, so that their objects could not be read, and that
 	// another policy could select.
 	Unserved map[schema.GroupResource]bool
+	// Unreadable are resources whose objects could not be read, and so may have got labels by which
+	// a policy selects them.
+	Unreadable map[schema.GroupResource]bool
 	// Unread has clusters whose labels could not be read, by the names of their ITSes.
 	Unread map[string][]string
 }
@@ -141,6 +144,10 @@ func (l *Leaving) Unseen(seen match.Labels, live Live) Unseen {
 		if live.Unserved[ref.GroupResource()] {
 			stays = true
 			of[ref.GroupResource().String()+", which is not served"] = true
+		}
+		if live.Unreadable[ref.GroupResource()] {
+			stays = true
+			of[ref.GroupResource().String()+", which cannot be read"] = true
 		}
 		if ref.Namespace != "" && differs(live.Labels.Namespaces, seen.Namespaces, ref.Namespace) {
 			stays = true

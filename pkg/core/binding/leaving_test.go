@@ -342,6 +342,10 @@ func TestUnseen(t *testing.T) {
 			func(l *binding.Live) { l.Unserved = map[schema.GroupResource]bool{configMaps.GroupResource(): true} },
 			"x y one two: configmaps, which is not served",
 		},
+		"NotReadable": {
+			func(l *binding.Live) { l.Unreadable = map[schema.GroupResource]bool{configMaps.GroupResource(): true} },
+			"x y one two: configmaps, which cannot be read",
+		},
 		"Several": {
 			func(l *binding.Live) { l.Policies, l.Labels.Objects[x] = []string{"b"}, nil },
 			`x y one two: BindingPolicy "b", configmaps n/x`,

@@ -42,6 +42,9 @@ type Loss struct {
 	// Clusters are those that would lose every object, sorted; Of is how many have some now.
 	Clusters []string `json:"clusters"`
 	Of       int      `json:"of"`
+	// Unread is how many of the others are in an ITS that cannot be read: each may have to lose
+	// every object too.
+	Unread int `json:"unread,omitempty"`
 	// Objects are those that would leave all clusters, sorted, without those that were deleted one
 	// by one.
 	Objects []objref.Ref `json:"objects,omitempty"`
@@ -80,6 +83,9 @@ type Departed struct {
 type Change struct {
 	Stored, Desired *controlv1alpha1.BindingSpec
 	Departed        Departed
+	// Unread are the clusters of which nothing may be concluded. While an ITS is read cluster by
+	// cluster, those that were read must not leave as if the others stayed.
+	Unread map[string]bool
 }
 
 // Applies reports whether a change of a Binding that lists this could be blocked.
@@ -96,7 +102,7 @@ func (v *RemovalBlock) Apply(change Change) (spec controlv1alpha1.BindingSpec, b
 		return *change.Desired, nil, nil
 	}
 	loss := change.loss()
-	if loss == nil || v.Allow(len(loss.Clusters), loss.Of) {
+	if loss == nil || v.Allow(len(loss.Clusters)+loss.Unread, loss.Of) {
 		return *change.Desired, nil, nil
 	}
 	if v.allows(loss) {
@@ -141,6 +147,8 @@ func (c *Change) loss() *Loss {
 	for _, cluster := range clustersOf(c.Stored) {
 		if _, stay := slices.BinarySearch(kept, cluster); !stays || !stay {
 			l.Clusters = append(l.Clusters, cluster)
+		} else if c.Unread[cluster] {
+			l.Unread++
 		}
 	}
 	if len(l.Clusters) == 0 {

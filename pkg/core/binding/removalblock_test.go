@@ -55,6 +55,7 @@ func TestRemovalBlock(t *testing.T) {
 		annotations    map[string]string
 		stored, wanted *controlv1alpha1.BindingSpec
 		deleted, going []string
+		unread         []string
 		want           string
 		wantClusters   int
 		wantObjects    int
@@ -66,6 +67,9 @@ func TestRemovalBlock(t *testing.T) {
 		"SomeObjects":          {stored: specOf(10, "a", "b"), wanted: specOf(10, "a"), want: "a on 10"},
 		"Half":                 {stored: specOf(10, "a"), wanted: specOf(5, "a"), want: "a on 5"},
 		"MoreThanHalf":         {stored: specOf(10, "a"), wanted: specOf(4, "a"), want: "a on 10", wantClusters: 6},
+		"HalfAndUnread":        {stored: specOf(10, "a"), wanted: specOf(9, "a"), unread: []string{"c00", "c01", "c02", "c03", "c09"}, want: "a on 9"},
+		"MoreAreUnread":        {stored: specOf(10, "a"), wanted: specOf(9, "a"), unread: []string{"c00", "c01", "c02", "c03", "c04"}, want: "a on 10", wantClusters: 1},
+		"OnlyUnread":           {stored: specOf(10, "a"), wanted: specOf(10, "a"), unread: []string{"c00", "c01", "c02", "c03", "c04", "c05"}, want: "a on 10"},
 		"AllClusters":          {stored: specOf(30, "a"), wanted: specOf(0, "a", "b"), want: "a on 30", wantClusters: 30},
 		"NoObjectsWereThere":   {stored: specOf(30), wanted: specOf(0), want: "on 0"},
 		"Deleted":              {stored: specOf(10, "a"), wanted: specOf(10), deleted: []string{"a"}, want: "on 10"},
@@ -85,7 +89,12 @@ func TestRemovalBlock(t *testing.T) {
 			if len(mistakes) > 0 {
 				t.Fatal(mistakes)
 			}
-			change := binding.Change{Stored: tc.stored, Desired: tc.wanted, Departed: binding.Departed{Deleted: these(tc.deleted...), WithOthers: these(tc.going...)}}
+			change := binding.Change{
+				Stored: tc.stored, Desired: tc.wanted, Departed: binding.Departed{Deleted: these(tc.deleted...), WithOthers: these(tc.going...)}, Unread: map[string]bool{},
+			}
+			for _, cluster := range tc.unread {
+				change.Unread[cluster] = true
+			}
 			got, held, released := removalBlock.Apply(change)
 			if diff := cmp.Diff(tc.want, brief(&got)); diff != "" {
 				t.Errorf("spec (-want +got):\n%s", diff)

@@ -1,6 +1,7 @@
 package binding
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,7 +51,11 @@ type State struct {
 	Missing      []string
 	NotServed    NotServed
 	MissingSince time.Time
-	// Reading says that all that is Missing is being read, without an error so far.
+	// Broken is what could matter to the policy and fails, whether it is Missing or was read
+	// before. Sorted by name.
+	Broken []Broken
+	// Reading says that all that is Missing is being read, without an error so far, but for what is
+	// Broken and does not hold objects.
 	Reading bool
 	// Pending has the names of the clusters that match and are not accepted, and Drained those that
 	// match, are accepted and are drained. Sorted.
@@ -73,6 +78,20 @@ type State struct {
 	WaitSet, WaitVersions time.Duration
 }
 
+// Broken is a resource or an API group that the API server does not let us read.
+type Broken struct {
+	// Name is as in Missing.
+	Name string
+	// Err is why.
+	Err string
+	// Holds: the Bindings list objects of it, or the policy names it. The policy is not known as
+	// long as it fails. A policy that selects all kinds by their labels cannot wait for each API
+	// that somebody adds to the WDS and that never responds.
+	Holds bool
+	// Settled: it has been failing for a while.
+	Settled bool
+}
+
 // NotServed are the resources of objects that a policy's Bindings list and that the WDS does not
 // serve for now, sorted. The objects exist nevertheless, so their entries are kept.
 type NotServed struct {
@@ -82,11 +101,23 @@ type NotServed struct {
 	NoResponse []string
 }
 
+func (n NotServed) has(name string) bool {
+	return slices.Contains(n.NoVersion, name) || slices.Contains(n.NoResponse, name)
+}
+
 func (n NotServed) isEmpty() bool { return len(n.NoVersion) == 0 && len(n.NoResponse) == 0 }
 
-// isObserved reports whether all that the policy depends on was read, and is served.
-func (s *State) isObserved() bool {
-	return len(s.Missing) == 0 && s.NotServed.isEmpty() && len(s.Unseen.Of) == 0
+// IsObserved reports whether all that the policy depends on was read, and is served.
+func (s *State) IsObserved() bool {
+	harmless := map[string]bool{}
+	for _, b := range s.Broken {
+		if b.Holds {
+			return false
+		}
+		harmless[b.Name] = b.Settled
+	}
+	isUnknown := func(name string) bool { return !harmless[name] }
+	return !slices.ContainsFunc(s.Missing, isUnknown) && s.NotServed.isEmpty() && len(s.Unseen.Of) == 0
 }
 
 // Bindings returns all Bindings of the policy, that of its name first.

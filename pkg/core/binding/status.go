@@ -47,7 +47,7 @@ func Status(s *State, d *Decision, r Result) (*controlv1alpha1.BindingPolicyStat
 	after := d.After
 	after.At(r.Settling)
 	after.At(s.StatusErrorsIn)
-	if left := s.silence() - s.Now.Sub(d.MissingSince); !s.isObserved() && left > 0 && r.Err == nil {
+	if left := s.silence() - s.Now.Sub(d.MissingSince); !s.IsObserved() && left > 0 && r.Err == nil {
 		after.At(min(left, RecheckUnread)) // a read may fail meanwhile
 		return nil, after
 	}
@@ -140,7 +140,7 @@ func syncedCondition(s *State, d *Decision, r Result, merged *controlv1alpha1.Bi
 	case d.Blocked != nil:
 		c.Reason = controlv1alpha1.ReasonRemovalBlocked
 		c.Message = "see condition RemovalBlocked"
-	case !s.isObserved():
+	case !s.IsObserved():
 		c.Status = metav1.ConditionUnknown
 		c.Reason = controlv1alpha1.ReasonNotObserved
 		c.Message = notObservedMessage(s)
@@ -150,9 +150,31 @@ func syncedCondition(s *State, d *Decision, r Result, merged *controlv1alpha1.Bi
 	default:
 		c.Status = metav1.ConditionTrue
 		c.Reason = controlv1alpha1.ReasonSynced
-		c.Message = emptyMessage(s, merged)
+		c.Message = joined("; ", emptyMessage(s, merged), brokenMessage(s.Broken, true))
 	}
 	return c
+}
+
+// joined returns the texts that are not empty, with the separator between them.
+func joined(separator string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
+}
+
+// brokenMessage names what fails, with the reason. It is known whether all else is.
+func brokenMessage(broken []Broken, known bool) string {
+	if len(broken) == 0 {
+		return ""
+	}
+	items := make([]string, len(broken))
+	for i, b := range broken {
+		items[i] = fmt.Sprintf("%s (%s)", b.Name, b.Err)
+	}
+	what := "cannot be read, existing entries are kept and later changes are not delivered: "
+	if known {
+		what = "objects that cannot be read are not delivered: "
+	}
+	return what + text.List(items, maxListed) + ". " + text.Plural(len(items), "Repair it, or delete its", "Repair them, or delete their") +
+		" CustomResourceDefinition or APIService"
 }
 
 // notObservedMessage names what has not synced, and what is not served for now and what to do about
@@ -160,7 +182,8 @@ func syncedCondition(s *State, d *Decision, r Result, merged *controlv1alpha1.Bi
 func notObservedMessage(s *State) string {
 	var parts []string
 	missing := slices.DeleteFunc(slices.Clone(s.Missing), func(name string) bool {
-		return slices.Contains(s.NotServed.NoVersion, name) || slices.Contains(s.NotServed.NoResponse, name)
+		isBroken := func(b Broken) bool { return b.Name == name }
+		return s.NotServed.has(name) || slices.ContainsFunc(s.Broken, isBroken)
 	})
 	if len(missing) > 0 {
 		parts = append(parts, "not synced since startup, existing entries are kept: "+text.List(missing, maxListed))
@@ -175,6 +198,10 @@ func notObservedMessage(s *State) string {
 		parts = append(parts, fmt.Sprintf("%s not respond, existing entries are kept: %s. Repair %s, or delete %s to remove the objects from the clusters",
 			text.Plural(n, "the API server of this resource does", "the API servers of these resources do"), text.List(s.NotServed.NoResponse, maxListed),
 			text.Plural(n, "it", "them"), text.Plural(n, "its APIService", "their APIServices")))
+	}
+	broken := slices.DeleteFunc(slices.Clone(s.Broken), func(b Broken) bool { return s.NotServed.has(b.Name) })
+	if message := brokenMessage(broken, false); message != "" {
+		parts = append(parts, message)
 	}
 	if len(s.Unseen.Of) > 0 {
 		parts = append(parts, "a change was not observed yet, objects that it could concern stay in the clusters: "+text.List(s.Unseen.Of, maxListed))
@@ -230,10 +257,14 @@ func removalBlocked(policy string, loss *Loss) metav1.Condition {
 		}
 		what = fmt.Sprintf("every object (%s)", text.List(objects, maxListed))
 	}
+	unread := ""
+	if loss.Unread > 0 {
+		unread = fmt.Sprintf(", and it is not known whether from %s whose ITS cannot be read", text.Count(loss.Unread, "more cluster"))
+	}
 	return metav1.Condition{
 		Type: controlv1alpha1.BindingPolicyConditionRemovalBlocked, Status: metav1.ConditionTrue, Reason: controlv1alpha1.ReasonRemovalLimitExceeded,
-		Message: fmt.Sprintf("blocked: this change would remove %s from %d of %s (%s). Revert it, or %skubectl annotate bindingpolicy %s %s=%s",
-			what, len(loss.Clusters), text.Count(loss.Of, "cluster"), text.List(loss.Clusters, maxListed), allowWith, policy,
+		Message: fmt.Sprintf("blocked: this change would remove %s from %d of %s (%s)%s. Revert it, or %skubectl annotate bindingpolicy %s %s=%s",
+			what, len(loss.Clusters), text.Count(loss.Of, "cluster"), text.List(loss.Clusters, maxListed), unread, allowWith, policy,
 			controlv1alpha1.AnnotationAllowRemoval, loss.Token),
 	}
 }

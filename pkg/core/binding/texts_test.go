@@ -95,6 +95,18 @@ func TestTexts(t *testing.T) {
 			s.Missing, d.MissingSince = []string{"a.example.com", "widgets.example.com", "ITS its2"}, noon.Add(-RecheckUnread)
 			s.NotServed = NotServed{NoVersion: []string{"a.example.com", "b.example.com"}, NoResponse: []string{"c.example.org", "d.example.org"}}
 		}},
+		{synced, "a kind cannot be read, and the policy does not name it", func(s *State, _ *Decision, _ *Result) {
+			s.Broken = []Broken{{Name: "widgets.example.com", Err: `conversion webhook for example.com/v1, Kind=Widget failed: service "convert" not found`, Settled: true}}
+		}},
+		{synced, "a kind cannot be read, and its objects are listed", func(s *State, d *Decision, _ *Result) {
+			s.Broken = []Broken{{Name: "widgets.example.com", Err: `conversion webhook for example.com/v1, Kind=Widget failed: service "convert" not found`, Holds: true}}
+			d.MissingSince = noon.Add(-RecheckUnread)
+		}},
+		{synced, "API servers do not respond", func(s *State, _ *Decision, _ *Result) {
+			for _, name := range []string{"API group custom.metrics.k8s.io", "API group metrics.k8s.io"} {
+				s.Broken = append(s.Broken, Broken{Name: name, Err: "its API server does not respond", Settled: true})
+			}
+		}},
 		{synced, "changes were not observed", func(s *State, d *Decision, _ *Result) {
 			s.Unseen.Of, d.MissingSince = []string{`BindingPolicy "b"`, `ITS "its2", which does not respond`, "configmaps n/a"}, noon.Add(-RecheckUnread)
 		}},
@@ -115,6 +127,7 @@ func TestTexts(t *testing.T) {
 			r.Err = errors.New("delete Binding web: forbidden")
 		}},
 		{blocked, "clusters leave", func(_ *State, d *Decision, _ *Result) { d.Blocked = loss(8, 12) }},
+		{blocked, "an ITS cannot be read", func(_ *State, d *Decision, _ *Result) { d.Blocked = loss(3, 12); d.Blocked.Unread = 4 }},
 		{blocked, "objects leave", func(_ *State, d *Decision, _ *Result) { d.Blocked = loss(12, 12, "api", "web") }},
 		{ready, "not synced", func(_ *State, d *Decision, _ *Result) { d.Blocked = loss(12, 12) }},
 		{ready, "no selector", noDestinations(0, 0)},
