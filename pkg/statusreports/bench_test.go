@@ -35,7 +35,7 @@ func BenchmarkVersion(b *testing.B) {
 			}
 			cluster := fmt.Sprint(n / 2)
 			for b.Loop() {
-				if version, _ := r.Version(ref, cluster); version == "" {
+				if version, _ := r.Version(ref, "", cluster); version == "" {
 					b.Fatal("not reported")
 				}
 			}

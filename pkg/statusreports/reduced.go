@@ -23,7 +23,7 @@ func reduced(ws *controlv1alpha1.WorkStatus) mailboxes.Kept[controlv1alpha1.Work
 		},
 		Spec: ws.Spec, Status: ws.Status,
 	}
-	for _, key := range []string{controlv1alpha1.AnnotationGeneration, controlv1alpha1.AnnotationSourceGeneration} {
+	for _, key := range []string{controlv1alpha1.AnnotationGeneration, controlv1alpha1.AnnotationSourceGeneration, controlv1alpha1.AnnotationGone} {
 		if value, ok := ws.Annotations[key]; ok {
 			if kept.Annotations == nil {
 				kept.Annotations = map[string]string{}

@@ -110,7 +110,7 @@ func newReader(clusters Clusters) *Reader {
 
 // add adds an ITS.
 func (r *Reader) add(its string, limits mailboxes.Limits) *mailboxes.Store[controlv1alpha1.WorkStatus] {
-	r.spaces[its] = mailboxes.New(mailboxes.Config[controlv1alpha1.WorkStatus]{Limits: limits, Reduce: reduced, Changed: r.changed, Listed: r.read})
+	r.spaces[its] = mailboxes.New(mailboxes.Config[controlv1alpha1.WorkStatus]{WDS: r.wds, Limits: limits, Reduce: reduced, Changed: r.changed, Listed: r.read})
 	return r.spaces[its]
 }
 
@@ -122,7 +122,7 @@ func (r *Reader) Run(ctx context.Context, listeners ...Listener) error {
 	defer refused.Add(r.refusals)()
 	var running sync.WaitGroup
 	for name, itsClient := range r.clients {
-		running.Go(func() { r.spaces[name].Run(ctx, itsClient, r.wds) })
+		running.Go(func() { r.spaces[name].Run(ctx, itsClient) })
 	}
 	running.Wait()
 	return nil
@@ -143,10 +143,10 @@ func (r *Reader) Ready() error {
 	return fmt.Errorf("not synced yet: WorkStatuses of %s", strings.Join(missing, ", "))
 }
 
-// Get returns the report of the cluster on the object, or nil; then known reports whether it is
-// certain that there is none. It decodes the status, which the caller owns.
-func (r *Reader) Get(ref objref.Ref, cluster string) (report *Report, known bool) {
-	ws, known := r.find(ref, cluster)
+// Get returns the report of the cluster on the object with that UID, or nil; then known reports
+// whether it is certain that there is none. It decodes the status, which the caller owns.
+func (r *Reader) Get(ref objref.Ref, uid types.UID, cluster string) (report *Report, known bool) {
+	ws, known := r.find(ref, uid, cluster)
 	if ws == nil {
 		return nil, known
 	}
@@ -159,11 +159,10 @@ func (r *Reader) Get(ref objref.Ref, cluster string) (report *Report, known bool
 
 // Read returns what a WorkStatus reports. The error says that its status is no object.
 func Read(ws *controlv1alpha1.WorkStatus) (*corestatus.Report, error) {
-	report := &corestatus.Report{}
+	report := &corestatus.Report{Source: SourceOf(ws), Gone: IsGone(ws)}
 	if n, err := strconv.ParseInt(ws.Annotations[controlv1alpha1.AnnotationGeneration], 10, 64); err == nil {
 		report.Generation = max(0, n)
 	}
-	report.Source, _ = corestatus.ParseSource(ws.Annotations[controlv1alpha1.AnnotationSourceGeneration])
 	if raw := ws.Status; raw != nil && len(raw.Raw) > 0 {
 		// Numbers become int64 where they can, as in objects that are read from an API server.
 		if err := json.Unmarshal(raw.Raw, &report.Status); err != nil {
@@ -175,8 +174,8 @@ func Read(ws *controlv1alpha1.WorkStatus) (*corestatus.Report, error) {
 
 // Version returns the Version of the report that Get would return, "" for none. It costs an index
 // lookup and a hash.
-func (r *Reader) Version(ref objref.Ref, cluster string) (version string, known bool) {
-	ws, known := r.find(ref, cluster)
+func (r *Reader) Version(ref objref.Ref, uid types.UID, cluster string) (version string, known bool) {
+	ws, known := r.find(ref, uid, cluster)
 	if ws == nil {
 		return "", known
 	}
@@ -191,7 +190,9 @@ func versionOf(ws *controlv1alpha1.WorkStatus) string {
 	return string(ws.UID) + "/" + strconv.FormatInt(updated(ws).Unix(), 36) + "/" + strconv.FormatUint(sum.Sum64(), 36)
 }
 
-func (r *Reader) find(ref objref.Ref, cluster string) (ws *controlv1alpha1.WorkStatus, known bool) {
+// find returns the WorkStatus about the copy of the object with that UID. One about a former object
+// of that name, or about a copy that is gone, says that there is no such copy.
+func (r *Reader) find(ref objref.Ref, uid types.UID, cluster string) (ws *controlv1alpha1.WorkStatus, known bool) {
 	home, state := r.clusters.Home(cluster)
 	if state != inventory.Accepted {
 		return nil, state != inventory.Unknown
@@ -200,7 +201,22 @@ func (r *Reader) find(ref objref.Ref, cluster string) (ws *controlv1alpha1.WorkS
 	if its == nil {
 		return nil, false // no such ITS: cannot be
 	}
-	return its.Get(ref, cluster)
+	ws, known = its.Get(ref, cluster)
+	if ws != nil && (IsGone(ws) || !corestatus.IsOf(SourceOf(ws).UID, uid)) {
+		return nil, true
+	}
+	return ws, known
+}
+
+// IsGone reports whether a WorkStatus says that the cluster has no copy of the object any more.
+func IsGone(ws *controlv1alpha1.WorkStatus) bool {
+	return ws.Annotations[controlv1alpha1.AnnotationGone] == "true"
+}
+
+// SourceOf returns of which object a WorkStatus is, and of which content.
+func SourceOf(ws *controlv1alpha1.WorkStatus) corestatus.Source {
+	source, _ := corestatus.ParseSource(ws.Annotations[controlv1alpha1.AnnotationSourceGeneration])
+	return source
 }
 
 // changed notifies of a WorkStatus that was added (before is nil), changed or deleted (after is

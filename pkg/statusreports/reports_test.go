@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/inventory"
@@ -42,6 +43,8 @@ func TestReportsGet(t *testing.T) {
 	sourced.Annotations = map[string]string{controlv1alpha1.AnnotationGeneration: "7", controlv1alpha1.AnnotationSourceGeneration: "3/u"}
 	forged := ws("c1", name, `{"a":1}`)
 	forged.Annotations = map[string]string{controlv1alpha1.AnnotationGeneration: "-7", controlv1alpha1.AnnotationSourceGeneration: "x"}
+	gone := ws("c1", name, "")
+	gone.Annotations = map[string]string{controlv1alpha1.AnnotationGone: "true"}
 	one := &Report{Report: corestatus.Report{Status: map[string]any{"a": int64(1)}}}
 
 	type its struct {
@@ -51,6 +54,7 @@ func TestReportsGet(t *testing.T) {
 	for caseName, tc := range map[string]struct {
 		spaces    map[string]its
 		home      *home
+		uid       types.UID
 		want      *Report
 		wantKnown bool
 	}{
@@ -59,13 +63,20 @@ func TestReportsGet(t *testing.T) {
 			spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{sourced}}},
 			want:   &Report{Report: corestatus.Report{Status: map[string]any{"a": int64(1)}, Generation: 7, Source: corestatus.Source{UID: "u", Generation: 3}}}, wantKnown: true,
 		},
-		"NoGenerations":   {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{forged}}}, want: one, wantKnown: true},
-		"WithoutStatus":   {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{ws("c1", name, "")}}}, want: &Report{}, wantKnown: true},
-		"NotReported":     {spaces: map[string]its{"its1": {}}, wantKnown: true},
-		"OtherCluster":    {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{ws("c10", name, `{"a":1}`)}}}, wantKnown: true},
-		"SameNameInOther": {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{other}}}, wantKnown: true},
-		"NotRead":         {spaces: map[string]its{"its1": {unsynced: true}}},
-		"OtherNotRead":    {spaces: map[string]its{"its1": {}, "its2": {unsynced: true}}, wantKnown: true},
+		"OfThisObject": {
+			spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{sourced}}}, uid: "u",
+			want: &Report{Report: corestatus.Report{Status: map[string]any{"a": int64(1)}, Generation: 7, Source: corestatus.Source{UID: "u", Generation: 3}}}, wantKnown: true,
+		},
+		"OfAFormerObject":           {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{sourced}}}, uid: "v", wantKnown: true},
+		"OfAnAgentThatReportsNoUID": {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{ws("c1", name, `{"a":1}`)}}}, uid: "v", want: one, wantKnown: true},
+		"Gone":                      {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{gone}}}, wantKnown: true},
+		"NoGenerations":             {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{forged}}}, want: one, wantKnown: true},
+		"WithoutStatus":             {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{ws("c1", name, "")}}}, want: &Report{}, wantKnown: true},
+		"NotReported":               {spaces: map[string]its{"its1": {}}, wantKnown: true},
+		"OtherCluster":              {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{ws("c10", name, `{"a":1}`)}}}, wantKnown: true},
+		"SameNameInOther":           {spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{other}}}, wantKnown: true},
+		"NotRead":                   {spaces: map[string]its{"its1": {unsynced: true}}},
+		"OtherNotRead":              {spaces: map[string]its{"its1": {}, "its2": {unsynced: true}}, wantKnown: true},
 		"ClusterUnknown": {
 			spaces: map[string]its{"its1": {items: []*controlv1alpha1.WorkStatus{ws("c1", name, `{"a":1}`)}}}, home: &home{state: inventory.Unknown},
 		},
@@ -112,7 +123,7 @@ func TestReportsGet(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, known := r.Get(ref, "c1")
+			got, known := r.Get(ref, tc.uid, "c1")
 			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(Report{}, "Version")); diff != "" || known != tc.wantKnown {
 				t.Errorf("known %v, want %v (-want +got):\n%s", known, tc.wantKnown, diff)
 			}
@@ -177,7 +188,7 @@ func TestMailboxIsBounded(t *testing.T) {
 			some = append(some, all[95:]...)
 			expect := func(cluster, object string, wantFound, wantKnown bool) {
 				t.Helper()
-				if got, known := r.Get(refOf(object), cluster); (got != nil) != wantFound || known != wantKnown {
+				if got, known := r.Get(refOf(object), "", cluster); (got != nil) != wantFound || known != wantKnown {
 					t.Errorf("report of %s on %s: found %t, known %t", cluster, object, got != nil, known)
 				}
 			}

@@ -71,7 +71,7 @@ func (w *world) SetStatusError(_ objref.Ref, text string) {
 // reportsOf implements Reports.
 type reportsOf struct{ *world }
 
-func (r reportsOf) Get(objref.Ref, string) (*statusreports.Report, bool) {
+func (r reportsOf) Get(objref.Ref, types.UID, string) (*statusreports.Report, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return &statusreports.Report{Report: corestatus.Report{Status: r.status}}, true

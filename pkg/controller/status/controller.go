@@ -35,7 +35,7 @@ type Requests interface {
 
 // Reports returns the reports of clusters. *statusreports.Reader is one. It does not block.
 type Reports interface {
-	Get(ref objref.Ref, cluster string) (*statusreports.Report, bool)
+	Get(ref objref.Ref, uid types.UID, cluster string) (*statusreports.Report, bool)
 }
 
 // Objects returns the metadata of objects of the WDS. *dynamicinformer.Set is one. It does not
@@ -86,6 +86,8 @@ type Config struct {
 type Controller struct {
 	config Config
 	queue  *worker.Queue[objref.Ref]
+	// started is when Run began, before any worker.
+	started time.Time
 
 	mu sync.Mutex
 	// held is the content of objects since their last sync.
@@ -136,6 +138,16 @@ func New(config Config) (*Controller, error) {
 // which something is unknown is not changed.
 func (c *Controller) Run(ctx context.Context, workers int) error {
 	defer lag.Add(c.lags)()
+	c.started = c.config.Clock.Now()
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	waiting.Go(func() {
+		select {
+		case <-c.config.Clock.After(readingTime):
+			c.wake(schema.GroupResource{})
+		case <-ctx.Done():
+		}
+	})
 	c.queue.Run(ctx, workers)
 	return nil
 }

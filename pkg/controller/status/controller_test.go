@@ -43,7 +43,7 @@ func (noVersions) StatusWritten(objref.Ref, string) {}
 
 type noReports struct{}
 
-func (noReports) Get(objref.Ref, string) (*statusreports.Report, bool) { return nil, true }
+func (noReports) Get(objref.Ref, types.UID, string) (*statusreports.Report, bool) { return nil, true }
 
 func newController(t *testing.T) (*Controller, nothing) {
 	t.Helper()

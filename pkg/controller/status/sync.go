@@ -25,6 +25,10 @@ import (
 // one report takes a hundredth of that.
 const perCluster = time.Millisecond
 
+// readingTime is for how long after the start aggregates wait for clusters of which nothing is
+// known. Without it each restart would write them twice.
+const readingTime = 10 * time.Second
+
 // held is the content of an object at a version. While no newer version is observed, it is not read
 // again.
 type held struct {
@@ -90,8 +94,9 @@ func (c *Controller) decide(ref objref.Ref, now corestatus.Source) corestatus.De
 	decision := corestatus.Decide(ref.GroupResource(), corestatus.Evidence{
 		Requests: asked,
 		Now:      now,
+		Reading:  c.config.Clock.Since(c.started) < readingTime,
 		Report: func(cluster string) (*corestatus.Report, bool) {
-			report, reportKnown := c.config.Reports.Get(ref, cluster)
+			report, reportKnown := c.config.Reports.Get(ref, now.UID, cluster)
 			known = known && (reportKnown || report != nil)
 			if report == nil {
 				return nil, reportKnown

@@ -58,7 +58,7 @@ func TestAggregate(t *testing.T) {
 			silent: []string{"c9", "c8"},
 			want: `{"replicas":3,"unavailableReplicas":3,"conditions":[
 				{"type":"Available","status":"Unknown","reason":"NotReported","message":"not reported by c8, c9","lastTransitionTime":"2026-01-01T00:00:00Z","lastUpdateTime":"2026-01-02T00:00:00Z"},
-				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c8, c9","lastTransitionTime":"2026-01-01T00:00:00Z"}]}`,
+				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters whose status is not known: c8, c9","lastTransitionTime":"2026-01-01T00:00:00Z"}]}`,
 		},
 		"DeploymentStuckInOne": {
 			resource: deployments,
@@ -104,7 +104,7 @@ func TestAggregate(t *testing.T) {
 			reports:  []string{`{"observedGeneration":2,"desiredNumberScheduled":3,"currentNumberScheduled":3,"updatedNumberScheduled":3,"numberReady":3,"numberAvailable":3,"numberMisscheduled":0}`},
 			silent:   []string{"c2"},
 			want: `{"desiredNumberScheduled":3,"currentNumberScheduled":0,"numberReady":0,"numberUnavailable":3,"numberMisscheduled":0,
-				"conditions":[{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c2","lastTransitionTime":"` + epoch + `"}]}`,
+				"conditions":[{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters whose status is not known: c2","lastTransitionTime":"` + epoch + `"}]}`,
 		},
 		"StatefulSetUpdatedInOne": {
 			resource: statefulSets,
@@ -164,7 +164,7 @@ func TestAggregate(t *testing.T) {
 			reports:  []string{`{"succeeded":1,"startTime":"2026-01-01T00:00:00Z","completionTime":"2026-01-01T00:02:00Z","conditions":[{"type":"Complete","status":"True"}]}`},
 			silent:   []string{"c2"},
 			want: `{"startTime":"2026-01-01T00:00:00Z","conditions":[{"type":"Complete","status":"Unknown","reason":"NotReported","message":"not reported by c2"},
-				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c2","lastTransitionTime":"` + epoch + `"}]}`,
+				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters whose status is not known: c2","lastTransitionTime":"` + epoch + `"}]}`,
 		},
 		"Pod": {
 			resource: pods,
@@ -179,7 +179,7 @@ func TestAggregate(t *testing.T) {
 			reports:  []string{`{"phase":"Succeeded"}`},
 			silent:   []string{"c2"},
 			want: `{"phase":"Pending","conditions":[
-				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c2","lastTransitionTime":"` + epoch + `"}]}`,
+				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters whose status is not known: c2","lastTransitionTime":"` + epoch + `"}]}`,
 		},
 		"Claim": {
 			resource: claims,
@@ -230,7 +230,7 @@ func TestAggregate(t *testing.T) {
 			want: `{"ready":false,"readyReplicas":0,"conditions":[
 				{"type":"Ready","status":"Unknown","reason":"NotReported","message":"not reported by c2, c3, c4, c5, c6 … and 2 more"},
 				{"type":"Stalled","status":"Unknown","reason":"NotReported","message":"not reported by c2, c3, c4, c5, c6 … and 2 more"},
-				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters not reporting status: c2, c3, c4, c5, c6 … and 2 more","lastTransitionTime":"` + epoch + `"}]}`,
+				{"type":"starling.io/Incomplete","status":"True","reason":"NotReported","message":"clusters whose status is not known: c2, c3, c4, c5, c6 … and 2 more","lastTransitionTime":"` + epoch + `"}]}`,
 		},
 		"CustomSilentWithoutConditions": {
 			resource: custom, reports: []string{`{"phase":"Ready"}`}, silent: []string{"c2"}, want: `{}`,

@@ -162,7 +162,7 @@ func (s *sample) incomplete(latest string) map[string]any {
 	}
 	return map[string]any{
 		"type": controlv1alpha1.ConditionIncomplete, "status": "True", "reason": controlv1alpha1.ReasonNotReported,
-		"message": "clusters not reporting status: " + text.List(s.silent, maxListed), "lastTransitionTime": latest,
+		"message": "clusters whose status is not known: " + text.List(s.silent, maxListed), "lastTransitionTime": latest,
 	}
 }
 

@@ -19,6 +19,8 @@ type Report struct {
 	Generation int64
 	// Source identifies the content of the object in the cluster. It is the zero Source if unknown.
 	Source Source
+	// Gone: the object was in the cluster, and is not there any more.
+	Gone bool
 }
 
 // Evidence is the input of Decide.
@@ -31,6 +33,9 @@ type Evidence struct {
 	// Report returns the report of a cluster, nil if there is none. Known is false if the reports
 	// of the cluster are not synced yet, or if several of them contradict each other.
 	Report func(cluster string) (report *Report, known bool)
+	// Reading: what is not known of a cluster may be known in a moment, since reports are read
+	// since a moment ago. An aggregate waits for that, and for nothing else.
+	Reading bool
 }
 
 // Action is what happens to the status of an object in the WDS.
@@ -77,7 +82,8 @@ type Decision struct {
 //
 // A copy needs exactly one report of its cluster. A report without a status changes nothing;
 // without a report the status is cleared. An aggregate needs one report or more; without any the
-// status is cleared. If something is unknown, the status is not changed.
+// status is cleared. If something is unknown, the status is not changed; but a cluster of which
+// nothing is known holds up no aggregate of the others: it counts as one that has not reported.
 func Decide(ref schema.GroupResource, in Evidence) Decision {
 	if !Returnable(ref) {
 		return Decision{Action: Keep, Reason: "status of this kind is never returned"}
@@ -141,20 +147,27 @@ func copyFrom(cluster string, in Evidence) Decision {
 // report.
 func combine(gr schema.GroupResource, from []string, in Evidence) Decision {
 	var reported []Reported
+	var unknown []string
 	d := Decision{Action: Combine}
 	for _, cluster := range from {
 		got, known := in.Report(cluster)
 		switch {
-		case got == nil && !known:
+		case got == nil && !known && in.Reading:
 			return Decision{Action: Keep, Clusters: []string{cluster}, Reason: "reports not known"}
 		case got == nil || got.Status == nil:
+			if !known && got == nil {
+				unknown = append(unknown, cluster)
+			}
 			d.Silent = append(d.Silent, cluster)
 		default:
 			d.Clusters = append(d.Clusters, cluster)
 			reported = append(reported, Reported{Cluster: cluster, Status: got.inTermsOf(in.Now)})
 		}
 	}
-	if len(reported) == 0 {
+	switch {
+	case len(reported) == 0 && len(unknown) > 0:
+		return Decision{Action: Keep, Clusters: unknown, Reason: "reports not known"}
+	case len(reported) == 0:
 		return Decision{Action: Clear, Clusters: d.Silent, Reason: "not reported"}
 	}
 	d.Status = Aggregate(gr, reported, d.Silent)

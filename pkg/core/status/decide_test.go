@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 	half := Decision{
 		Action: Combine, Clusters: []string{"c1"}, Silent: []string{"c2"}, Reason: "reported by 1 of 2", Executing: "2", Known: true,
 		Status: map[string]any{"replicas": int64(3), "unavailableReplicas": int64(3), "conditions": []any{map[string]any{
-			"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "clusters not reporting status: c2",
+			"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "clusters whose status is not known: c2",
 			"lastTransitionTime": "1970-01-01T00:00:00Z",
 		}}},
 	}
@@ -42,6 +42,8 @@ func TestDecide(t *testing.T) {
 		request  request
 		unknown  bool
 		unread   bool
+		// reading: reports are read since a moment ago.
+		reading bool
 		// unasked are clusters that no policy asks.
 		unasked []string
 		want    Decision
@@ -63,7 +65,9 @@ func TestDecide(t *testing.T) {
 		"MultiNoCluster":                        {request: request{MultiWEC: want()}, want: cleared("no cluster", "0")},
 		"MultiOneReportOfSeveralIsNoCopy":       {request: request{MultiWEC: want("c2", "c1")}, want: half},
 		"MultiNothingReported":                  {request: request{MultiWEC: want("c5", "c2", "bare")}, want: cleared("not reported", "3", "bare", "c2", "c5")},
-		"MultiNotRead":                          {request: request{MultiWEC: want("c1", "c2")}, unread: true, want: keep("reports not known", "2", "c2")},
+		"MultiNotReadYet":                       {request: request{MultiWEC: want("c1", "c2")}, unread: true, reading: true, want: keep("reports not known", "2", "c2")},
+		"MultiOneCannotBeRead":                  {request: request{MultiWEC: want("c1", "c2")}, unread: true, want: half},
+		"MultiNothingCanBeRead":                 {request: request{MultiWEC: want("c2", "c5", "bare")}, unread: true, want: keep("reports not known", "3", "c2", "c5")},
 		"MultiSeveral": {
 			request: request{MultiWEC: want("c1", "c3", "c1")},
 			want: Decision{
@@ -77,7 +81,7 @@ func TestDecide(t *testing.T) {
 				d := half
 				d.Silent = []string{"bare"}
 				d.Status = map[string]any{"replicas": int64(3), "unavailableReplicas": int64(3), "conditions": []any{map[string]any{
-					"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "clusters not reporting status: bare",
+					"type": "starling.io/Incomplete", "status": "True", "reason": "NotReported", "message": "clusters whose status is not known: bare",
 					"lastTransitionTime": "1970-01-01T00:00:00Z",
 				}}}
 				return d
@@ -109,7 +113,8 @@ func TestDecide(t *testing.T) {
 					Known: !tc.unknown, Singleton: tc.request.Singleton != nil, SingletonClusters: append(tc.unasked, tc.request.Singleton...),
 					MultiWEC: tc.request.MultiWEC != nil, MultiWECClusters: tc.request.MultiWEC,
 				},
-				Report: func(cluster string) (*Report, bool) { return reported[cluster], !tc.unread },
+				Report:  func(cluster string) (*Report, bool) { return reported[cluster], !tc.unread },
+				Reading: tc.reading,
 			})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Decide (-want +got):\n%s", diff)
@@ -167,7 +172,7 @@ func TestGenerations(t *testing.T) {
 
 func TestParseSource(t *testing.T) {
 	for text, want := range map[string]Source{
-		"3/5a7c-u": {"5a7c-u", 3}, "": {}, "3": {}, "3/": {}, "/u": {}, "-3/u": {}, "0/u": {}, "x/u": {}, "99999999999999999999/u": {},
+		"3/5a7c-u": {"5a7c-u", 3}, "": {}, "3": {}, "3/": {}, "/u": {}, "-3/u": {}, "0/u": {"u", 0}, "x/u": {}, "99999999999999999999/u": {},
 	} {
 		got, ok := ParseSource(text)
 		if got != want || ok != (want != Source{}) || ok && got.String() != text {

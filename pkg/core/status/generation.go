@@ -11,13 +11,19 @@ import (
 
 const observedField = "observedGeneration"
 
-// Source identifies content: one generation of an object in the WDS. The UID is part of it, since
-// the generations of a re-created object start at 1 again, and a cluster may have the content of
-// the former object for a long time. The zero Source identifies nothing.
+// Source identifies the object in the WDS that a copy in a cluster is of, and the generation of its
+// content. The UID is part of it: a re-created object has the name of the former one, its
+// generations start at 1 again, and a cluster may have the former one for a long time. The
+// Generation is 0 if it is not named. The zero Source identifies nothing.
 type Source struct {
 	UID        types.UID
 	Generation int64
 }
+
+// IsOf reports whether what is known of a copy whose source has the first UID is about the object
+// with the second one. What does not name its object is: older agents do not report it, and what
+// several WDSes deliver alike names none.
+func IsOf(source, object types.UID) bool { return source == "" || object == "" || source == object }
 
 // String returns the value of the annotation, "" for the zero Source.
 func (s Source) String() string {
@@ -31,7 +37,7 @@ func (s Source) String() string {
 func ParseSource(text string) (Source, bool) {
 	number, uid, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n <= 0 || uid == "" {
+	if err != nil || n < 0 || uid == "" {
 		return Source{}, false
 	}
 	return Source{types.UID(uid), n}, true

@@ -26,9 +26,13 @@ func ReportName(ref objref.Ref) string {
 			b.WriteByte('-')
 		}
 	}
+	return strings.Trim(b.String(), "-") + "-" + hashOf(ref)
+}
+
+// hashOf returns the hash in the name of a WorkStatus.
+func hashOf(ref objref.Ref) string {
 	// Names of groups, resources, namespaces and objects contain no NUL.
 	sum := sha256.Sum256([]byte(strings.Join([]string{ref.Group, ref.Resource, ref.Namespace, ref.Name}, "\x00")))
 	const hashed = 12 // bytes: 96 bits, 20 characters
-	hash := strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:hashed]))
-	return strings.Trim(b.String(), "-") + "-" + hash
+	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:hashed]))
 }

@@ -127,7 +127,7 @@ func New(config Config) (*Agent, error) {
 		kinds:    newKinds(),
 		refusals: newRefusals(),
 		refresh:  make(chan struct{}, 1),
-		pace:     pace.New(eachReport, config.Reports),
+		pace:     pace.New(eachReport, config.Reports, betweenReports),
 		written:  map[string]record{},
 		since:    map[string]time.Time{},
 		changed:  map[objref.Ref]change{},
@@ -151,7 +151,7 @@ func (a *Agent) connect() error {
 	hubMetadata, errs[1] = metadata.NewForConfig(a.config.Hub)
 	a.hubWriter, errs[2] = writer.New(a.config.Hub, "hub", Name)
 	a.wecWriter, errs[3] = writer.New(a.config.WEC, "wec", Name)
-	a.wec, errs[4] = dynamic.NewForConfig(a.config.WEC)
+	a.wec, errs[4] = dynamic.NewForConfig(dynamicinformer.WithoutRetries(a.config.WEC))
 	a.wecKinds, errs[5] = newServed(a.config.WEC, a.wec)
 	wecWorks, err := workclient.NewForConfig(a.config.WEC)
 	if err := errors.Join(append(errs[:], err)...); err != nil {

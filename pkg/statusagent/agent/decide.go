@@ -25,7 +25,8 @@ type evidence struct {
 	read bool
 	// object is the object; nil if it does not exist.
 	object *reported
-	// fresh is for how long its controller may still be about to observe the object's last change.
+	// fresh is for how long its controller may still be about to observe the object's last change,
+	// and OCM's agent to observe its deletion.
 	fresh time.Duration
 	// excluded reports whether objects of this kind are not reported.
 	excluded bool
@@ -40,6 +41,9 @@ type verdict struct {
 	remove bool
 	// create creates the WorkStatus, without a status: its API server would drop it.
 	create *controlv1alpha1.WorkStatus
+	// clear removes the status of another object before the report names this one: metadata and
+	// status cannot be written at once.
+	clear bool
 	// amend is a JSON merge patch of labels, annotations and spec.
 	amend []byte
 	// status is a JSON patch of the status.
@@ -52,7 +56,7 @@ type verdict struct {
 }
 
 func (v verdict) nothing() bool {
-	return !v.remove && v.create == nil && v.amend == nil && v.status == nil
+	return !v.remove && v.create == nil && !v.clear && v.amend == nil && v.status == nil
 }
 
 // decide returns what to write to the WorkStatus.
@@ -66,16 +70,21 @@ func decide(in evidence) verdict {
 		return remove(in, "kind gone")
 	case !in.read:
 		return verdict{}
-	case in.object == nil:
+	case in.object == nil && in.holding.ownership == unknown:
 		return remove(in, "gone")
+	case in.object == nil && (in.report == nil || in.fresh > 0):
+		return verdict{}
+	case in.object == nil:
+		return isGone(in)
 	}
 	want := &report{source: source(in.holding.ref, in.object), hash: hashOf(in.object.status)}
 	want.Name = in.name
 	want.Labels = in.holding.labels
-	want.Annotations = annotations(in.object, in.report, in.fresh > 0)
-	if in.holding.ownership == unknown {
-		want.Labels = in.report.Labels // until the work is known
+	wdses := in.holding.wdses
+	if in.holding.ownership == unknown { // until the work is known
+		want.Labels, wdses = in.report.Labels, in.report.Annotations[controlv1alpha1.AnnotationWDSUIDs]
 	}
+	want.Annotations = annotations(in.object, in.report, wdses, in.fresh > 0)
 
 	v := verdict{after: want, reason: "report"}
 	switch {
@@ -87,17 +96,52 @@ func decide(in evidence) verdict {
 		}
 	case !maps.Equal(in.report.Labels, want.Labels) || !maps.Equal(in.report.Annotations, want.Annotations) || in.report.source != want.source:
 		v.amend = amend(in.report, want)
+		v.clear = in.report.hash != "" && in.report.hash != want.hash && isAnother(in.report, in.object)
 	}
 	switch before := in.report; {
-	case before == nil && want.hash == "", before != nil && before.hash == want.hash:
+	case before == nil && want.hash == "", before != nil && before.hash == want.hash, v.clear && want.hash == "":
 	case want.hash == "":
-		v.status = []byte(`[{"op":"remove","path":"/status"}]`)
+		v.status = []byte(noStatus)
 	default:
 		// To add a field that exists replaces it.
 		v.status = append(append([]byte(`[{"op":"add","path":"/status","value":`), in.object.status...), `}]`...)
 	}
 	return v
 }
+
+// isAnother reports whether a copy may be another object than the one that was reported: it names
+// another object in the WDS, or its generation is a former one.
+func isAnother(before *report, obj *reported) bool {
+	had, _ := corestatus.ParseSource(before.Annotations[controlv1alpha1.AnnotationSourceGeneration])
+	generation, err := strconv.ParseInt(before.Annotations[controlv1alpha1.AnnotationGeneration], 10, 64)
+	return had.UID != obj.source.UID || err == nil && obj.Generation < generation
+}
+
+// isGone returns what to write about an object that a work holds and that does not exist: somebody
+// deleted it in the cluster. OCM's agent creates it again, or finds out that it need not, some time
+// later. If the agent has deleted it, it has observed that by now, and no work holds it any more.
+func isGone(in evidence) verdict {
+	want := &report{source: in.report.source}
+	want.Name, want.Labels = in.name, in.holding.labels
+	want.Annotations = map[string]string{controlv1alpha1.AnnotationGone: "true"}
+	if in.holding.wdses != "" {
+		want.Annotations[controlv1alpha1.AnnotationWDSUIDs] = in.holding.wdses
+	}
+	if source, ok := in.report.Annotations[controlv1alpha1.AnnotationSourceGeneration]; ok {
+		want.Annotations[controlv1alpha1.AnnotationSourceGeneration] = source
+	}
+	v := verdict{after: want, reason: "gone"}
+	if !maps.Equal(in.report.Labels, want.Labels) || !maps.Equal(in.report.Annotations, want.Annotations) {
+		v.amend = amend(in.report, want)
+	}
+	if in.report.hash != "" {
+		v.status = []byte(noStatus)
+	}
+	return v
+}
+
+// noStatus is the JSON patch that removes a status.
+const noStatus = `[{"op":"remove","path":"/status"}]`
 
 // remove deletes a WorkStatus of ours. Others in the mailbox, such as those of another add-on, are
 // kept.
@@ -122,31 +166,42 @@ func source(ref objref.Ref, obj *reported) controlv1alpha1.SourceRef {
 }
 
 // annotations returns the annotations of the WorkStatus of an object: how its status was truncated,
-// and which generation of the copy has the content of which generation in the WDS.
+// which WDSes deliver it if they are several, of which object in the WDS it is a copy, and which
+// generation of the copy has the content of which generation there.
 //
 // While a change is fresh and the status has not observed it, the previous annotations are kept: so
 // an edit costs one write, with the status that observed it, and not another one before. A change
 // that is not observed after that is reported. Otherwise an old status would look current, also for
-// objects that do not record the generation of their content.
-func annotations(obj *reported, before *report, fresh bool) map[string]string {
+// objects that do not record the generation of their content. A copy of another object is never
+// reported as one of the former object.
+func annotations(obj *reported, before *report, wdses string, fresh bool) map[string]string {
 	values := map[string]string{}
+	if wdses != "" {
+		values[controlv1alpha1.AnnotationWDSUIDs] = wdses
+	}
 	if obj.truncated != "" {
 		values[controlv1alpha1.AnnotationTruncated] = obj.truncated
 	}
 	unobserved := obj.observed > 0 && obj.observed < obj.Generation
-	hadSource := before != nil && before.Annotations[controlv1alpha1.AnnotationSourceGeneration] != ""
+	var had corestatus.Source
+	if before != nil {
+		had, _ = corestatus.ParseSource(before.Annotations[controlv1alpha1.AnnotationSourceGeneration])
+	}
+	same := had.UID == obj.source.UID && (had.Generation > 0) == (obj.source.Generation > 0)
 	switch {
-	case unobserved && fresh && before != nil && hadSource == (obj.sourceGeneration != ""):
+	case unobserved && fresh && before != nil && same:
 		for _, key := range []string{controlv1alpha1.AnnotationSourceGeneration, controlv1alpha1.AnnotationGeneration} {
 			if value, ok := before.Annotations[key]; ok {
 				values[key] = value
 			}
 		}
-	case obj.sourceGeneration != "":
-		values[controlv1alpha1.AnnotationSourceGeneration] = obj.sourceGeneration
-		values[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
-	case unobserved:
-		values[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
+	default:
+		if obj.source.UID != "" {
+			values[controlv1alpha1.AnnotationSourceGeneration] = obj.source.String()
+		}
+		if obj.source.Generation > 0 || unobserved {
+			values[controlv1alpha1.AnnotationGeneration] = strconv.FormatInt(obj.Generation, 10)
+		}
 	}
 	if len(values) == 0 {
 		return nil

@@ -27,6 +27,11 @@ func TestDecide(t *testing.T) {
 		}
 		return h
 	}
+	shared := held(ours)
+	shared.wdses = "u,v"
+	wdses := func(uids string) func(*report) {
+		return func(r *report) { r.Annotations = map[string]string{controlv1alpha1.AnnotationWDSUIDs: uids} }
+	}
 	object := func(status string) *reported {
 		r := &reported{gvk: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, applied: true}
 		if status != "" {
@@ -47,9 +52,12 @@ func TestDecide(t *testing.T) {
 	// A copy of that generation, whose status has observed another one.
 	sourced := func(generation int64, source string, observed int64) *reported {
 		r := object(`{"a":1}`)
-		r.Generation, r.sourceGeneration, r.observed = generation, source, observed
+		r.Generation, r.observed = generation, observed
+		r.source, _ = corestatus.ParseSource(source)
 		return r
 	}
+	another := object("")
+	another.source, _ = corestatus.ParseSource("0/v")
 	generations := func(source, generation string) map[string]string {
 		return map[string]string{controlv1alpha1.AnnotationSourceGeneration: source, controlv1alpha1.AnnotationGeneration: generation}
 	}
@@ -62,6 +70,7 @@ func TestDecide(t *testing.T) {
 	type writes struct {
 		Remove, Create bool
 		Annotations    map[string]string // of a new one
+		Clear          bool
 		Amend, Status  string
 		Reason         string
 	}
@@ -102,6 +111,22 @@ func TestDecide(t *testing.T) {
 				Reason: "report",
 			},
 		},
+		"OfSeveralWDSes": {
+			in:   evidence{holding: shared, read: true, object: object("")},
+			want: writes{Create: true, Annotations: map[string]string{controlv1alpha1.AnnotationWDSUIDs: "u,v"}, Reason: "report"},
+		},
+		"OfOtherWDSes": {
+			in:   evidence{holding: shared, read: true, object: object(""), report: existing("", wdses("u,w"))},
+			want: writes{Amend: amendment(`"starling.io/wds-uids":"u,v"`), Reason: "report"},
+		},
+		"OfOneWDSNow": {
+			in:   evidence{holding: held(ours), read: true, object: object(""), report: existing("", wdses("u,v"))},
+			want: writes{Amend: amendment(`"starling.io/wds-uids":null`), Reason: "report"},
+		},
+		"OfSeveralWDSesAndUnknown": {
+			in:   evidence{holding: held(unknown), read: true, object: object(`{"a":1}`), report: existing("", wdses("u,v"))},
+			want: writes{Status: addStatus, Reason: "report"},
+		},
 		"TruncatedNew": {
 			in: evidence{holding: held(ours), read: true, object: func() *reported {
 				r := object(`{"a":1}`)
@@ -122,24 +147,24 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"SourceOfANewReport": {
-			in:   evidence{holding: held(ours), read: true, object: sourced(7, "3", 6)},
-			want: writes{Create: true, Annotations: generations("3", "7"), Status: addStatus, Reason: "report"},
+			in:   evidence{holding: held(ours), read: true, object: sourced(7, "3/u", 6)},
+			want: writes{Create: true, Annotations: generations("3/u", "7"), Status: addStatus, Reason: "report"},
 		},
 		"SourceNotReportedBefore": {
-			in:   evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: existing(`{"a":1}`, nil)},
-			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Reason: "report"},
+			in:   evidence{holding: held(ours), read: true, object: sourced(7, "3/u", 6), report: existing(`{"a":1}`, nil)},
+			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"3/u"`), Reason: "report"},
 		},
 		"SourceNotObservedYet": {
-			in: evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "3", 6), report: existing(`{"a":1}`, func(r *report) {
-				r.Annotations = generations("2", "6")
+			in: evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "3/u", 6), report: existing(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("2/u", "6")
 			})},
 			want: writes{Reason: "report"},
 		},
 		"SourceNotObserved": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 6), report: existing(`{"a":1}`, func(r *report) {
-				r.Annotations = generations("2", "6")
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3/u", 6), report: existing(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("2/u", "6")
 			})},
-			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"3/u"`), Reason: "report"},
 		},
 		"NotObservedYet": {
 			in:   evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "", 6), report: existing(`{"a":1}`, nil)},
@@ -162,32 +187,74 @@ func TestDecide(t *testing.T) {
 			want: writes{Amend: amendment(`"starling.io/generation":null`), Status: addStatus, Reason: "report"},
 		},
 		"SourceObserved": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 7), report: existing(`{"a":2}`, func(r *report) {
-				r.Annotations = generations("2", "6")
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3/u", 7), report: existing(`{"a":2}`, func(r *report) {
+				r.Annotations = generations("2/u", "6")
 			})},
-			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"3"`), Status: addStatus, Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"3/u"`), Status: addStatus, Reason: "report"},
 		},
 		"SourceWithoutChangeInTheCluster": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "4", 7), report: existing(`{"a":1}`, func(r *report) {
-				r.Annotations = generations("3", "7")
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "4/u", 7), report: existing(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("3/u", "7")
 			})},
-			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"4"`), Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"4/u"`), Reason: "report"},
 		},
 		"SourceOfAKindWithoutObservedGeneration": {
-			in: evidence{holding: held(ours), read: true, object: sourced(8, "4", 0), report: existing(`{"a":1}`, func(r *report) {
-				r.Annotations = generations("3", "7")
+			in: evidence{holding: held(ours), read: true, object: sourced(8, "4/u", 0), report: existing(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("3/u", "7")
 			})},
-			want: writes{Amend: amendment(`"starling.io/generation":"8","starling.io/source-generation":"4"`), Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":"8","starling.io/source-generation":"4/u"`), Reason: "report"},
+		},
+		"SourceIsAnotherObject": { // a status that its controller has not observed is not that of the former object
+			in: evidence{holding: held(ours), read: true, fresh: notice, object: sourced(7, "1/v", 6), report: existing(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("2/u", "6")
+			})},
+			want: writes{Amend: amendment(`"starling.io/generation":"7","starling.io/source-generation":"1/v"`), Reason: "report"},
+		},
+		"SourceWithoutGeneration": { // an edit is no reason to write
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "0/u", 0), report: existing(`{"a":1}`, func(r *report) {
+				r.Annotations = map[string]string{controlv1alpha1.AnnotationSourceGeneration: "0/u"}
+			})},
+			want: writes{Reason: "report"},
+		},
+		"SourceIsAnotherObjectWithoutGeneration": {
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "0/v", 7), report: existing(`{"a":1}`, func(r *report) {
+				r.Annotations = map[string]string{controlv1alpha1.AnnotationSourceGeneration: "0/u"}
+			})},
+			want: writes{Amend: amendment(`"starling.io/source-generation":"0/v"`), Reason: "report"},
+		},
+		"SourceIsAnotherObjectWithAnotherStatus": { // the former status is not that of the new object, not for a moment
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "0/v", 7), report: existing(`{"a":2}`, func(r *report) {
+				r.Annotations = map[string]string{controlv1alpha1.AnnotationSourceGeneration: "0/u"}
+			})},
+			want: writes{Clear: true, Amend: amendment(`"starling.io/source-generation":"0/v"`), Status: addStatus, Reason: "report"},
+		},
+		"SourceIsAnotherObjectWithoutStatus": {
+			in: evidence{holding: held(ours), read: true, object: another, report: existing(`{"a":2}`, func(r *report) {
+				r.Annotations = map[string]string{controlv1alpha1.AnnotationSourceGeneration: "0/u"}
+			})},
+			want: writes{Clear: true, Amend: amendment(`"starling.io/source-generation":"0/v"`), Reason: "report"},
+		},
+		"CopyIsAnotherObject": { // somebody deleted it in the cluster, and OCM's agent has created it again
+			in: evidence{holding: held(ours), read: true, object: sourced(1, "3/u", 0), report: existing(`{"a":2}`, func(r *report) {
+				r.Annotations = generations("3/u", "7")
+			})},
+			want: writes{Clear: true, Amend: amendment(`"starling.io/generation":"1","starling.io/source-generation":"3/u"`), Status: addStatus, Reason: "report"},
+		},
+		"SourceEditedWithAnotherStatus": { // the object had its former status with the new content, too
+			in: evidence{holding: held(ours), read: true, object: sourced(8, "4/u", 0), report: existing(`{"a":2}`, func(r *report) {
+				r.Annotations = generations("3/u", "7")
+			})},
+			want: writes{Amend: amendment(`"starling.io/generation":"8","starling.io/source-generation":"4/u"`), Status: addStatus, Reason: "report"},
 		},
 		"SourceNoLongerReported": {
 			in: evidence{holding: held(ours), read: true, object: sourced(7, "", 7), report: existing(`{"a":1}`, func(r *report) {
-				r.Annotations = generations("3", "7")
+				r.Annotations = generations("3/u", "7")
 			})},
 			want: writes{Amend: amendment(`"starling.io/generation":null,"starling.io/source-generation":null`), Reason: "report"},
 		},
 		"SourceSame": {
-			in: evidence{holding: held(ours), read: true, object: sourced(7, "3", 7), report: existing(`{"a":1}`, func(r *report) {
-				r.Annotations = generations("3", "7")
+			in: evidence{holding: held(ours), read: true, object: sourced(7, "3/u", 7), report: existing(`{"a":1}`, func(r *report) {
+				r.Annotations = generations("3/u", "7")
 			})},
 			want: writes{Reason: "report"},
 		},
@@ -200,8 +267,35 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"ObjectGone": {
-			in:   evidence{holding: held(ours), read: true, report: existing("", nil)},
-			want: writes{Remove: true, Reason: "gone"},
+			in: evidence{holding: held(ours), read: true, report: existing(`{"a":1}`, nil)},
+			want: writes{
+				Amend: amendment(`"starling.io/gone":"true"`), Status: `[{"op":"remove","path":"/status"}]`, Reason: "gone",
+			},
+		},
+		"ObjectGoneWithGenerations": {
+			in: evidence{holding: held(ours), read: true, report: existing("", func(r *report) { r.Annotations = generations("3/u", "7") })},
+			want: writes{
+				Amend: amendment(`"starling.io/generation":null,"starling.io/gone":"true","starling.io/source-generation":"3/u"`), Reason: "gone",
+			},
+		},
+		"ObjectGoneThatIsShared": {
+			in:   evidence{holding: shared, read: true, report: existing("", wdses("u,v"))},
+			want: writes{Amend: amendment(`"starling.io/gone":"true","starling.io/wds-uids":"u,v"`), Reason: "gone"},
+		},
+		"ObjectGoneAMomentAgo": { // if it was removed, no work holds it soon
+			in: evidence{holding: held(ours), read: true, fresh: notice, report: existing(`{"a":1}`, nil)},
+		},
+		"ObjectGoneAndReported": {
+			in: evidence{holding: held(ours), read: true, report: existing("", func(r *report) {
+				r.Annotations = map[string]string{controlv1alpha1.AnnotationGone: "true"}
+			})},
+			want: writes{Reason: "gone"},
+		},
+		"ObjectIsBack": {
+			in: evidence{holding: held(ours), read: true, object: object(`{"a":1}`), report: existing("", func(r *report) {
+				r.Annotations = map[string]string{controlv1alpha1.AnnotationGone: "true"}
+			})},
+			want: writes{Amend: amendment(`"starling.io/gone":null`), Status: addStatus, Reason: "report"},
 		},
 		"ObjectGoneAndUnreported": {in: evidence{holding: held(ours), read: true}},
 		"KindGone": {
@@ -249,7 +343,7 @@ func TestDecide(t *testing.T) {
 				tc.in.name = corestatus.ReportName(ref)
 			}
 			v := decide(tc.in)
-			got := writes{Remove: v.remove, Create: v.create != nil, Amend: string(v.amend), Status: string(v.status), Reason: v.reason}
+			got := writes{Remove: v.remove, Create: v.create != nil, Clear: v.clear, Amend: string(v.amend), Status: string(v.status), Reason: v.reason}
 			if v.create != nil {
 				got.Annotations = v.create.Annotations
 			}

@@ -4,8 +4,8 @@
 // Starling has applied, with a copy of the object's .status. Its queue holds names of WorkStatuses,
 // which follow from the identities of the objects; for one it
 //
-//  1. gathers which works hold the object (AppliedManifestWorks of the WEC, labels of the
-//     ManifestWorks of the mailbox), the object as far as it matters here, and the current
+//  1. gathers which works deliver the object (AppliedManifestWorks of the WEC, labels and claims of
+//     the ManifestWorks of the mailbox), the object as far as it matters here, and the current
 //     WorkStatus,
 //  2. decides, in a pure function, what the WorkStatus must become, and
 //  3. writes that: at once, or in its turn if its status changed often, or those of all objects

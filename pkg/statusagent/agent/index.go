@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +22,12 @@ import (
 type ownership int
 
 const (
-	// foreign: no work holds it, or only works that are known not to be Starling's.
+	// foreign: no work delivers it, or only works that are known not to be Starling's.
 	foreign ownership = iota
-	// unknown: works hold it that were not observed in the mailbox, and none of Starling's.
+	// unknown: works hold it that were not observed in the mailbox, and none of Starling's delivers
+	// it.
 	unknown
-	// ours: a work of Starling holds it.
+	// ours: a work of Starling delivers it.
 	ours
 )
 
@@ -33,8 +35,10 @@ const (
 type holding struct {
 	ref       objref.Ref
 	ownership ownership
-	// labels are those that the object's WorkStatus copies from the work; set if ownership is ours.
+	// labels are those of the object's WorkStatus, and wdses its AnnotationWDSUIDs; set if
+	// ownership is ours.
 	labels map[string]string
+	wdses  string
 }
 
 // index joins the AppliedManifestWorks of the WEC with the ManifestWorks of the mailbox: which
@@ -56,7 +60,9 @@ type index struct {
 type (
 	work struct {
 		// labels are those that WorkStatuses get; empty if the work is not Starling's.
-		labels  map[string]string
+		labels map[string]string
+		// claims are objects that the work does not deliver. The cluster lists them nevertheless.
+		claims  corestatus.Claims
 		created metav1.Time
 	}
 	applied struct {
@@ -84,13 +90,13 @@ func newIndex(excluded corestatus.Excluded) *index {
 
 // setWork adds or updates a ManifestWork of the mailbox.
 func (x *index) setWork(obj metav1.Object) []string {
-	w := work{created: obj.GetCreationTimestamp()}
+	w := work{created: obj.GetCreationTimestamp(), claims: corestatus.Claims(obj.GetAnnotations()[controlv1alpha1.AnnotationClaims])}
 	if _, isOurs := obj.GetLabels()[controlv1alpha1.LabelWDSUID]; isOurs {
 		w.labels = pick(obj.GetLabels(), copiedLabels)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if before, ok := x.works[obj.GetName()]; ok && maps.Equal(before.labels, w.labels) && before.created.Equal(&w.created) {
+	if before, ok := x.works[obj.GetName()]; ok && maps.Equal(before.labels, w.labels) && before.claims == w.claims && before.created.Equal(&w.created) {
 		return nil
 	}
 	x.works[obj.GetName()] = w
@@ -171,19 +177,28 @@ func (x *index) lookup(name string) (holding, bool) {
 		return holding{}, false
 	}
 	h := holding{ref: ref, ownership: foreign}
-	var owner work
+	var first work
+	var wdses []string
 	for by := range x.objects[ref].by {
 		w, seen := x.works[x.applied[by].work]
 		switch {
 		case !seen && h.ownership == foreign:
 			h.ownership = unknown
-		case !seen || len(w.labels) == 0:
-		case h.ownership != ours || older(w, owner):
-			// The earlier delivery counts, should two WDSes deliver the same object.
-			h.ownership, owner = ours, w
+		case !seen || len(w.labels) == 0 || w.claims.Has(name):
+		default:
+			if h.ownership != ours || older(w, first) {
+				h.ownership, first = ours, w
+			}
+			wdses = append(wdses, w.labels[controlv1alpha1.LabelWDSUID])
 		}
 	}
-	h.labels = owner.labels
+	h.labels = first.labels
+	slices.Sort(wdses)
+	if wdses = slices.Compact(wdses); len(wdses) > 1 {
+		h.labels = maps.Clone(h.labels)
+		h.labels[controlv1alpha1.LabelWDSUID] = controlv1alpha1.SeveralWDSes
+		h.wdses = strings.Join(wdses, ",")
+	}
 	return h, true
 }
 

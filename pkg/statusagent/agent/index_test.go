@@ -28,6 +28,12 @@ func newWork(name, wds string, age time.Duration) *metav1.PartialObjectMetadata 
 	return w
 }
 
+// claiming returns the work with claims to these objects.
+func claiming(work *metav1.PartialObjectMetadata, refs ...objref.Ref) *metav1.PartialObjectMetadata {
+	work.Annotations = map[string]string{controlv1alpha1.AnnotationClaims: string(corestatus.NewClaims(refs))}
+	return work
+}
+
 func newApplied(work string, versions map[objref.Ref]string) *workv1.AppliedManifestWork {
 	a := &workv1.AppliedManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "hash-" + work}}
 	a.Spec.ManifestWorkName = work
@@ -98,13 +104,30 @@ func TestIndexOwnership(t *testing.T) {
 			works:   []*metav1.PartialObjectMetadata{newWork("w", "u1", 0)},
 			applied: []*workv1.AppliedManifestWork{newApplied("w", holds), newApplied("x", holds)}, want: answer{true, ours, "u1"},
 		},
-		"TwoWDSesTheEarlierCounts": {
-			works:   []*metav1.PartialObjectMetadata{newWork("w1", "u1", time.Minute), newWork("w2", "u2", time.Hour)},
-			applied: []*workv1.AppliedManifestWork{newApplied("w1", holds), newApplied("w2", holds)}, want: answer{true, ours, "u2"},
+		"TwoWDSesDeliver": {
+			works:   []*metav1.PartialObjectMetadata{newWork("w1", "u2", time.Minute), newWork("w2", "u1", time.Hour), newWork("w3", "u1", 0)},
+			applied: []*workv1.AppliedManifestWork{newApplied("w1", holds), newApplied("w2", holds), newApplied("w3", holds)},
+			want:    answer{true, ours, "several: u1,u2"},
 		},
-		"TwoWDSesOfOneSecond": {
-			works:   []*metav1.PartialObjectMetadata{newWork("w1", "u2", 0), newWork("w2", "u1", 0)},
+		"TheEarlierOneClaims": {
+			works:   []*metav1.PartialObjectMetadata{newWork("w1", "u1", time.Minute), claiming(newWork("w2", "u2", time.Hour), nginx)},
 			applied: []*workv1.AppliedManifestWork{newApplied("w1", holds), newApplied("w2", holds)}, want: answer{true, ours, "u1"},
+		},
+		"AnotherObjectIsClaimed": {
+			works:   []*metav1.PartialObjectMetadata{claiming(newWork("w", "u1", 0), settings)},
+			applied: []*workv1.AppliedManifestWork{newApplied("w", holds)}, want: answer{true, ours, "u1"},
+		},
+		"OneWDSDeliversAndClaims": {
+			works:   []*metav1.PartialObjectMetadata{newWork("w1", "u1", 0), claiming(newWork("w2", "u1", time.Hour), nginx)},
+			applied: []*workv1.AppliedManifestWork{newApplied("w1", holds), newApplied("w2", holds)}, want: answer{true, ours, "u1"},
+		},
+		"OnlyClaimed": {
+			works:   []*metav1.PartialObjectMetadata{claiming(newWork("w", "u1", 0), nginx)},
+			applied: []*workv1.AppliedManifestWork{newApplied("w", holds)}, want: answer{true, foreign, ""},
+		},
+		"ClaimedAndUnseen": {
+			works:   []*metav1.PartialObjectMetadata{claiming(newWork("w", "u1", 0), nginx)},
+			applied: []*workv1.AppliedManifestWork{newApplied("w", holds), newApplied("x", holds)}, want: answer{true, unknown, ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,6 +144,9 @@ func TestIndexOwnership(t *testing.T) {
 			}
 			h, held := x.lookup(corestatus.ReportName(nginx))
 			got := answer{Held: held, Ownership: h.ownership, WDS: h.labels[controlv1alpha1.LabelWDSUID]}
+			if h.wdses != "" {
+				got.WDS += ": " + h.wdses
+			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("lookup (-want +got):\n%s", diff)
 			}
@@ -143,6 +169,7 @@ func TestIndexReturnsAffectedReports(t *testing.T) {
 	step("the same again", x.setApplied(newApplied("w", map[objref.Ref]string{nginx: "v1", settings: "v1"})))
 	step("its work", x.setWork(newWork("w", "u", 0)), nginxName, settingsName)
 	step("the same work again", x.setWork(newWork("w", "u", 0)))
+	step("it claims one", x.setWork(claiming(newWork("w", "u", 0), nginx)), nginxName, settingsName)
 	step("another work", x.setWork(newWork("other", "u", 0)))
 	step("one object less", x.setApplied(newApplied("w", map[objref.Ref]string{nginx: "v1"})), settingsName)
 	step("held twice", x.setApplied(newApplied("w2", map[objref.Ref]string{nginx: "v1"})), nginxName)
@@ -211,6 +238,9 @@ func TestIndexDependsOnlyOnCurrentInput(t *testing.T) {
 			switch random.IntN(4) {
 			case 0:
 				works[name] = newWork(name, []string{"", "u1", "u2"}[random.IntN(3)], time.Duration(random.IntN(3))*time.Second)
+				if random.IntN(2) == 0 {
+					claiming(works[name], refs[:random.IntN(len(refs))]...)
+				}
 				x.setWork(works[name])
 			case 1:
 				delete(works, name)

@@ -27,8 +27,8 @@ type reported struct {
 	status []byte
 	// observed is status.observedGeneration; 0 if there is none.
 	observed int64
-	// sourceGeneration is AnnotationSourceGeneration, "" if it names none.
-	sourceGeneration string
+	// source identifies the object in the WDS that the object is a copy of, and its content.
+	source corestatus.Source
 	// size is the size of the status in the cluster in bytes. truncated is how it was truncated, ""
 	// if not.
 	size      int
@@ -60,9 +60,7 @@ func keep(whole *unstructured.Unstructured) (*reported, error) {
 			return nil, fmt.Errorf("encode status of %s %s/%s: %w", r.gvk.Kind, r.Namespace, r.Name, err)
 		}
 	}
-	if source, ok := corestatus.ParseSource(whole.GetAnnotations()[controlv1alpha1.AnnotationSourceGeneration]); ok {
-		r.sourceGeneration = source.String()
-	}
+	r.source, _ = corestatus.ParseSource(whole.GetAnnotations()[controlv1alpha1.AnnotationSourceGeneration])
 	r.size = len(r.status)
 	return r.within(corestatus.MaxStatus)
 }
@@ -120,7 +118,10 @@ func reduceReport(obj any) (any, error) {
 }
 
 // ownAnnotations are those that the agent writes on WorkStatuses.
-var ownAnnotations = []string{controlv1alpha1.AnnotationTruncated, controlv1alpha1.AnnotationSourceGeneration, controlv1alpha1.AnnotationGeneration}
+var ownAnnotations = []string{
+	controlv1alpha1.AnnotationTruncated, controlv1alpha1.AnnotationWDSUIDs, controlv1alpha1.AnnotationSourceGeneration,
+	controlv1alpha1.AnnotationGeneration, controlv1alpha1.AnnotationGone,
+}
 
 // pick returns the entries with these keys, nil for none.
 func pick(from map[string]string, keys []string) map[string]string {
@@ -139,7 +140,8 @@ func pick(from map[string]string, keys []string) map[string]string {
 // reduceWork is the transform of the informer of ManifestWorks.
 func reduceWork(obj any) (any, error) {
 	if w, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		w.ManagedFields, w.Annotations, w.OwnerReferences, w.Finalizers = nil, nil, nil, nil
+		w.ManagedFields, w.OwnerReferences, w.Finalizers = nil, nil, nil
+		w.Annotations = pick(w.Annotations, []string{controlv1alpha1.AnnotationClaims})
 	}
 	return obj, nil
 }

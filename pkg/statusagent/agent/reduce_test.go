@@ -139,6 +139,7 @@ func TestReduceObjectKeepsGenerations(t *testing.T) {
 		want       int64
 	}{
 		"Said":        {annotation: "3/u", status: map[string]any{"observedGeneration": int64(7)}, wantSource: "3/u", want: 7},
+		"Ungenerated": {annotation: "0/u", status: map[string]any{}, wantSource: "0/u"},
 		"OfNoObject":  {annotation: "3", status: map[string]any{}},
 		"NotSaid":     {status: map[string]any{}},
 		"SharedByTwo": {annotation: ""},
@@ -152,8 +153,8 @@ func TestReduceObjectKeepsGenerations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.sourceGeneration != tc.wantSource || got.observed != tc.want {
-				t.Errorf("source %q, observed %d; want %q, %d", got.sourceGeneration, got.observed, tc.wantSource, tc.want)
+			if got.source.String() != tc.wantSource || got.observed != tc.want {
+				t.Errorf("source %q, observed %d; want %q, %d", got.source, got.observed, tc.wantSource, tc.want)
 			}
 		})
 	}

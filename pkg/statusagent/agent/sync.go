@@ -35,9 +35,13 @@ const (
 	leastStatus = 1 << 10
 )
 
-// eachReport limits the reports of one object. The steps of a rollout arrive at once; an object
-// whose status changes all the time costs one report a second.
+// eachReport is what each object may always report, however busy others are, and betweenReports the
+// time between two further reports, while the agent has not used its limit. So the steps of a
+// rollout arrive at once, as do those of an object that changes ten times a second; of many such
+// objects, each is reported once a second.
 var eachReport = pace.Limit{Interval: time.Second, Burst: 5}
+
+const betweenReports = 50 * time.Millisecond
 
 // record is what was written last to one WorkStatus.
 type record struct {
@@ -98,6 +102,11 @@ func (a *Agent) gather(ctx context.Context, name string) (evidence, error) {
 	in.read = a.objects.Synced(gr)
 	obj, ok := a.objects.Get(h.ref)
 	if !ok {
+		a.mu.Lock()
+		if since, changed := a.since[name]; changed {
+			in.fresh = max(0, notice-a.config.Clock.Since(since))
+		}
+		a.mu.Unlock()
 		return in, nil
 	}
 	in.object, ok = obj.(*reported)
@@ -167,6 +176,17 @@ func (a *Agent) act(ctx context.Context, name string, before *report, v verdict)
 		bare.hash = ""
 		a.remember(name, stamp(&bare, answer))
 	}
+	status := target
+	status.Subresource = "status"
+	if v.clear {
+		if answer, err = a.hubWriter.Patch(ctx, status, types.JSONPatchType, []byte(noStatus), v.reason); a.recordHub(ctx, err) != nil {
+			return err
+		}
+		cleared := *before
+		cleared.hash = ""
+		before = stamp(&cleared, answer)
+		a.remember(name, before)
+	}
 	if v.amend != nil {
 		if answer, err = a.hubWriter.Patch(ctx, target, types.MergePatchType, v.amend, v.reason); a.recordHub(ctx, err) != nil {
 			return err
@@ -176,8 +196,7 @@ func (a *Agent) act(ctx context.Context, name string, before *report, v verdict)
 		a.remember(name, stamp(&amended, answer))
 	}
 	if v.status != nil {
-		target.Subresource = "status"
-		if answer, err = a.hubWriter.Patch(ctx, target, types.JSONPatchType, v.status, v.reason); a.recordHub(ctx, err) != nil {
+		if answer, err = a.hubWriter.Patch(ctx, status, types.JSONPatchType, v.status, v.reason); a.recordHub(ctx, err) != nil {
 			return err
 		}
 		a.remember(name, stamp(now, answer))
@@ -289,7 +308,7 @@ func (a *Agent) takeTurn(name string) time.Duration {
 func (a *Agent) forgetDone(name string, in evidence) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if in.holding == nil || in.read || in.kindGone {
+	if missing := in.object == nil && in.fresh > 0; in.holding == nil || in.read && !missing || in.kindGone {
 		delete(a.since, name)
 	}
 	if in.holding == nil {

@@ -19,7 +19,7 @@ import (
 func TestQuietObjectsAreForgotten(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	a := &Agent{
-		config: Config{Clock: clock}, pace: pace.New(eachReport, pace.Limit{Interval: time.Minute, Burst: 12}),
+		config: Config{Clock: clock}, pace: pace.New(eachReport, pace.Limit{Interval: time.Minute, Burst: 12}, 0),
 		written: map[string]record{}, limits: map[string]int{}, since: map[string]time.Time{},
 	}
 	for _, name := range []string{"written", "refused"} {

@@ -1,6 +1,8 @@
 package mailboxes
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -50,15 +52,29 @@ func RefOf(ws *controlv1alpha1.WorkStatus) objref.Ref {
 	return objref.Ref{Group: source.Group, Resource: source.Resource, Namespace: source.Namespace, Name: source.Name}
 }
 
-// counts reports whether a WorkStatus is a report: agents name it after its object. Another one
-// with our labels was written by somebody else, and the agent deletes it.
-func counts(ws *controlv1alpha1.WorkStatus) bool { return ws.Name == corestatus.ReportName(RefOf(ws)) }
+// counts reports whether a WorkStatus is a report for our WDS. Agents name it after its object:
+// another one with our labels was written by somebody else, and the agent deletes it. The
+// selector also finds those for several other WDSes.
+func (c *Config[T]) counts(ws *controlv1alpha1.WorkStatus) bool {
+	wds := ws.Labels[controlv1alpha1.LabelWDSUID]
+	isOurs := wds == string(c.WDS) || wds == controlv1alpha1.SeveralWDSes &&
+		slices.Contains(strings.Split(ws.Annotations[controlv1alpha1.AnnotationWDSUIDs], ","), string(c.WDS))
+	return isOurs && ws.Name == corestatus.ReportName(RefOf(ws))
+}
+
+// reduce returns what Reduce keeps of a WorkStatus, nothing of one that does not count.
+func (c *Config[T]) reduce(ws *controlv1alpha1.WorkStatus) Kept[T] {
+	if !c.counts(ws) {
+		return Kept[T]{}
+	}
+	return c.Reduce(ws)
+}
 
 // put adds or updates a WorkStatus, of which kept is to be kept. It returns what was kept before,
 // and what is now.
 func (b *mailbox[T]) put(ws *controlv1alpha1.WorkStatus, kept Kept[T], limits Limits) (before, after entry[T]) {
 	before = b.take(ws.Name)
-	if !counts(ws) {
+	if kept.Value == nil {
 		return before, entry[T]{}
 	}
 	if len(b.reports) >= limits.Reports || b.bytes+kept.Bytes > limits.Bytes {
@@ -86,8 +102,8 @@ func (b *mailbox[T]) take(name string) entry[T] {
 }
 
 // drop notes that a WorkStatus that is not kept is gone, or is about to be counted again.
-func (b *mailbox[T]) drop(ws *controlv1alpha1.WorkStatus) {
-	if b.refused > 0 && counts(ws) {
+func (b *mailbox[T]) drop(ws *controlv1alpha1.WorkStatus, config *Config[T]) {
+	if b.refused > 0 && config.counts(ws) {
 		b.refused--
 	}
 }

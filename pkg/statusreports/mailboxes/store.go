@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -16,6 +17,8 @@ import (
 // Config is what a Store is made of. The functions that receive changes are called one after the
 // other, by the goroutine that reads, and must not block.
 type Config[T any] struct {
+	// WDS is the WDS whose reports count.
+	WDS    types.UID
 	Limits Limits
 	// Reduce returns what is kept of a WorkStatus. It must not keep the WorkStatus itself.
 	Reduce func(*controlv1alpha1.WorkStatus) Kept[T]
@@ -142,12 +145,12 @@ func (s *Store[T]) Update(obj any) error {
 
 // set adds or updates a WorkStatus. One that was neither kept nor is new was refused before.
 func (s *Store[T]) set(ws *controlv1alpha1.WorkStatus, added bool) {
-	kept := s.config.Reduce(ws)
+	kept := s.config.reduce(ws)
 	s.mu.Lock()
 	b := boxOf(s.clusters, ws.Namespace)
 	wasPartial := b.partial
 	if _, known := b.reports[ws.Name]; !known && !added {
-		b.drop(ws)
+		b.drop(ws, &s.config)
 	}
 	before, after := b.put(ws, kept, s.config.Limits)
 	s.signal(b)
@@ -170,7 +173,7 @@ func (s *Store[T]) Delete(obj any) error {
 	b := boxOf(s.clusters, ws.Namespace)
 	before := b.take(ws.Name)
 	if before.value == nil {
-		b.drop(ws)
+		b.drop(ws, &s.config)
 	}
 	s.signal(b)
 	if len(b.reports)+b.refused == 0 && !b.partial {
@@ -189,7 +192,7 @@ func (s *Store[T]) Replace(objects []any, _ string) error {
 		case *listing[T]:
 			after = o.clusters
 		case *controlv1alpha1.WorkStatus:
-			boxOf(after, o.Namespace).put(o, s.config.Reduce(o), s.config.Limits)
+			boxOf(after, o.Namespace).put(o, s.config.reduce(o), s.config.Limits)
 		}
 	}
 	s.mu.Lock()

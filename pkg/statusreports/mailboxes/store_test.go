@@ -26,8 +26,11 @@ func refOf(name string) objref.Ref {
 func report(cluster, name, version, status string) *controlv1alpha1.WorkStatus {
 	ref := refOf(name)
 	ws := &controlv1alpha1.WorkStatus{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: corestatus.ReportName(ref), ResourceVersion: version},
-		Spec:       controlv1alpha1.WorkStatusSpec{SourceRef: controlv1alpha1.SourceRef{Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: cluster, Name: corestatus.ReportName(ref), ResourceVersion: version,
+			Labels: map[string]string{controlv1alpha1.LabelWDSUID: "uid"},
+		},
+		Spec: controlv1alpha1.WorkStatusSpec{SourceRef: controlv1alpha1.SourceRef{Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name}},
 	}
 	if status != "" {
 		ws.Status = &runtime.RawExtension{Raw: []byte(status)}
@@ -61,7 +64,7 @@ func follow(t *testing.T, limits Limits) (*Store[statusOf], *follower) {
 	t.Helper()
 	f := &follower{t: t, objects: map[string]string{}, partial: map[string]bool{}}
 	return New(Config[statusOf]{
-		Limits: limits, Reduce: reduce, Changed: f.changed, Partial: f.turns,
+		WDS: "uid", Limits: limits, Reduce: reduce, Changed: f.changed, Partial: f.turns,
 		Listed: func() { f.count(&f.listed) }, NotServed: func() { f.count(&f.missing) },
 	}), f
 }
@@ -296,5 +299,44 @@ func TestStoreCounts(t *testing.T) {
 					seed, step, box.partial, box.refused, f.partial["c"], diff)
 			}
 		}
+	}
+}
+
+// TestSeveralWDSes: of the reports for several WDSes, those count that name ours, and as long as
+// they do. The agent writes that; what else is on the report does not matter.
+func TestSeveralWDSes(t *testing.T) {
+	s, f := follow(t, Limits{Reports: 1, Bytes: 1 << 10})
+	labelled := func(label, uids string) *controlv1alpha1.WorkStatus {
+		ws := report("c", "1", label+uids, "")
+		ws.Labels = map[string]string{controlv1alpha1.LabelWDSUID: label}
+		ws.Annotations = map[string]string{controlv1alpha1.AnnotationWDSUIDs: uids}
+		return ws
+	}
+	for _, step := range []struct {
+		label, uids string
+		want        bool
+	}{
+		{"uid", "", true},
+		{controlv1alpha1.SeveralWDSes, "other,uid", true},
+		{controlv1alpha1.SeveralWDSes, "other,uid-2", false},
+		{controlv1alpha1.SeveralWDSes, "other,uid,third", true},
+		{"other", "uid", false},
+		{controlv1alpha1.SeveralWDSes, "", false},
+		{"uid", "other", true},
+	} {
+		for what, do := range map[string]func() error{
+			"update": func() error { return s.Update(labelled(step.label, step.uids)) },
+			"list":   func() error { return s.Replace([]any{labelled(step.label, step.uids)}, "") },
+		} {
+			if err := do(); err != nil {
+				t.Fatal(err)
+			}
+			if _, got := f.objects["c/1"]; got != step.want {
+				t.Errorf("%s: label %q, annotation %q: kept %t, want %t", what, step.label, step.uids, got, step.want)
+			}
+		}
+	}
+	if len(s.Refused()) > 0 {
+		t.Errorf("refused: %v", s.Refused())
 	}
 }

@@ -2,14 +2,13 @@ package mailboxes
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -33,17 +32,17 @@ type Client interface {
 	WatchWorkStatuses(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// source reads the WorkStatuses of one WDS for a Store.
+// source reads the WorkStatuses of one WDS, and those of several, for a Store.
 type source[T any] struct {
 	client   Client
 	selector string
 	into     *Store[T]
 }
 
-// Run keeps the Store up to date with the WorkStatuses of a WDS until the context ends. Then it
+// Run keeps the Store up to date with the WorkStatuses of its WDS until the context ends. Then it
 // returns, and nothing is called any more.
-func (s *Store[T]) Run(ctx context.Context, client Client, wds types.UID) {
-	from := source[T]{client, labels.SelectorFromSet(labels.Set{controlv1alpha1.LabelWDSUID: string(wds)}).String(), s}
+func (s *Store[T]) Run(ctx context.Context, client Client) {
+	from := source[T]{client, fmt.Sprintf("%s in (%s,%s)", controlv1alpha1.LabelWDSUID, controlv1alpha1.SeveralWDSes, s.config.WDS), s}
 	for ctx.Err() == nil {
 		reading, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
@@ -105,7 +104,7 @@ func (s source[T]) list(ctx context.Context, _ metav1.ListOptions) (runtime.Obje
 	options := metav1.ListOptions{LabelSelector: s.selector, Limit: pageSize}
 	for {
 		page, err := s.client.ListWorkStatuses(ctx, options, func(ws *controlv1alpha1.WorkStatus) {
-			boxOf(into.clusters, ws.Namespace).put(ws, s.into.config.Reduce(ws), s.into.config.Limits)
+			boxOf(into.clusters, ws.Namespace).put(ws, s.into.config.reduce(ws), s.into.config.Limits)
 		})
 		if err != nil {
 			return nil, err

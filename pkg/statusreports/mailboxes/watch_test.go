@@ -89,7 +89,7 @@ func TestRun(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			s.Run(ctx, i, "uid")
+			s.Run(ctx, i)
 		}()
 		expect := func(what string, after time.Duration, partial bool, want ...string) {
 			t.Helper()
@@ -143,7 +143,7 @@ func TestRun(t *testing.T) {
 		i.mu.Unlock()
 		expect("served again", time.Minute, false, "b/3")
 		counted(0, 3)
-		if diff := cmp.Diff(map[string]bool{controlv1alpha1.LabelWDSUID + "=uid": true}, i.selectors); diff != "" {
+		if diff := cmp.Diff(map[string]bool{controlv1alpha1.LabelWDSUID + " in (several,uid)": true}, i.selectors); diff != "" {
 			t.Errorf("selectors (-want +got):\n%s", diff)
 		}
 		stop()
