@@ -77,7 +77,8 @@ type StatusCombinationRow struct {
 type RowError struct {
 	// wec is the first cluster for which the evaluation failed.
 	WEC Destination `json:"wec"`
-	// columnName is the name of the column that the expression defines.
+	// columnName is the name of the column that the expression defines. It is empty if the reports
+	// of clusters are not known, so that their part of the table is as it was last known.
 	ColumnName string `json:"columnName"`
 	// error is the error of the evaluation, and the number of further clusters for which it failed.
 	Error string `json:"error"`

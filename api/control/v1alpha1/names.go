@@ -57,7 +57,13 @@ const (
 // Names that Starling adds.
 const (
 	// LabelWDSUID on works and WorkStatuses is the UID of the kube-system namespace of their WDS.
+	// On a WorkStatus of an object that several WDSes deliver it is SeveralWDSes.
 	LabelWDSUID = "starling.io/wds-uid"
+	// SeveralWDSes is a value of LabelWDSUID.
+	SeveralWDSes = "several"
+	// AnnotationWDSUIDs on a WorkStatus of an object that several WDSes deliver lists what
+	// LabelWDSUID would be for each: sorted, separated by commas. Owner: status-agent.
+	AnnotationWDSUIDs = "starling.io/wds-uids"
 	// LabelBindingUID on a work is the UID of its Binding.
 	LabelBindingUID = "starling.io/binding-uid"
 	// LabelOverflowOf on an overflow Binding is the UID of its policy. The first Binding of a
@@ -98,20 +104,26 @@ const (
 	// of its Bindings. It is not delivered. The same holds for AnnotationIgnoreFields and
 	// AnnotationOnRemoval.
 	AnnotationApply = "starling.io/apply"
-	// AnnotationIgnoreFields lists fields that clusters set when they create the object, and do not
-	// update afterwards: JSON paths such as .spec.replicas, separated by commas or white space.
+	// AnnotationIgnoreFields lists fields that clusters set when they create the object, and leave
+	// alone afterwards: paths such as .spec.replicas, separated by commas or white space.
 	AnnotationIgnoreFields = "starling.io/ignore-fields"
 	// AnnotationOnRemoval selects what happens to the object in a cluster when it is no longer
 	// delivered there: "delete" or "orphan".
 	AnnotationOnRemoval = "starling.io/on-removal"
 
-	// AnnotationSourceGeneration on a delivered object for which status return is requested is the
-	// generation of the object in the WDS and, after a slash, its UID. On a WorkStatus it
-	// identifies the content of the copy in the cluster. Owner: transport-controller, status-agent.
+	// AnnotationSourceGeneration on a delivered object is the generation of the object in the WDS
+	// and, after a slash, its UID. The generation is 0 if status return is not requested, or if the
+	// kind has none; the annotation is empty if several WDSes deliver the object alike, and objects
+	// of packages lack it. On a WorkStatus it identifies the object of which the cluster has a
+	// copy, and its content. Owner: transport-controller, status-agent.
 	AnnotationSourceGeneration = "starling.io/source-generation"
 	// AnnotationGeneration on a WorkStatus is the generation of the copy in the cluster. Owner:
 	// status-agent.
 	AnnotationGeneration = "starling.io/generation"
+
+	// AnnotationGone on a WorkStatus, with the value "true", says that the cluster has no copy of
+	// the object, although its agent has applied a work with the object. Owner: status-agent.
+	AnnotationGone = "starling.io/gone"
 
 	// ConditionIncomplete is a condition in an aggregated status. It names the clusters that have
 	// not reported, and is absent if all have. Its reason is ReasonNotReported. Conditions that
@@ -137,11 +149,18 @@ const (
 	// "Deployment.apps=deployments,…", sorted. After a restart, the transport identifies with it
 	// manifests whose API the WDS does not serve at that time.
 	AnnotationKinds = "starling.io/kinds"
+	// AnnotationClaims on a work lists the objects in it that another WDS, or another source of the
+	// WDS, delivers: the last parts of the names of their WorkStatuses, separated by commas. The
+	// work applies nothing of them, and gets no status of them. Owner: transport-controller.
+	AnnotationClaims = "starling.io/claims"
 
 	// AnnotationWithdrawn marks the entry of a work for an object that is being removed, while the
 	// cluster has not reported whether it has the object: the entry has no content and applies
 	// nothing.
 	AnnotationWithdrawn = "starling.io/withdrawn"
+	// AnnotationLeft on a work has of each object that left it last, and of those before that its
+	// cluster still lists, a hash of its name and, after a colon, the UID of the object in the WDS.
+	AnnotationLeft = "starling.io/left"
 	// AnnotationReportsFrom is set on a work when an object is withdrawn, or is delivered again
 	// while its cluster still lists it. It is the first generation of the work from which on a
 	// report proves that the cluster tracks the object.

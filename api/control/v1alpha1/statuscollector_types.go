@@ -142,8 +142,9 @@ type StatusCollectorStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration"`
 
-	// errors are the mistakes in spec. While the list is not empty, the StatusCollector is not
-	// used.
+	// errors are the mistakes in spec, and then the StatusCollector is not used; or the objects for
+	// which its expressions were not evaluated within a minute, whose CombinedStatuses stay as they
+	// were.
 	// +optional
 	// +listType=atomic
 	Errors []string `json:"errors,omitempty"`

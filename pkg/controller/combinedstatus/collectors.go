@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -16,6 +17,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/core/combine"
+	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/writer"
 )
@@ -42,7 +44,12 @@ type Collectors struct {
 	mu sync.Mutex
 	// compiled are the StatusCollectors as they were observed last.
 	compiled map[string]compiled
+	// interrupted has an error for each pair whose last evaluation took too long.
+	interrupted map[match.Pair]interruption
 }
+
+// interruption says which StatusCollector took too long.
+type interruption struct{ collector, err string }
 
 // compiled is a StatusCollector that was compiled, or has errors.
 type compiled struct {
@@ -62,6 +69,8 @@ func NewCollectors(informer cache.SharedIndexInformer, writer Writer, clock cloc
 		informer: informer,
 		writer:   writer,
 		compiled: map[string]compiled{},
+
+		interrupted: map[match.Pair]interruption{},
 	}
 	c.queue = worker.New(worker.Config{Name: "statuscollector", Clock: clock}, c.sync)
 	var err error
@@ -99,6 +108,35 @@ func (c *Collectors) Missing(names []string) (missing, invalid []string, known b
 		}
 	}
 	return missing, invalid, known
+}
+
+// Interrupted records that the evaluation of a pair took too long, which is then in the status of
+// the StatusCollector until Evaluated.
+func (c *Collectors) Interrupted(pair match.Pair, err *combine.InterruptedError) {
+	c.mu.Lock()
+	before := c.interrupted[pair].collector
+	c.interrupted[pair] = interruption{err.Collector, tooLong(pair, err)}
+	c.mu.Unlock()
+	for _, name := range []string{before, err.Collector} {
+		if name != "" {
+			c.queue.Add(name)
+		}
+	}
+}
+
+func tooLong(pair match.Pair, err *combine.InterruptedError) string {
+	return fmt.Sprintf("%s of policy %s: not evaluated within a minute, at cluster %s; its CombinedStatus stays as it was, and the evaluation is retried. "+
+		"Make the expressions cheaper", pair.Ref, pair.Policy, err.Cluster)
+}
+
+// Evaluated records that a pair was evaluated, or is no longer to be.
+func (c *Collectors) Evaluated(pair match.Pair) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if was, ok := c.interrupted[pair]; ok {
+		delete(c.interrupted, pair)
+		c.queue.Add(was.collector)
+	}
 }
 
 // Run reads StatusCollectors and writes their status until the context ends. It calls changed with
@@ -159,11 +197,18 @@ func (c *Collectors) sync(ctx context.Context, name string) (worker.Result, erro
 	}
 	c.mu.Lock()
 	now := c.compiled[name]
+	var interrupted []string
+	for _, i := range c.interrupted {
+		if i.collector == name {
+			interrupted = append(interrupted, i.err)
+		}
+	}
 	c.mu.Unlock()
+	slices.Sort(interrupted)
 	if now.uid != collector.UID || now.generation != collector.Generation {
 		return worker.Result{}, nil // a change is on its way, and requeues it
 	}
-	errs := text.Bound(now.errs, maxErrors)
+	errs := text.Bound(slices.Concat(now.errs, interrupted), maxErrors)
 	if collector.Status.ObservedGeneration == now.generation && slices.Equal(collector.Status.Errors, errs) {
 		return worker.Result{}, nil
 	}

@@ -12,12 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 
 	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/core/combine"
+	"github.com/starlinghq/starling/pkg/core/expression"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
@@ -49,8 +51,8 @@ type Collections interface {
 
 // Reports returns the reports of clusters. *statusreports.Reader is one. It does not block.
 type Reports interface {
-	Get(ref objref.Ref, cluster string) (*statusreports.Report, bool)
-	Version(ref objref.Ref, cluster string) (string, bool)
+	Get(ref objref.Ref, uid types.UID, cluster string) (*statusreports.Report, bool)
+	Version(ref objref.Ref, uid types.UID, cluster string) (string, bool)
 }
 
 // Config is what a Controller is made of. All fields are required.
@@ -91,6 +93,8 @@ type Controller struct {
 	waiting map[match.Pair]struct{}
 	// cached is the sum of the sizes of all states, in bytes, and maxCached its limit.
 	cached, maxCached int
+	// timeLimit is expression.TimeLimit except in tests.
+	timeLimit time.Duration
 }
 
 // state is what is remembered about a pair. The table, the object and the name belong to the worker
@@ -108,6 +112,8 @@ type state struct {
 	collectors []string
 	inventory  bool
 	clusters   []string
+	// stop ends the evaluation that is running, nil if none is.
+	stop context.CancelFunc
 	// worked is when the pair was evaluated or written last.
 	worked time.Time
 	// since is when the oldest report arrived that was not processed yet.
@@ -141,6 +147,7 @@ func New(config Config) (*Controller, error) {
 		waiting: map[match.Pair]struct{}{},
 
 		maxCached: maxCached,
+		timeLimit: expression.TimeLimit,
 	}
 	metrics.Register(evaluations, combination)
 	c.queue = worker.New(worker.Config{Name: Name, Clock: config.Clock, Quiet: passes}, c.sync)
@@ -218,10 +225,14 @@ func (c *Controller) OnReport(key statusreports.Key) {
 // OnReportsRead implements statusreports.Listener.
 func (c *Controller) OnReportsRead() { c.OnKnown(schema.GroupResource{}) }
 
-// OnCollector requeues the pairs that a StatusCollector concerns. It iterates over all pairs.
+// OnCollector requeues the pairs that a StatusCollector concerns, and ends their evaluation. It
+// iterates over all pairs.
 func (c *Controller) OnCollector(name string) {
 	c.enqueue(c.find(func(s *state) bool {
 		_, found := slices.BinarySearch(s.collectors, name)
+		if found && s.stop != nil {
+			s.stop()
+		}
 		return found
 	})...)
 }

@@ -61,6 +61,8 @@ type hub struct {
 	writes, failing int
 	// unwatched: the watch does not show what is written.
 	unwatched bool
+	// unknown is a cluster whose reports are not known.
+	unknown string
 }
 
 func (h *hub) next() string {
@@ -69,9 +71,12 @@ func (h *hub) next() string {
 }
 
 // Get implements Reports.
-func (h *hub) Get(ref objref.Ref, cluster string) (*statusreports.Report, bool) {
+func (h *hub) Get(ref objref.Ref, _ types.UID, cluster string) (*statusreports.Report, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if cluster == h.unknown {
+		return nil, false
+	}
 	r, ok := h.reports[statusreports.Key{Ref: ref, Cluster: cluster}]
 	if !ok {
 		return nil, true
@@ -80,11 +85,12 @@ func (h *hub) Get(ref objref.Ref, cluster string) (*statusreports.Report, bool) 
 }
 
 // Version implements Reports.
-func (h *hub) Version(ref objref.Ref, cluster string) (string, bool) {
-	if r, _ := h.Get(ref, cluster); r != nil {
+func (h *hub) Version(ref objref.Ref, uid types.UID, cluster string) (string, bool) {
+	r, known := h.Get(ref, uid, cluster)
+	if r != nil {
 		return r.Version, true
 	}
-	return "", true
+	return "", known
 }
 
 func (h *hub) fails(t writer.Target) error {
@@ -254,6 +260,23 @@ func (h *hub) start() (stop func()) {
 	}
 }
 
+// end stops the controllers, and what they watch.
+func (h *hub) end(stop func()) {
+	stop()
+	for _, source := range h.sources {
+		source.Shutdown()
+	}
+}
+
+// report has a cluster report a status of the object a.
+func (h *hub) report(cluster string, n int) {
+	key := statusreports.Key{Ref: refOf("a"), Cluster: cluster}
+	h.mu.Lock()
+	h.reports[key] = &statusreports.Report{Report: corestatus.Report{Status: map[string]any{"n": int64(n)}}, Version: h.next()}
+	h.mu.Unlock()
+	h.controller.OnReport(key)
+}
+
 const objectNames, clusterNames, policyNames = "abc", "xyz", "pq"
 
 func refOf(name string) objref.Ref { return objref.New(configMaps.GroupResource(), "n", name) }
@@ -277,7 +300,7 @@ func (h *hub) want() map[string]string {
 	want := map[string]string{}
 	for pair, asked := range h.asked() {
 		q := combine.Question{Collectors: map[string]*combine.Collector{}, Report: func(cluster string) combine.Report {
-			r, _ := h.Get(pair.Ref, cluster)
+			r, _ := h.Get(pair.Ref, "", cluster)
 			if r == nil {
 				return combine.Report{}
 			}
@@ -295,7 +318,7 @@ func (h *hub) want() map[string]string {
 			q.Clusters = append(q.Clusters, combine.Cluster{Name: cluster, Labels: labels})
 		}
 		var table combine.Table
-		results, _ := table.Answer(q)
+		results, _, _ := table.Answer(h.t.Context(), q)
 		namespace, name := nameOf(pair.Ref, asked.UID, h.policies[pair.Policy])
 		want[namespace+"/"+name] = show(h.t, pair, asked.UID, results)
 	}
@@ -568,12 +591,7 @@ func TestDeletionThatTheWatchMissed(t *testing.T) {
 		h := newHub(t, 1)
 		h.unwatched = true
 		stop := h.start()
-		defer func() {
-			stop()
-			for _, source := range h.sources {
-				source.Shutdown()
-			}
-		}()
+		defer func() { h.end(stop) }()
 		h.place()
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -601,23 +619,12 @@ func TestDebounce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHub(t, 1)
 		stop := h.start()
-		defer func() {
-			stop()
-			for _, source := range h.sources {
-				source.Shutdown()
-			}
-		}()
+		defer func() { h.end(stop) }()
 		h.place()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 
-		report := func(n int) {
-			h.mu.Lock()
-			key := statusreports.Key{Ref: refOf("a"), Cluster: "x"}
-			h.reports[key] = &statusreports.Report{Report: corestatus.Report{Status: map[string]any{"n": int64(n)}}, Version: h.next()}
-			h.mu.Unlock()
-			h.controller.OnReport(key)
-		}
+		report := func(n int) { h.report("x", n) }
 		shown := func() string {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -643,5 +650,99 @@ func TestDebounce(t *testing.T) {
 		if got, writes := shown(), h.writes-before; got != "1001" || writes < 15 || writes > 21 {
 			t.Errorf("after ten seconds of churn there is %s, by %d writes", got, writes)
 		}
+	})
+}
+
+// TestEvaluationThatTakesTooLong: its value is not known, the StatusCollector says so, and what was
+// written stays until it is known.
+func TestEvaluationThatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t, 2)
+		stop := h.start()
+		defer func() { h.end(stop) }()
+		h.place()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		before := h.got()
+
+		h.controller.setTimeLimit(-time.Second)
+		h.report("x", 7)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff(before, h.got()); diff != "" {
+			t.Errorf("what is not known was written (-want +got):\n%s", diff)
+		}
+		errs := h.collectors["1"].Status.Errors
+		if len(errs) != 1 || !strings.Contains(errs[0], "not evaluated within") {
+			t.Errorf("status.errors: %q", errs)
+		}
+
+		h.controller.setTimeLimit(time.Minute)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff(h.want(), h.got()); diff != "" {
+			t.Errorf("when it is evaluated (-want +got):\n%s", diff)
+		}
+		if errs := h.collectors["1"].Status.Errors; len(errs) > 0 {
+			t.Errorf("status.errors: %q", errs)
+		}
+	})
+}
+
+// setTimeLimit replaces the limit of one evaluation.
+func (c *Controller) setTimeLimit(limit time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timeLimit = limit
+}
+
+// TestUnknownClusterStopsNoOther: the row of one cluster is not known, and those of others go on;
+// after a restart, what is stored stays whole until it is known.
+func TestUnknownClusterStopsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(t, 2)
+		stop := h.start()
+		defer func() { h.end(stop) }()
+		h.place()
+		h.notify(h.index.SetCluster("y", nil))
+		report := func(cluster string, n int, unknown string) {
+			t.Helper()
+			h.mu.Lock()
+			h.unknown = unknown
+			h.mu.Unlock()
+			h.report(cluster, n)
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		shows := func(what, want string) {
+			t.Helper()
+			got := ""
+			for _, cs := range h.combined {
+				for _, r := range cs.Results[0].Rows {
+					if v := r.Columns[0]; v.Number != nil {
+						got += *v.Number + " "
+					} else {
+						got += "- "
+					}
+				}
+				for _, e := range cs.Results[0].RowErrors {
+					got += "unknown: " + e.WEC.ClusterID
+				}
+			}
+			if got != want {
+				t.Errorf("%s: %q, want %q", what, got, want)
+			}
+		}
+		report("x", 1, "")
+		report("y", 2, "")
+		shows("known", "1 2 ")
+		report("x", 3, "y")
+		shows("y is unknown, x reports", "3 2 unknown: y")
+		stop()
+		stop = h.start()
+		report("x", 4, "y")
+		shows("after a restart", "3 2 unknown: y")
+		report("y", 5, "")
+		shows("known again", "4 5 ")
 	})
 }

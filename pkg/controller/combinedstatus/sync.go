@@ -2,6 +2,7 @@ package combinedstatus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,6 +39,8 @@ type gathered struct {
 	asked    match.Collection
 	resource dynamicinformer.Resource
 	question combine.Question
+	// unknown is true if nothing is known of some clusters.
+	unknown bool
 	// since is when the oldest report arrived that is processed now.
 	since time.Time
 }
@@ -70,7 +73,9 @@ func (c *Controller) sync(ctx context.Context, pair match.Pair) (worker.Result, 
 	if err != nil || in == nil {
 		return worker.Result{}, err
 	}
-	c.known(pair)
+	if !in.unknown {
+		c.known(pair)
+	}
 	_, name := nameOf(pair.Ref, asked.UID, asked.PolicyUID)
 	if err := c.remove(ctx, pair, s, name); err != nil {
 		return worker.Result{}, err
@@ -80,10 +85,15 @@ func (c *Controller) sync(ctx context.Context, pair match.Pair) (worker.Result, 
 	if behind {
 		return worker.Result{After: believed}, nil // or with the event that brings the cache up to date, if there is one
 	}
-	results, rows := s.table.Answer(in.question)
+	in.question.Stored = current != nil
+	results, rows, err := c.answer(ctx, s, in)
 	c.account(s)
 	evaluations.Add(float64(rows))
 	klog.FromContext(ctx).V(4).Info("Evaluated", "rows", rows)
+	if err != nil {
+		return c.interrupted(ctx, pair, err)
+	}
+	c.config.Collectors.Evaluated(pair)
 	wrote, err := c.write(ctx, pair, s, in, current, results)
 	if err != nil {
 		return worker.Result{}, err
@@ -93,6 +103,42 @@ func (c *Controller) sync(ctx context.Context, pair match.Pair) (worker.Result, 
 		return worker.Result{After: believed}, nil // to find out that it was deleted, should the watch have missed that
 	}
 	return worker.Result{}, nil
+}
+
+// answer evaluates the question, until it takes too long or the requested StatusCollectors change.
+func (c *Controller) answer(ctx context.Context, s *state, in *gathered) (results []controlv1alpha1.NamedStatusCombination, rows int, err error) {
+	c.mu.Lock()
+	ctx, cancel := context.WithTimeout(ctx, c.timeLimit)
+	defer cancel()
+	s.stop = cancel
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		s.stop = nil
+		c.mu.Unlock()
+	}()
+	for name, collector := range in.question.Collectors {
+		if now, _ := c.config.Collectors.Get(name); now != collector {
+			cancel() // it changed before it could stop this
+		}
+	}
+	return s.table.Answer(ctx, in.question)
+}
+
+// interrupted records that the pair was not evaluated: its CombinedStatus stays as it is.
+func (c *Controller) interrupted(ctx context.Context, pair match.Pair, err error) (worker.Result, error) {
+	if errors.Is(err, combine.ErrUnknown) {
+		return worker.Result{}, nil // until more is known
+	}
+	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return worker.Result{}, ctx.Err() // the controller ends, or the change of the StatusCollector requeues the pair
+	}
+	var stopped *combine.InterruptedError
+	if !errors.As(err, &stopped) {
+		return worker.Result{}, err
+	}
+	c.config.Collectors.Interrupted(pair, stopped)
+	return worker.Result{After: expression.TimeLimit}, nil
 }
 
 // begin returns the state of the pair, and marks it as waiting.
@@ -127,6 +173,7 @@ func (c *Controller) forget(pair match.Pair) {
 	if s := c.states[pair]; s != nil {
 		c.cached -= s.size
 	}
+	c.config.Collectors.Evaluated(pair)
 	delete(c.states, pair)
 	delete(c.byRef[pair.Ref], pair.Policy)
 	if len(c.byRef[pair.Ref]) == 0 {
@@ -193,18 +240,17 @@ func (c *Controller) gather(ctx context.Context, pair match.Pair, s *state, aske
 	for _, name := range asked.Clusters {
 		cluster := combine.Cluster{Name: name}
 		if usesInventory {
-			if cluster.Labels, ok = c.config.Collections.ClusterLabels(name); !ok {
-				return nil, nil // its ITS was not read yet
-			}
+			cluster.Labels, ok = c.config.Collections.ClusterLabels(name)
+			cluster.Unknown = !ok // its ITS was not read yet
 		}
 		var known bool
-		if cluster.Version, known = c.config.Reports.Version(pair.Ref, name); cluster.Version == "" && !known {
-			return nil, nil
-		}
+		cluster.Version, known = c.config.Reports.Version(pair.Ref, asked.UID, name)
+		cluster.Unknown = cluster.Unknown || cluster.Version == "" && !known
+		in.unknown = in.unknown || cluster.Unknown
 		in.question.Clusters = append(in.question.Clusters, cluster)
 	}
 	in.question.Report = func(cluster string) combine.Report {
-		report, _ := c.config.Reports.Get(pair.Ref, cluster)
+		report, _ := c.config.Reports.Get(pair.Ref, asked.UID, cluster)
 		if report == nil {
 			return combine.Report{}
 		}

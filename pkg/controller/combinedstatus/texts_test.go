@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/combine"
+	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/test/golden"
 )
 
@@ -37,6 +39,7 @@ func TestTexts(t *testing.T) {
 			t.Fatalf("%d errors, want %d and the number of the others", len(errs), maxErrors)
 		}
 		golden.Texts(t,
+			golden.Text{Heading: "An evaluation that takes too long", Text: tooLong(match.Pair{Ref: refOf("a"), Policy: "p"}, &combine.InterruptedError{Cluster: "x"})},
 			golden.Text{Heading: "The first error", Text: errs[0]},
 			golden.Text{Heading: "After the last error that is shown", Text: errs[maxErrors]},
 		)

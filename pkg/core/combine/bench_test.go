@@ -23,7 +23,9 @@ func BenchmarkCompile(b *testing.B) {
 func BenchmarkRow(b *testing.B) {
 	c, in := benchCollector(b)
 	for b.Loop() {
-		c.evaluate(in)
+		if _, err := c.evaluate(b.Context(), in); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
@@ -65,11 +67,13 @@ func BenchmarkOneReport(b *testing.B) {
 				return report
 			}
 			var table Table
-			table.Answer(q)
+			if _, _, err := table.Answer(b.Context(), q); err != nil {
+				b.Fatal(err)
+			}
 			for b.Loop() {
 				version++
 				q.Clusters[n/2].Version = fmt.Sprint(version)
-				if _, count := table.Answer(q); count != 1 {
+				if _, count, _ := table.Answer(b.Context(), q); count != 1 {
 					b.Fatalf("%d evaluations", count)
 				}
 			}

@@ -1,6 +1,7 @@
 package combine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -291,7 +292,7 @@ func TestAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var table Table
-			results, _ := table.Answer(tc.fleet.question(t, map[string]spec{"x": tc.spec}))
+			results, _, _ := table.Answer(t.Context(), tc.fleet.question(t, map[string]spec{"x": tc.spec}))
 			tc.want.Name = "x"
 			if diff := cmp.Diff([]combination{tc.want}, results, equateEmpty); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -325,7 +326,7 @@ func TestCostIsBounded(t *testing.T) {
 		"cheap":     {Select: []named{{Name: "c", Def: "inventory.name"}}, Limit: 100},
 	}
 	var table Table
-	results, count := table.Answer(f.questionWithin(t, collectors, limits{evaluation: 1000, table: 10_000}))
+	results, count, _ := table.Answer(t.Context(), f.questionWithin(t, collectors, limits{evaluation: 1000, table: 10_000}))
 	byName := map[string]controlv1alpha1.NamedStatusCombination{}
 	for _, r := range results {
 		byName[r.Name] = r
@@ -358,7 +359,7 @@ func TestResultsFitIntoOneObject(t *testing.T) {
 		f[fmt.Sprintf("c%02d", i)] = map[string]any{"n": strings.Repeat("x", 50_000)}
 	}
 	var table Table
-	results, _ := table.Answer(f.question(t, map[string]spec{
+	results, _, _ := table.Answer(t.Context(), f.question(t, map[string]spec{
 		"large": {Select: []named{{Name: "s", Def: "returned.status"}}, Limit: 100},
 		"small": {Select: []named{{Name: "c", Def: "inventory.name"}}, Limit: 100},
 	}))
@@ -390,7 +391,7 @@ func TestOneReportCostsItsRows(t *testing.T) {
 	step := func(want int, change func()) {
 		t.Helper()
 		change()
-		if _, got := table.Answer(q); got != want {
+		if _, got, _ := table.Answer(t.Context(), q); got != want {
 			t.Errorf("%d evaluations, want %d", got, want)
 		}
 	}
@@ -407,8 +408,8 @@ func TestOneReportCostsItsRows(t *testing.T) {
 	step(0, func() { delete(q.Collectors, "status") })
 }
 
-// TestValueThatIsMuchLargerThanItsCost: lists that hold one thing many times cost CEL little, and
-// as JSON they would take all memory there is.
+// TestValueThatIsMuchLargerThanItsCost: lists that hold one thing many times cost little, and as
+// JSON they would take all memory there is. What is made many times costs as often.
 func TestValueThatIsMuchLargerThanItsCost(t *testing.T) {
 	const ten = "[0,1,2,3,4,5,6,7,8,9]"
 	times := func(power int, what string) controlv1alpha1.Expression {
@@ -422,21 +423,24 @@ func TestValueThatIsMuchLargerThanItsCost(t *testing.T) {
 	for range 22 { // 4 million items
 		doubled = "[" + doubled + "].map(x, x + x)[0]"
 	}
-	const tooLarge = "the value has more than 512 KiB; select a part of it"
+	const (
+		tooLarge = "the value has more than 512 KiB; select a part of it"
+		tooDear  = "the evaluation costs more than the limit of 50000: use fewer elements, or fewer nested loops"
+	)
 	f := fleet{"c01": {"text": strings.Repeat("a", 10_000)}}
 	for name, tc := range map[string]struct {
 		def  controlv1alpha1.Expression
 		want string
 	}{
 		"StatusAThousandTimes": {times(3, "returned.status"), tooLarge},
-		"KeysAThousandTimes":   {times(3, "{returned.status.text: 1}"), tooLarge},
-		"BytesAThousandTimes":  {times(3, "bytes(returned.status.text)"), tooLarge},
-		"ManyNumbers":          {controlv1alpha1.Expression(doubled), tooLarge},
+		"KeysAThousandTimes":   {times(3, "{returned.status.text: 1}"), tooDear},
+		"BytesAThousandTimes":  {times(3, "bytes(returned.status.text)"), tooDear},
+		"ManyNumbers":          {controlv1alpha1.Expression(doubled), tooDear},
 		"StatusTenTimes":       {times(1, "returned.status"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var table Table
-			results, _ := table.Answer(f.question(t, map[string]spec{"sc": {Select: []named{{Name: "v", Def: tc.def}}}}))
+			results, _, _ := table.Answer(t.Context(), f.question(t, map[string]spec{"sc": {Select: []named{{Name: "v", Def: tc.def}}}}))
 			got := ""
 			if errs := results[0].RowErrors; len(errs) > 0 {
 				got = errs[0].Error
@@ -456,7 +460,7 @@ func TestCachedValuesAreBounded(t *testing.T) {
 		f[fmt.Sprintf("c%02d", i)] = map[string]any{"text": strings.Repeat("a", 10_000)}
 	}
 	var table Table
-	results, _ := table.Answer(f.questionWithin(t, map[string]spec{"sc": {Select: []named{{Name: "v", Def: "returned.status"}}}},
+	results, _, _ := table.Answer(t.Context(), f.questionWithin(t, map[string]spec{"sc": {Select: []named{{Name: "v", Def: "returned.status"}}}},
 		limits{evaluation: 1000, table: 30_000}))
 	errs := results[0].RowErrors
 	if len(errs) != 1 || !strings.HasPrefix(errs[0].Error, "not evaluated: ") {
@@ -489,7 +493,7 @@ func TestRowsAreBoundedBySize(t *testing.T) {
 			var table Table
 			q := f.question(t, map[string]spec{"sc": tc.spec})
 			q.Object = map[string]any{"data": map[string]any{"text": strings.Repeat("a", 450<<10)}}
-			results, _ := table.Answer(q)
+			results, _, _ := table.Answer(t.Context(), q)
 			if size := table.Size(); size > maxTable+maxRow || size < 400<<10 {
 				t.Errorf("%d bytes are kept", size)
 			}
@@ -497,7 +501,7 @@ func TestRowsAreBoundedBySize(t *testing.T) {
 			if !strings.Contains(errs, tc.want) {
 				t.Errorf("row errors %.300s, want %q", errs, tc.want)
 			}
-			again, _ := table.Answer(q) // from the cache, as far as there is one
+			again, _, _ := table.Answer(t.Context(), q) // from the cache, as far as there is one
 			if !reflect.DeepEqual(again, results) {
 				t.Error("other results from the cache")
 			}
@@ -505,9 +509,78 @@ func TestRowsAreBoundedBySize(t *testing.T) {
 			if table.Size() != 0 {
 				t.Errorf("%d bytes are kept after all was forgotten", table.Size())
 			}
-			if again, _ := table.Answer(q); !reflect.DeepEqual(again, results) {
+			if again, _, _ := table.Answer(t.Context(), q); !reflect.DeepEqual(again, results) {
 				t.Error("other results without the cache")
 			}
 		})
 	}
+}
+
+// TestUnknownCluster: the row of a cluster of which nothing is known stays as it was, whatever
+// changes, and the others go on. The table says so.
+func TestUnknownCluster(t *testing.T) {
+	f := fleet{"c01": {"n": int64(1)}, "c02": {"n": int64(2)}}
+	q := f.question(t, map[string]spec{
+		"rows": {Select: []named{{Name: "n", Def: "returned.status.n + obj.spec.replicas"}}},
+		"sum":  {CombinedFields: []field{{Name: "s", Type: "SUM", Subject: expr("returned.status.n")}, {Name: "c", Type: "COUNT"}}},
+	})
+	var table Table
+	type shown struct{ rows, sum, errs string }
+	shows := func(what string, want shown) {
+		t.Helper()
+		results, _, err := table.Answer(t.Context(), q)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		var got shown
+		for _, r := range results[0].Rows {
+			if v := r.Columns[0]; v.Number != nil {
+				got.rows += " " + *v.Number
+			} else {
+				got.rows += " -"
+			}
+		}
+		got.sum = *results[1].Rows[0].Columns[0].Number + " of " + *results[1].Rows[0].Columns[1].Number
+		for _, e := range results[0].RowErrors {
+			if e.ColumnName == "" {
+				got.errs += e.WEC.ClusterID
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+	}
+	change := func(name string, n int64) {
+		f[name] = map[string]any{"n": n}
+		f.into(&q)
+	}
+	unknown := func(at int) { q.Clusters[at].Unknown, q.Clusters[at].Version = true, "" }
+
+	shows("all known", shown{" 4 5", "3 of 2", ""})
+	change("c01", 7)
+	unknown(1)
+	shows("another cluster reports", shown{" 10 5", "9 of 2", "c02"})
+	q.Stored, q.ObjectVersion, q.Object = true, "2", map[string]any{"spec": map[string]any{"replicas": int64(1)}}
+	shows("the object changes", shown{" 8 5", "9 of 2", "c02"})
+	q.Clusters[1].Unknown = false
+	f.into(&q)
+	shows("known again", shown{" 8 3", "9 of 2", ""})
+
+	f["c03"] = map[string]any{"n": int64(5)}
+	f.into(&q)
+	unknown(2)
+	shows("a new cluster of which nothing is known", shown{" 8 3 -", "9 of 2", "c03"})
+	f.into(&q)
+	shows("and then something", shown{" 8 3 6", "14 of 3", ""})
+	delete(f, "c03")
+	f.into(&q)
+	shows("removed", shown{" 8 3", "9 of 2", ""})
+
+	table.Forget()
+	unknown(0)
+	if _, _, err := table.Answer(t.Context(), q); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the row is only in what is stored: %v", err)
+	}
+	q.Stored = false
+	shows("nothing is stored", shown{" - 3", "2 of 1", "c01"})
 }

@@ -138,8 +138,8 @@ func FuzzCompile(f *testing.F) {
 			},
 		}
 		var table Table
-		first, evaluations := table.Answer(q)
-		again, more := table.Answer(q)
+		first, evaluations, _ := table.Answer(t.Context(), q)
+		again, more, _ := table.Answer(t.Context(), q)
 		if evaluations != 1 || more != 0 {
 			t.Errorf("evaluated %d rows, then %d", evaluations, more)
 		}

@@ -502,7 +502,7 @@ func TestAnswerIsThatOfTheModel(t *testing.T) {
 				}
 			}
 			w.into(&q)
-			results, count := table.Answer(q)
+			results, count, _ := table.Answer(t.Context(), q)
 			if count != expected {
 				t.Errorf("seed %d step %d: %d rows evaluated, want %d", seed, step, count, expected)
 			}

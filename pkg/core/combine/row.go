@@ -1,6 +1,8 @@
 package combine
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -88,13 +90,16 @@ const (
 // bytesPerCost is the number of bytes of a value that cost one unit.
 const bytesPerCost = 10
 
-// evaluate evaluates the expressions for one cluster.
-func (c *Collector) evaluate(in input) *row {
+// evaluate evaluates the expressions for one cluster. If the context ends before, the error is an
+// *expression.InterruptedError.
+func (c *Collector) evaluate(ctx context.Context, in input) (*row, error) {
 	r := &row{}
 	variables := in.variables()
+	var interrupted *expression.InterruptedError
 	value := func(e *expression.Expression) (ref.Val, error) {
-		v, cost, err := e.Evaluate(variables)
+		v, cost, err := e.Evaluate(ctx, variables)
 		r.cost += cost
+		errors.As(err, &interrupted)
 		return v, err
 	}
 	if c.filter != nil {
@@ -103,12 +108,15 @@ func (c *Collector) evaluate(in input) *row {
 			r.filterErr = err.Error()
 		case v == types.False || v.Type() == types.NullType:
 			r.excluded = true
-			return r
+			return r, nil
 		case v != types.True:
 			r.filterErr = fmt.Sprintf("the filter must evaluate to true, false or null, evaluates to %s", v.Type().TypeName())
 		}
+		if interrupted != nil {
+			return nil, interrupted
+		}
 		if r.filterErr != "" && c.aggregates {
-			return r
+			return r, nil
 		}
 	}
 	r.cells = make([]cell, len(c.columns))
@@ -125,6 +133,8 @@ func (c *Collector) evaluate(in input) *row {
 		}
 		v, err := value(col.value)
 		switch {
+		case interrupted != nil:
+			return nil, interrupted
 		case err != nil:
 			r.cells[i].err = err.Error()
 		case col.kind == "":
@@ -143,14 +153,15 @@ func (c *Collector) evaluate(in input) *row {
 			r.cells[i] = subjectOf(v)
 		}
 	}
-	return r
+	return r, nil
 }
 
 // Reasons why an expression, or nothing of a cluster, is not evaluated.
 const (
-	overRow  = "the values of one row have more than 1 MiB; select fewer or smaller ones"
-	overCost = "not evaluated: the clusters before this one used up the cost limit for one StatusCollector and object; make the expressions cheaper"
-	overSize = "not evaluated: the values of the clusters before this one have more than 8 MiB for one StatusCollector and object; select smaller ones"
+	overRow    = "the values of one row have more than 1 MiB; select fewer or smaller ones"
+	overCost   = "not evaluated: the clusters before this one used up the cost limit for one StatusCollector and object; make the expressions cheaper"
+	unknownRow = "not evaluated: the reports of this cluster are not known"
+	overSize   = "not evaluated: the values of the clusters before this one have more than 8 MiB for one StatusCollector and object; select smaller ones"
 )
 
 // skipped returns the row of a cluster for which nothing is evaluated.

@@ -14,6 +14,8 @@ import (
 // evaluated is a row with the name of its cluster.
 type evaluated struct {
 	cluster string
+	// unknown is true if the row is the last one that was known.
+	unknown bool
 	*row
 }
 
@@ -23,8 +25,9 @@ func (c *Collector) combine(name string, rows []evaluated) controlv1alpha1.Named
 	if table.ColumnNames == nil {
 		table.ColumnNames = []string{}
 	}
+	table.RowErrors = unknownClusters(rows)
 	rows = slices.DeleteFunc(slices.Clone(rows), func(r evaluated) bool { return r.excluded })
-	table.RowErrors = c.rowErrors(rows)
+	table.RowErrors = append(table.RowErrors, c.rowErrors(rows)...)
 	if c.aggregates {
 		c.aggregate(&table, rows)
 	} else {
@@ -34,6 +37,24 @@ func (c *Collector) combine(name string, rows []evaluated) controlv1alpha1.Named
 		table.Rows, table.OmittedRows = table.Rows[:c.limit:c.limit], int64(more)
 	}
 	return table
+}
+
+// unknownClusters returns an error without a column if some rows are only the last ones that were
+// known. It names the first cluster, also if the filter excluded it.
+func unknownClusters(rows []evaluated) []controlv1alpha1.RowError {
+	var names []string
+	for _, r := range rows {
+		if r.unknown {
+			names = append(names, r.cluster)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []controlv1alpha1.RowError{{
+		WEC:   controlv1alpha1.Destination{ClusterID: names[0]},
+		Error: withMore("the reports of this cluster are not known; its part is as it was last known", len(names)-1),
+	}}
 }
 
 // rowErrors returns, for each column with errors, the first cluster with an error and the number of

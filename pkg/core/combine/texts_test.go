@@ -36,7 +36,7 @@ func TestTexts(t *testing.T) {
 	lists := fleet{"c01": {"n": []any{}}}
 	answerOf := func(f fleet, cost limits, specs map[string]spec) {
 		var table Table
-		results, _ := table.Answer(f.questionWithin(t, specs, cost))
+		results, _, _ := table.Answer(t.Context(), f.questionWithin(t, specs, cost))
 		for _, r := range results {
 			for _, e := range r.RowErrors {
 				add("CombinedStatus rowErrors of "+e.WEC.ClusterID+", column "+e.ColumnName, e.Error)

@@ -1,18 +1,22 @@
 package expression
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/starlinghq/starling/pkg/core/text"
 )
@@ -28,8 +32,32 @@ const (
 	ObjectLimit     uint64 = 10_000_000
 )
 
-// interruptEvery is the number of iterations between two checks of the cost limit.
-const interruptEvery = 100
+// TimeLimit is how long a controller evaluates the expressions of one object at a time. The cost
+// limit is reached in a small part of that, so that results do not depend on how busy the machine
+// is. If this limit is reached nevertheless, the values are not known.
+const TimeLimit = time.Minute
+
+// Bounds of the source, since compiling cannot be interrupted: the time is quadratic in the number
+// of steps of an expression. With these bounds it takes at most about a second.
+const (
+	// maxSteps is the number of steps of an expression without its macros.
+	maxSteps = 4000
+	// maxSource is the length of an expression, in which each macro that contains its operand twice
+	// counts for twice the length.
+	maxSource = 1 << 18
+)
+
+// InterruptedError says that an evaluation was stopped because its context ended: the value is not
+// known.
+type InterruptedError struct{ Cause error }
+
+// Error implements error.
+func (e *InterruptedError) Error() string {
+	return "the evaluation was interrupted: " + e.Cause.Error()
+}
+
+// Unwrap returns the error of the context.
+func (e *InterruptedError) Unwrap() error { return e.Cause }
 
 // base returns the environment of the Kubernetes version of the libraries.
 var base = sync.OnceValue(func() *environment.EnvSet { return environment.MustBaseEnvSet(version.MajorMinor(1, 35)) })
@@ -67,25 +95,34 @@ func (e *Expression) Uses(variable string) bool { return e.variables[variable] }
 // the type of the expression must be one of them, or not known before the evaluation. Errors name
 // the kinds by must. It takes about a millisecond.
 func Compile(envs []*cel.Env, source string, limit uint64, must string, kinds ...types.Kind) (*Expression, error) {
+	if err := checkLength(source); err != nil {
+		return nil, err
+	}
 	var first error
 	for _, env := range envs {
-		ast, issues := env.Compile(source)
+		parsed, issues := env.Parse(source)
+		if issues.Err() == nil {
+			if err := checkSteps(parsed); err != nil {
+				return nil, err
+			}
+			parsed, issues = env.Check(parsed)
+		}
 		if issues.Err() != nil {
 			if first == nil {
 				first = summary(issues)
 			}
 			continue
 		}
-		if kind := ast.OutputType().Kind(); len(kinds) > 0 && !slices.Contains(append(kinds, anyKinds...), kind) {
-			return nil, fmt.Errorf("must evaluate to %s, evaluates to %s", must, cel.FormatCELType(ast.OutputType()))
+		if kind := parsed.OutputType().Kind(); len(kinds) > 0 && !slices.Contains(append(kinds, anyKinds...), kind) {
+			return nil, fmt.Errorf("must evaluate to %s, evaluates to %s", must, cel.FormatCELType(parsed.OutputType()))
 		}
-		program, err := env.Program(ast, append(programOptions(ast),
-			cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostLimit(limit), cel.InterruptCheckFrequency(interruptEvery))...)
+		program, err := env.Program(parsed, append(programOptions(env, parsed),
+			cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostLimit(limit), cel.CostTracking(&library.CostEstimator{}))...)
 		if err != nil {
 			return nil, err
 		}
 		e := &Expression{program: program, limit: limit, variables: map[string]bool{}}
-		for _, reference := range ast.NativeRep().ReferenceMap() {
+		for _, reference := range parsed.NativeRep().ReferenceMap() {
 			if reference.Name != "" {
 				e.variables[reference.Name] = true
 			}
@@ -93,6 +130,27 @@ func Compile(envs []*cel.Env, source string, limit uint64, must string, kinds ..
 		return e, nil
 	}
 	return nil, first
+}
+
+// checkLength returns an error if the source is too long when its macros are replaced.
+func checkLength(source string) error {
+	const most = 20 // a shift
+	doubled := strings.Count(source, "optMap") + strings.Count(source, "optFlatMap")
+	if doubled > most || len(source)<<doubled > maxSource {
+		return fmt.Errorf("too long: %s, of which each use of optMap and optFlatMap doubles a part; shorten it, or use fewer of them",
+			text.Count(len(source), "byte"))
+	}
+	return nil
+}
+
+// checkSteps returns an error if the expression has too many steps.
+func checkSteps(parsed *cel.Ast) error {
+	steps := 0
+	ast.PostOrderVisit(parsed.NativeRep().Expr(), ast.NewExprVisitor(func(ast.Expr) { steps++ }))
+	if steps > maxSteps {
+		return fmt.Errorf("too long: it has %d steps, at most %d are possible; shorten it", steps, maxSteps)
+	}
+	return nil
 }
 
 // anyKinds are the kinds of expressions whose values may be of any kind. Optional values are
@@ -114,14 +172,27 @@ func summary(issues *cel.Issues) error {
 }
 
 // Evaluate returns the value of the expression and the cost of the evaluation. An absent optional
-// value is null.
-func (e *Expression) Evaluate(variables map[string]any) (value ref.Val, cost uint64, err error) {
-	value, details, err := e.program.Eval(variables)
-	if details != nil && details.ActualCost() != nil {
-		cost = *details.ActualCost()
+// value is null. If the context ends before, the error is an *InterruptedError: the value is not
+// known. It notices that within about a second. Any other result depends only on the variables.
+func (e *Expression) Evaluate(ctx context.Context, variables map[string]any) (value ref.Val, cost uint64, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, &InterruptedError{err}
 	}
-	var cancelled interpreter.EvalCancelledError
-	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+	in, err := interpreter.NewActivation(variables)
+	if err != nil {
+		return nil, 0, err
+	}
+	m := &meter{context: ctx, left: int(float64(e.limit) / perSize)}
+	value, details, err := e.program.Eval(&metered{in, m})
+	if details != nil && details.ActualCost() != nil {
+		cost = *details.ActualCost() + m.cost
+	}
+	var ended interpreter.EvalCancelledError
+	isEnded := errors.As(err, &ended)
+	switch {
+	case isEnded && ended.Cause == interpreter.ContextCancelled:
+		return nil, cost, &InterruptedError{ctx.Err()}
+	case isEnded && ended.Cause == interpreter.CostLimitExceeded, cost > e.limit:
 		return nil, e.limit, fmt.Errorf("the evaluation costs more than the limit of %d: use fewer elements, or fewer nested loops", e.limit)
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ func TestTexts(t *testing.T) {
 	} {
 		e, err := expression.Compile([]*cel.Env{env}, source, 50, "a string", types.StringKind)
 		if err == nil {
-			_, _, err = e.Evaluate(map[string]any{"a": map[string]any{"name": "web", "list": []any{1, 2, 3, 4, 5, 6, 7}}})
+			_, _, err = e.Evaluate(t.Context(), map[string]any{"a": map[string]any{"name": "web", "list": []any{1, 2, 3, 4, 5, 6, 7}}})
 		}
 		if err == nil {
 			t.Fatalf("%s: no error", source)
