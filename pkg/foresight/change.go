@@ -44,6 +44,9 @@ func Set(w *forecast.World, resource schema.GroupVersionResource, o *unstructure
 		if match.NeverObject(gr, o) {
 			return ref.String() + " is no workload: nothing of it is delivered to clusters", nil
 		}
+		if !w.Settings.Bindings.Selectable(gr) {
+			return ref.String() + " is of an API group that the binding-controller does not deliver: see its flag --api-groups", nil
+		}
 		w.Objects[ref] = &forecast.Object{Resource: match.Resource{GroupVersionResource: resource, Kind: o.GetKind()}, Meta: o, Read: true}
 	}
 	return "", nil

@@ -24,6 +24,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/settings"
 )
 
 // Names of resources in texts.
@@ -58,12 +59,14 @@ func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.
 		what.reports = append(what.reports, all[i].Ref)
 	}
 	var fleet explain.Fleet
+	var known settings.Known
 	var found foresight.Fact[[]*controlv1alpha1.BindingPolicy]
 	var names foresight.Fact[[]metav1.PartialObjectMetadata]
 	var holds foresight.Fact[*controlv1alpha1.Binding]
 	var transforms foresight.Fact[[]controlv1alpha1.CustomTransform]
 	together(
 		func() { fleet = r.fleet(ctx, cluster) },
+		func() { known = readSettings(ctx, r.objects) },
 		func() { r.readContent(ctx, all, queries) },
 		func() { found = r.policies(ctx, policy) },
 		func() { names = r.bindingNames(ctx) },
@@ -71,6 +74,7 @@ func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.
 		func() { transforms = r.customTransforms(ctx) },
 		func() { what.wds = r.identity(ctx) },
 	)
+	fleet.Settings = known
 	selections := make([]explain.Selection, len(found.Value))
 	var reads []func()
 	for i, one := range found.Value {

@@ -1,6 +1,7 @@
 package foresight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -23,6 +24,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/settings"
 )
 
 // Policy reads what is known of a policy, in all clusters or in one.
@@ -42,12 +44,15 @@ func (r *Reader) Policy(ctx context.Context, name, cluster string) *explain.Poli
 func (r *Reader) readPolicy(ctx context.Context, p *explain.Policy, cluster string) []types.UID {
 	var found foresight.Fact[[]*controlv1alpha1.BindingPolicy]
 	var names foresight.Fact[[]metav1.PartialObjectMetadata]
+	var known settings.Known
 	together(
+		func() { known = readSettings(ctx, r.objects) },
 		func() { p.Fleet = r.fleet(ctx, cluster) },
 		func() { found = r.policies(ctx, p.Name) },
 		func() { p.Holds = r.binding(ctx, pkgv1.HoldsBinding) },
 		func() { names = r.bindingNames(ctx) },
 	)
+	p.Settings = known
 	p.Selection.Unread = found.Unread
 	if len(found.Value) == 0 {
 		return nil
@@ -113,13 +118,15 @@ func (r *Reader) unlisted(ctx context.Context, p *explain.Policy) foresight.Fact
 		return foresight.Known[[]objref.Ref](nil)
 	}
 	resources, unread := r.workload(compiled)
-	if unread != "" {
-		return foresight.Unread[[]objref.Ref](unread)
-	}
-	return r.unlistedOf(ctx, &policy.Spec, compiled, resources, p.Listed())
+	known := &p.Settings.Bindings
+	resources = slices.DeleteFunc(resources, func(in match.Resource) bool { return !known.Selectable(in.GroupResource()) })
+	found := r.unlistedOf(ctx, &policy.Spec, compiled, resources, p.Listed(), known.IncludeGenerated)
+	found.Unread = cmp.Or(unread, found.Unread)
+	return found
 }
 
-// workload returns the resources whose objects a policy may select.
+// workload returns the resources whose objects a policy may select, as far as the WDS lists them.
+// That an API group cannot be read counts if the policy names it.
 func (r *Reader) workload(compiled *match.Policy) (resources []match.Resource, unread string) {
 	api, err := discovery.NewDiscoveryClientForConfig(quick(r.config.WDS))
 	if err != nil {
@@ -129,21 +136,22 @@ func (r *Reader) workload(compiled *match.Policy) (resources []match.Resource, u
 	if failed, is := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); is {
 		err = nil
 		for gv, why := range failed.Groups {
-			if compiled.ReachesGroup(gv.Group) && !match.NeverResource(schema.GroupResource{Group: gv.Group}) {
-				err = why
+			if compiled.NamesGroup(gv.Group) && !match.NeverResource(schema.GroupResource{Group: gv.Group}) {
+				unread = r.unreadInWDS("read", "API group "+gv.Group, why)
 			}
 		}
 	}
 	if err != nil {
 		return nil, r.unreadInWDS("read", "the API", err)
 	}
-	return slices.DeleteFunc(Workload(lists), func(in match.Resource) bool { return !compiled.Reaches(in.GroupResource()) }), ""
+	return slices.DeleteFunc(Workload(lists), func(in match.Resource) bool { return !compiled.Reaches(in.GroupResource()) }), unread
 }
 
 // unlistedOf is unlisted for these resources. It lists the metadata of objects: for each clause
-// those that pass its label selector, since most of many objects do not.
+// those that pass its label selector, since most of many objects do not. generated is whether
+// generated objects may be workload.
 func (r *Reader) unlistedOf(
-	ctx context.Context, spec *controlv1alpha1.BindingPolicySpec, compiled *match.Policy, resources []match.Resource, listed map[objref.Ref]string,
+	ctx context.Context, spec *controlv1alpha1.BindingPolicySpec, compiled *match.Policy, resources []match.Resource, listed map[objref.Ref]string, generated bool,
 ) foresight.Fact[[]objref.Ref] {
 	inNamespaces, unread := r.allNamespaceLabels(ctx, spec)
 	var mu sync.Mutex
@@ -170,7 +178,8 @@ func (r *Reader) unlistedOf(
 					GroupResource: in.GroupResource(), Namespace: o.Namespace, Name: o.Name, Labels: o.Labels, NamespaceLabels: of, NamespaceKnown: known,
 				}
 				_, lists := listed[ref]
-				if !lists && o.DeletionTimestamp == nil && !match.NeverObject(ref.GroupResource(), o) && !match.Generated(ref.GroupResource(), o) &&
+				if !lists && o.DeletionTimestamp == nil && !match.NeverObject(ref.GroupResource(), o) &&
+					(generated || !match.Generated(ref.GroupResource(), o)) &&
 					compiled.Modulation(candidate) != nil {
 					found[ref] = true
 				}

@@ -104,7 +104,7 @@ func TestUnlisted(t *testing.T) {
 			}
 			of := slices.DeleteFunc(slices.Clone(resources), func(in match.Resource) bool { return !compiled.Reaches(in.GroupResource()) })
 			r := &Reader{metadata: client}
-			got := r.unlistedOf(t.Context(), spec, compiled, of, map[objref.Ref]string{{Resource: "configmaps", Namespace: "shop", Name: "listed"}: "v1"})
+			got := r.unlistedOf(t.Context(), spec, compiled, of, map[objref.Ref]string{{Resource: "configmaps", Namespace: "shop", Name: "listed"}: "v1"}, false)
 			if strings.Contains(got.Unread, "etcd is away") != tc.fails || (got.Unread != "") != tc.fails {
 				t.Errorf("unread: %q", got.Unread)
 			}

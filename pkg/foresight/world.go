@@ -30,6 +30,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/workload"
 	"github.com/starlinghq/starling/pkg/spaces"
 )
@@ -63,6 +64,7 @@ func (r *WorldReader) Read(ctx context.Context) (w *forecast.World, unknown []st
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return r.readPolicies(ctx, w) })
+	group.Go(func() error { return r.readSettings(ctx, w) })
 	group.Go(func() error { return r.readObjects(ctx, w) })
 	group.Go(func() error { return r.readClusters(ctx, w) })
 	if err := group.Wait(); err != nil {
@@ -70,6 +72,19 @@ func (r *WorldReader) Read(ctx context.Context) (w *forecast.World, unknown []st
 	}
 	slices.Sort(r.unknown)
 	return w, slices.Compact(r.unknown), nil
+}
+
+// readSettings reads the settings of the controllers.
+func (r *WorldReader) readSettings(ctx context.Context, w *forecast.World) error {
+	objects, err := dynamic.NewForConfig(r.WDS.Config)
+	if err != nil {
+		return err
+	}
+	w.Settings = readSettings(ctx, objects)
+	for _, note := range w.Settings.Notes() {
+		r.note("%s", note)
+	}
+	return nil
 }
 
 func (r *WorldReader) note(format string, args ...any) {
@@ -126,13 +141,14 @@ func notAWDS(name string, err error) error {
 	return fmt.Errorf("read WDS %q: %w", name, err)
 }
 
-// readObjects reads the metadata of all objects that could be workload.
+// readObjects reads the metadata of all objects that could be workload, and autoscalers as they
+// are.
 func (r *WorldReader) readObjects(ctx context.Context, w *forecast.World) error {
 	found, err := discovery.NewDiscoveryClientForConfig(r.WDS.Config)
 	if err != nil {
 		return err
 	}
-	partial, err := metadata.NewForConfig(quick(r.WDS.Config))
+	list, err := r.listing()
 	if err != nil {
 		return err
 	}
@@ -150,7 +166,7 @@ func (r *WorldReader) readObjects(ctx context.Context, w *forecast.World) error 
 	for _, resource := range Workload(lists) {
 		group.Go(func() error {
 			r.Progress(resource.GroupResource().String())
-			list, err := partial.Resource(resource.GroupVersionResource).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+			found, err := list(ctx, resource)
 			switch {
 			case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
 				return nil
@@ -163,14 +179,47 @@ func (r *WorldReader) readObjects(ctx context.Context, w *forecast.World) error 
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			for i := range list.Items {
-				o := &list.Items[i]
-				w.Objects[objref.New(resource.GroupResource(), o.Namespace, o.Name)] = &forecast.Object{Resource: resource, Meta: metaOf(resource, o)}
+			for _, o := range found {
+				w.Objects[objref.New(resource.GroupResource(), o.Meta.GetNamespace(), o.Meta.GetName())] = o
 			}
 			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// listing returns a function that lists a resource: autoscalers with their content, since the
+// options of what they scale depend on it, and the metadata of all others.
+func (r *WorldReader) listing() (func(context.Context, match.Resource) ([]*forecast.Object, error), error) {
+	partial, err := metadata.NewForConfig(quick(r.WDS.Config))
+	if err != nil {
+		return nil, err
+	}
+	whole, err := dynamic.NewForConfig(quick(r.WDS.Config))
+	if err != nil {
+		return nil, err
+	}
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	return func(ctx context.Context, resource match.Resource) (all []*forecast.Object, err error) {
+		if options.IsAutoscaler(objref.New(resource.GroupResource(), "", "")) {
+			list, err := whole.Resource(resource.GroupVersionResource).List(ctx, cached)
+			if err != nil {
+				return nil, err
+			}
+			for i := range list.Items {
+				all = append(all, &forecast.Object{Resource: resource, Meta: &list.Items[i], Read: true})
+			}
+			return all, nil
+		}
+		list, err := partial.Resource(resource.GroupVersionResource).List(ctx, cached)
+		if err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			all = append(all, &forecast.Object{Resource: resource, Meta: metaOf(resource, &list.Items[i])})
+		}
+		return all, nil
+	}, nil
 }
 
 // quick returns a configuration without a limit of its own: it reads a lot once, and the API server

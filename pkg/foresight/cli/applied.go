@@ -84,8 +84,11 @@ func (w *waiter) isApplied(info *resource.Info, factory cmdutil.Factory) error {
 	return nil
 }
 
-// contentOf returns the hash of an object without what the API server and controllers write.
+// contentOf returns the hash of an object without what the API server and controllers write, no
+// matter who wrote the rest: a value that is applied again is the same value.
 func contentOf(ref objref.Ref, o *unstructured.Unstructured) (transform.Hash, error) {
-	content, err := transform.Standard().Apply(ref, o.DeepCopy().Object)
+	o = o.DeepCopy()
+	o.SetUID("")
+	content, err := transform.Standard().Apply(ref, o.Object)
 	return content.Content(), err
 }

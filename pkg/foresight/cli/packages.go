@@ -68,7 +68,7 @@ func (c *change) addPackages(ctx context.Context, plan *Plan, reader *foresight.
 		if err := c.changePackages(before, after, approved); err != nil {
 			return err
 		}
-		plan.Sets = append(plan.Sets, packages.Compare(before, after)...)
+		plan.Sets = append(plan.Sets, packages.Compare(ctx, before, after)...)
 	}
 	return nil
 }

@@ -28,6 +28,13 @@ func (o *options) factReader() (*foresight.Reader, error) {
 	return foresight.NewReader(config)
 }
 
+// unknown says what is not known, beside what is printed.
+func (o *options) unknown(notes []string) {
+	for _, note := range notes {
+		fmt.Fprintln(plugin.EscapingWriter{Writer: o.ErrOut}, "Unknown: "+note)
+	}
+}
+
 // namespace returns that of the flags.
 func (o *options) namespace() (string, error) {
 	namespace, _, err := o.flags.ToRawKubeConfigLoader().Namespace()

@@ -164,6 +164,9 @@ func (w *waiter) wait(
 		switch {
 		case ctx.Err() != nil: // what was read is not complete
 		case err == nil:
+			if last == nil {
+				w.unknown(facts.Notes())
+			}
 			lost = time.Time{}
 			last = tracker.Look(began, facts)
 			if last.Result != rollout.Waiting {

@@ -82,6 +82,8 @@ func (o *options) tree(ctx context.Context, name string) (*tree.Node, error) {
 	if err := reader.Err(); err != nil {
 		return nil, err
 	}
+	progress.Stop()
+	o.unknown(policy.Settings.Notes())
 	root := tree.Of(policy, objects)
 	if root.Link == explain.LinkExists && root.State != foresightcore.Waiting {
 		return nil, errors.New(root.Text)

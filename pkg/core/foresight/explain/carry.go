@@ -109,6 +109,9 @@ func syncedLink(p *controlv1alpha1.BindingPolicy, now time.Time) foresight.Link 
 		}
 	case synced.Status == metav1.ConditionTrue:
 		l.State, l.Text = foresight.Good, who+" is synced"
+		if synced.Message != "" {
+			l.Text += ": " + synced.Message // such as kinds that cannot be read
+		}
 	case blocked != nil && blocked.Status == metav1.ConditionTrue:
 		l.Text, l.Fix = who+": "+blocked.Message, []string{binding.AllowCommand(blocked.Message)}
 	default:

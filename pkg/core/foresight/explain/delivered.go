@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/status"
 )
 
 // isDelivered judges whether the mailbox has the current content.
@@ -16,6 +18,11 @@ func (p *passage) isDelivered(c *chain) {
 	switch {
 	case p.box.Works.Unread != "":
 		c.unknown(LinkDelivered, "what is in the mailbox of cluster "+p.cluster+" is unknown: "+p.box.Works.Unread)
+		return
+	case p.awaits():
+		c.waiting(LinkDelivered, p.Ref.String()+" was re-created in the WDS. It is delivered when cluster "+p.cluster+" has deleted the former object of that name",
+			"If that takes long, see what keeps it. In cluster "+p.cluster+": kubectl get "+p.Ref.GroupResource().String()+" "+p.Ref.Name+namespaceFlag(p.item)+
+				" -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'")
 		return
 	case p.item == nil || p.item.Withdrawn || p.work.Deleting:
 		p.notDelivered(c)
@@ -28,6 +35,11 @@ func (p *passage) isDelivered(c *chain) {
 		return
 	}
 	c.good(LinkDelivered, "in ManifestWork %s of namespace %s", p.work.Name, p.cluster)
+}
+
+// awaits reports whether a work waits until the cluster has no former object of that name.
+func (p *passage) awaits() bool {
+	return slices.ContainsFunc(p.box.of(p.Ref), func(in place) bool { return in.work.BindingUID == p.binding.UID && in.item.Awaited() })
 }
 
 // notDelivered says why no work has the object.
@@ -132,6 +144,10 @@ func (p *passage) isApplied(c *chain) {
 		}
 		c.broken(LinkApplied, what, hint(p.item, p.cluster)...)
 	case plan.Applied:
+		if report := p.report(); report != nil && report.Gone && status.IsOf(report.Source.UID, p.item.Source) {
+			c.waiting(LinkApplied, p.Ref.String()+" was deleted in cluster "+p.cluster+", whose agent creates it again within minutes, or with the next edit")
+			return
+		}
 		how := ""
 		if p.item.CreateOnly {
 			how = ". It is not updated there, since it is only created"

@@ -11,6 +11,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/settings"
 	"github.com/starlinghq/starling/pkg/core/status"
 )
 
@@ -26,6 +27,8 @@ type Fleet struct {
 	Clusters foresight.Fact[map[string]*foresight.Cluster]
 	// Mailboxes has what is known of mailboxes, by cluster.
 	Mailboxes map[string]*Mailbox
+	// Settings are those of the controllers, as far as they are known.
+	Settings settings.Known
 
 	// selected remembers which clusters policies select: objects of one policy have them in common.
 	// It may be nil.
@@ -37,6 +40,14 @@ func NewFleet(now time.Time, cluster string) Fleet {
 	return Fleet{
 		Now: now, Cluster: cluster, Mailboxes: map[string]*Mailbox{}, selected: map[*controlv1alpha1.BindingPolicy][]string{},
 	}
+}
+
+// unknownSettings says which settings of controllers are not known.
+func (f *Fleet) unknownSettings() (notes []string) {
+	for _, note := range f.Settings.Notes() {
+		notes = append(notes, "unknown: "+note)
+	}
+	return notes
 }
 
 // Mailbox is what is known of one mailbox.
@@ -83,9 +94,8 @@ type Object struct {
 	// CustomTransforms are those of its kind.
 	CustomTransforms foresight.Fact[[]*controlv1alpha1.CustomTransform]
 
-	// contents has the object as Bindings deliver it, by their names: it is the same for all
-	// clusters, unless it has templates.
-	contents map[string]*content
+	// manifest is the object as all clusters get it; nil until that was computed.
+	manifest *content
 }
 
 // Candidate returns what clauses test.

@@ -23,7 +23,7 @@ func (p *passage) isFree(c *chain) {
 		}
 		return
 	}
-	if p.item != nil && p.item.Observe && !p.item.Withdrawn {
+	if p.item != nil && p.item.Claim() {
 		what := p.said(false)
 		if what == "" {
 			what = p.owner() + " delivers this object, with different content; this Binding does not deliver it"
@@ -82,6 +82,9 @@ func (p *passage) isCurrentContent() bool {
 	return p.item != nil && p.rendered != nil && !p.item.Observe && !p.item.Withdrawn && p.sameContent()
 }
 
+// sameContent reports whether the mailbox has the rendered content. Fields that the cluster leaves
+// alone are no part of either.
 func (p *passage) sameContent() bool {
-	return p.item.Content() == p.rendered.Content()
+	rendered, err := plan.Object{Object: *p.rendered, Known: true, Options: p.item.Options}.Ignoring()
+	return err == nil && p.item.Content() == rendered.Content()
 }

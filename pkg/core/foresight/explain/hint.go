@@ -31,7 +31,7 @@ func hint(item *plan.Item, cluster string) []string {
 		return []string{"Deliver the CustomResourceDefinition of " + item.Kind + " too, or install it in cluster " + cluster + "."}
 	case strings.Contains(m, `namespaces "`) && strings.Contains(m, "not found"):
 		return []string{"Have a policy select Namespace " + item.Ref.Namespace + " for cluster " + cluster + " too."}
-	case strings.Contains(m, "field is immutable"):
+	case item.Immutable, plan.IsImmutable(m):
 		return immutable(item, cluster)
 	case strings.Contains(m, "failed calling webhook"):
 		return []string{there + "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"}
@@ -46,23 +46,30 @@ func lacksRight(message string) bool {
 	return strings.Contains(message, `User "`) && strings.Contains(message, " cannot ") || strings.Contains(message, "attempting to grant")
 }
 
-// withData are kinds that take data with them when they are deleted, though they are created again.
-var withData = map[string]string{
-	"CustomResourceDefinition": "deletes all its custom resources there, too",
-	"Namespace":                "deletes all that is in it",
-	"PersistentVolume":         "may delete its data",
-	"PersistentVolumeClaim":    "may delete its data",
-}
-
-// immutable returns what mends the change of a field that cannot be changed.
+// immutable returns what mends the change of a field that cannot be changed: not in the cluster,
+// and mostly not in the WDS either.
 func immutable(item *plan.Item, cluster string) []string {
-	revert := "kubectl edit " + commandRef(item) + "   # revert the change of the field"
-	if loss := withData[item.Kind]; loss != "" {
-		return []string{revert, "Do not delete the " + item.Kind + " in cluster " + cluster + " in order to change the field: that " + loss + "."}
+	there := "In cluster " + cluster + ": kubectl "
+	if plan.TakesOthers(item.Ref) {
+		loss := "may delete its data"
+		switch item.Kind {
+		case "Namespace":
+			loss = "deletes all that is in it"
+		case "CustomResourceDefinition":
+			loss = "deletes all its custom resources there, too"
+		}
+		return []string{
+			"See which value the cluster has, and give the object in the WDS the same:", there + "get " + commandRef(item) + " -o yaml",
+			"Do not delete the " + item.Kind + " in cluster " + cluster + " in order to change the field: that " + loss + ".",
+		}
+	}
+	if item.Orphan {
+		return []string{"Have the cluster re-create it. What it owns, such as Pods, is deleted, too:", there + "delete " + commandRef(item)}
 	}
 	return []string{
-		revert, "Or have it re-created with the change. What it owns, such as Pods, is deleted, too:",
-		"In cluster " + cluster + ": kubectl delete " + commandRef(item),
+		"Re-create it in the WDS, and each cluster that cannot update it does so, too. What it owns, such as Pods, is deleted there:",
+		"kubectl replace --force --filename FILE   # with the manifest of " + item.Ref.String(),
+		"Or only there:", there + "delete " + commandRef(item),
 	}
 }
 

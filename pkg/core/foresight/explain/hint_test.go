@@ -30,6 +30,7 @@ func TestHints(t *testing.T) {
 			objref.Ref{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "data"},
 			`PersistentVolumeClaim "data" is invalid: spec.storageClassName: Invalid value: "fast": field is immutable`,
 		},
+		{"StatefulSet", objref.Ref{Group: "apps", Resource: "statefulsets", Namespace: "shop", Name: "db"}, `StatefulSet.apps "db" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden`},
 		{"Deployment", deployment, `deployments.apps "web" is forbidden: User "system:serviceaccount:a:b" cannot patch resource "deployments" in API group "apps"`},
 		{
 			"Role",

@@ -23,6 +23,7 @@ func (o *Object) Explain() *Explanation {
 	for i := range ways.Behind {
 		e.Notes = append(e.Notes, ways.Behind[i].Text)
 	}
+	e.Notes = append(e.Notes, o.unknownSettings()...)
 	return e.finish(o.well(slices.Sorted(maps.Keys(ways.Clusters))))
 }
 
@@ -157,10 +158,28 @@ func (o *Object) exists(carriers []*carrier) func(*chain) {
 			}
 			c.broken(LinkExists, what, "kubectl apply -f FILE")
 		case o.Live.Value.GetDeletionTimestamp() != nil:
-			c.good(LinkExists, "it exists, and is being deleted: it waits for the finalizers %s", text.List(o.Live.Value.GetFinalizers(), maxNames))
+			o.ends(c, carriers)
 		default:
 			c.good(LinkExists, "it exists in the WDS")
 		}
+	}
+}
+
+// ends says what becomes of an object that is being deleted: no policy selects it any more. What a
+// user lists in a Binding stays in the clusters as long as it exists.
+func (o *Object) ends(c *chain, carriers []*carrier) {
+	finalizers := text.List(o.Live.Value.GetFinalizers(), maxNames)
+	ofUsers := func(r *carrier) bool { return r.policy == nil }
+	all := allListing(slices.DeleteFunc(slices.Clone(carriers), ofUsers))
+	switch {
+	case slices.ContainsFunc(carriers, ofUsers):
+		c.good(LinkExists, "it exists, and is being deleted: it waits for the finalizers %s", finalizers)
+	case len(all) > 0:
+		c.waiting(LinkExists, o.Ref.String()+" is being deleted in the WDS. "+namesOf(all)+text.Plural(len(all), " lists", " list")+
+			" it still: it is being removed from the clusters")
+	default:
+		c.broken(LinkExists, o.Ref.String()+" is being deleted, so it is not delivered any more. It stays in the WDS until its finalizers are removed: "+finalizers,
+			o.edit()+"   # metadata.finalizers: remove those that no controller of the WDS removes")
 	}
 }
 
@@ -173,7 +192,13 @@ func (o *Object) isWorkload(carriers []*carrier) func(*chain) {
 			c.broken(LinkWorkload, o.Ref.String()+" is no workload, and is never delivered: "+why, "Deliver an object of another kind or name.")
 			return
 		}
-		if match.Generated(o.Ref.GroupResource(), o.Live.Value) && len(allListing(carriers)) == 0 {
+		known, listed := &o.Settings.Bindings, len(allListing(carriers)) > 0
+		if !known.Selectable(o.Ref.GroupResource()) && !listed {
+			c.broken(LinkWorkload, fmt.Sprintf("%s is of an API group that is not delivered: the binding-controller runs with --api-groups=%s", o.Ref, strings.Join(known.APIGroups, ",")),
+				"To deliver it nevertheless, add the group to --api-groups of the binding-controller.")
+			return
+		}
+		if match.Generated(o.Ref.GroupResource(), o.Live.Value) && !known.IncludeGenerated && !listed {
 			c.broken(LinkWorkload, o.Ref.String()+" is made by controllers in each namespace of each cluster, so it is no workload by default",
 				"To deliver it nevertheless, run the binding-controller with --include-generated.")
 			return

@@ -23,7 +23,7 @@ func (p *Policy) Explain() *Explanation {
 	c.then(p.exists, p.isValid, p.isSynced, p.hasObjects, func(c *chain) { clusters = p.reach(c) }, held(bindings, p.Holds.Value))
 	e.Links = c.links
 	if policy := p.Selection.Value.Policy; policy != nil {
-		e.Notes = p.notes(policy)
+		e.Notes = append(p.notes(policy), p.unknownSettings()...)
 	}
 	if !c.ended {
 		chains := map[string][]foresight.Link{}
@@ -141,15 +141,15 @@ func (p *Policy) isSynced(c *chain) {
 // they do not.
 func (p *Policy) listsObjects(c *chain) {
 	switch unlisted := p.Unlisted; {
-	case unlisted.Unread != "":
-		c.unknown(LinkListed, "whether its Bindings list all that it selects is unknown: "+unlisted.Unread)
-	case len(unlisted.Value) > 0:
+	case len(unlisted.Value) > 0: // also if there may be more, which cannot be read
 		names := make([]string, len(unlisted.Value))
 		for i, ref := range unlisted.Value {
 			names[i] = ref.String()
 		}
 		c.waiting(LinkListed, fmt.Sprintf("BindingPolicy %s selects %s, and no Binding of it lists %s yet: %s",
 			p.Name, text.Count(len(names), "object"), text.Plural(len(names), "it", "them"), text.List(names, maxNames)), checkBinding)
+	case unlisted.Unread != "":
+		c.unknown(LinkListed, "whether its Bindings list all that it selects is unknown: "+unlisted.Unread)
 	}
 }
 

@@ -2,24 +2,19 @@ package explain
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/foresight"
-	"github.com/starlinghq/starling/pkg/core/options"
-	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/pkg/core/render"
 )
 
-// content is an object as a Binding delivers it to all clusters.
+// content is an object as all clusters get it.
 type content struct {
-	object transform.Object
-	// template expands the object for a cluster, nil if it has no templates.
-	template *customize.Template
+	*render.Manifest
 	// wrong says why there is no content, and unread what could not be read for it.
 	wrong  *foresight.Link
 	unread string
@@ -31,23 +26,17 @@ func (p *passage) render(*chain) {
 		p.renderUnread = p.Live.Unread
 		return
 	}
-	of := p.contents[p.binding.Name]
-	if of == nil {
-		of = p.content(p.binding.Name)
-		if p.contents == nil {
-			p.contents = map[string]*content{}
-		}
-		p.contents[p.binding.Name] = of
+	if p.manifest == nil {
+		p.manifest = p.content()
 	}
+	of := p.manifest
 	p.renderError, p.renderUnread = of.wrong, of.unread
 	switch {
 	case of.wrong != nil || of.unread != "":
-	case of.template == nil:
-		p.rendered = &of.object
-	case p.box.Properties.Unread != "" || p.box.Properties.Value == nil:
+	case of.Template != nil && (p.box.Properties.Unread != "" || p.box.Properties.Value == nil):
 		p.renderUnread = p.box.Properties.Unread
 	default:
-		object, err := of.template.Expand(p.box.Properties.Value)
+		object, err := of.At(p.box.Properties.Value)
 		if err != nil {
 			p.renderError = p.cannotRender(fmt.Sprintf("its templates cannot be expanded for cluster %s: %s", p.cluster, err), p.edit(),
 				fmt.Sprintf("kubectl --context %s edit configmap %s --namespace %s", p.its(), p.cluster, controlv1alpha1.PropertiesNamespace))
@@ -57,31 +46,26 @@ func (p *passage) render(*chain) {
 	}
 }
 
-// content computes the object as a Binding delivers it.
-func (o *Object) content(binding string) *content {
-	if _, err := options.Parse(o.Live.Value.GetAnnotations()); err != nil {
-		return &content{wrong: o.cannotRender(strings.ReplaceAll(err.Error(), "\n", "; "), o.edit())}
+// content computes the object as all clusters get it.
+func (o *Object) content() *content {
+	if err := render.Withheld(o.Ref, o.Settings.Transport.ManagementNamespaces); err != nil && o.Settings.TransportUnread == "" {
+		return &content{wrong: o.cannotRender(err.Error())}
 	}
 	if o.CustomTransforms.Unread != "" {
 		return &content{unread: o.CustomTransforms.Unread}
 	}
-	instructions, _ := customtransform.NewCollection(func(schema.GroupResource) []*controlv1alpha1.CustomTransform {
-		return o.CustomTransforms.Value
-	}).Changes(binding, o.Ref.GroupResource())
-	if len(instructions.Unknown) > 0 {
-		names := strings.Join(instructions.Unknown, " ")
+	manifest, err := render.Render(&render.Source{
+		Ref: o.Ref, UID: o.Live.Value.GetUID(), Object: o.Live.Value.DeepCopy().Object, Removal: customtransform.Settled(o.CustomTransforms.Value)(o.Ref.GroupResource()),
+	})
+	if unknown, is := errors.AsType[*render.UnknownRemovalError](err); is {
+		names := strings.Join(unknown.CustomTransforms, " ")
 		return &content{wrong: o.cannotRender(fmt.Sprintf("CustomTransform %s has errors, and what it is to remove is not known", names),
 			"kubectl get customtransform "+names+" -o jsonpath='{.status.errors}'")}
 	}
-	object, err := transform.Standard(instructions.Apply).Apply(o.Ref, o.Live.Value.DeepCopy().Object)
 	if err != nil {
-		return &content{wrong: o.cannotRender(err.Error(), o.edit())}
+		return &content{wrong: o.cannotRender(strings.ReplaceAll(err.Error(), "\n", "; "), o.edit())}
 	}
-	template, err := customize.Compile(object)
-	if err != nil {
-		return &content{wrong: o.cannotRender(err.Error(), o.edit())}
-	}
-	return &content{object: object, template: template}
+	return &content{Manifest: manifest}
 }
 
 func (o *Object) cannotRender(what string, fix ...string) *foresight.Link {

@@ -29,11 +29,18 @@ func (p *passage) isReported(c *chain) {
 	switch {
 	case p.box.Reports.Unread != "":
 		c.unknown(LinkReported, "what cluster "+p.cluster+" reports of "+p.Ref.String()+" is unknown: "+p.box.Reports.Unread)
+	case report != nil && p.Live.Value != nil && !status.IsOf(report.Source.UID, p.Live.Value.GetUID()):
+		c.waiting(LinkReported, "cluster "+p.cluster+" has reported the status of a former object of the name "+p.Ref.String()+", which was deleted, and not yet that of the current one")
 	case p.isOutdated(report):
 		c.waiting(LinkReported, "cluster "+p.cluster+" has reported the status of an earlier generation of "+p.Ref.String()+", and not yet that of the current one")
 	case report == nil && !notReported().Reports(p.Ref.GroupResource()):
 		c.good(LinkReported, "objects of this kind have no status that is reported")
 		c.ended = true
+	case report == nil && p.work.Unread() != nil:
+		sibling := p.work.Unread()
+		c.broken(LinkReported, fmt.Sprintf("%s is applied, but cluster %s does not report its status: its agent cannot read %s of the same ManifestWork %s, "+
+			"and until it can, neither what comes to that is recorded nor what leaves it is deleted: %s",
+			p.Ref, p.cluster, sibling.Ref, p.work.Name, sibling.Refusal()), hint(sibling, p.cluster)...)
 	case report == nil && addOn.State != foresight.Good:
 		c.end(addOn)
 	case report != nil && report.Source.Generation == 0 && (addOn.State == foresight.Broken || addOn.State == foresight.Waiting):
@@ -64,10 +71,7 @@ func (p *passage) report() *status.Report { return p.box.Reports.Value[p.Ref] }
 
 // isOutdated reports whether a report is certainly about another content than the WDS has now.
 func (p *passage) isOutdated(report *status.Report) bool {
-	if report == nil || p.Live.Value == nil || report.Source == (status.Source{}) {
-		return false
-	}
-	return report.Source.UID != p.Live.Value.GetUID() || report.Source.Generation < p.Live.Value.GetGeneration()
+	return report != nil && p.Live.Value != nil && report.Source.Generation > 0 && report.Source.Generation < p.Live.Value.GetGeneration()
 }
 
 // isHealthy judges the reported status.

@@ -6,17 +6,18 @@ import (
 	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 )
 
 // Comparison compares two Worlds: what is delivered to which cluster before and after a change.
 type Comparison struct {
 	before, after *settled
-	had, gets     *renderer
 	// edited are the objects whose content may differ for all clusters, or that only one World has;
 	// templated those whose content may differ where the properties of the cluster do.
 	edited    map[objref.Ref]bool
@@ -41,7 +42,7 @@ type pair struct {
 func Compare(before, after *World) *Comparison {
 	settled := settle(before, nil)
 	c := &Comparison{
-		before: settled, after: settle(after, settled), had: newRenderer(before), gets: newRenderer(after),
+		before: settled, after: settle(after, settled),
 		edited: map[objref.Ref]bool{}, templated: map[objref.Ref]bool{}, kinds: map[schema.GroupResource]bool{},
 	}
 	c.findEdited()
@@ -66,7 +67,8 @@ func (c *Comparison) findEdited() {
 		gr := ref.GroupResource()
 		differs, known := transformed[gr]
 		if !known {
-			differs = c.had.removal(gr).Digest != c.gets.removal(gr).Digest || len(c.had.removal(gr).Unknown) != len(c.gets.removal(gr).Unknown)
+			was, is := c.before.gets.removal(gr), c.after.gets.removal(gr)
+			differs = was.Digest != is.Digest || len(was.Unknown) != len(is.Unknown)
 			transformed[gr] = differs
 		}
 		if before != after || differs {
@@ -97,8 +99,29 @@ func (s *settled) listing(b *controlv1alpha1.Binding) *listing {
 	for _, d := range b.Spec.Destinations {
 		l.clusters[d.ClusterID] = true
 	}
+	l.scope = s.gets.scope(l, s.autoscalersOf(b))
 	s.listings[b.Name] = l
 	return l
+}
+
+// autoscalersOf returns the autoscalers that the Bindings of the policy of a Binding list; of its
+// own, if it has none.
+func (s *settled) autoscalersOf(b *controlv1alpha1.Binding) map[objref.Ref]bool {
+	found := map[objref.Ref]bool{}
+	add := func(b *controlv1alpha1.Binding) {
+		for e := range match.Entries(&b.Spec) {
+			if options.IsAutoscaler(e.Ref) {
+				found[e.Ref] = true
+			}
+		}
+	}
+	add(b)
+	if policyOf(b) != "" {
+		for name := range s.owned[metav1.GetControllerOfNoCopy(b).UID] {
+			add(s.bindings[name])
+		}
+	}
+	return found
 }
 
 // byCluster returns the Bindings that list each cluster, sorted by name.
@@ -139,12 +162,18 @@ func (c *Comparison) findPairs() {
 		p.created, p.lost = missingRefs(has, had), missingRefs(had, has)
 		reoptioned := !sameOptions(p.before, p.after)
 		for ref := range has {
-			if _, both := had[ref]; both && (reoptioned || c.edited[ref] || c.templated[ref]) {
+			if _, both := had[ref]; both && (reoptioned || c.edited[ref] || c.templated[ref] || c.resourced(ref)) {
 				p.both = append(p.both, ref)
 			}
 		}
 		slices.SortFunc(p.both, objref.Compare)
 	}
+}
+
+// resourced reports whether the annotation with the generation of an object comes or goes.
+func (c *Comparison) resourced(ref objref.Ref) bool {
+	o := c.after.world.Objects[ref]
+	return c.before.gets.sourced[ref] != c.after.gets.sourced[ref] && o != nil && o.Meta.GetGeneration() > 0
 }
 
 func keyOf(by []*listing) string {
@@ -172,7 +201,7 @@ func sameOptions(before, after []*listing) bool {
 	}
 	for i, b := range before {
 		a := after[i]
-		if b.name != a.name || !apiequality.Semantic.DeepEqual(b.annotations, a.annotations) {
+		if b.name != a.name || !apiequality.Semantic.DeepEqual(b.annotations, a.annotations) || !b.scope.Equal(a.scope) {
 			return false
 		}
 		for ref, modulation := range b.objects {

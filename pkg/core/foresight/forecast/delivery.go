@@ -118,7 +118,7 @@ func (d *Delivery) Groups(contents map[string]*workload.Workload, others map[obj
 func (d *Delivery) world(w *World, others map[objref.Ref]Other) *World {
 	of := &World{
 		Bindings: map[string]*controlv1alpha1.Binding{}, Objects: map[objref.Ref]*Object{}, Transforms: w.Transforms,
-		Clusters: map[string]*Cluster{}, ClustersUnread: w.ClustersUnread,
+		Clusters: map[string]*Cluster{}, ClustersUnread: w.ClustersUnread, Settings: w.Settings,
 	}
 	if holds := w.Bindings[pkgv1.HoldsBinding]; holds != nil {
 		of.Bindings[pkgv1.HoldsBinding] = holds

@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/util/json"
-
 	"github.com/starlinghq/starling/pkg/core/redact"
-	"github.com/starlinghq/starling/pkg/core/transform"
+	"github.com/starlinghq/starling/pkg/core/render"
 )
 
 // Field is a field that differs.
@@ -29,7 +27,8 @@ func (c *Comparison) item(o outcome) Item {
 			item.Kind = object.Resource.Kind
 		}
 	}
-	before, after := decode(o.had), decode(o.gets)
+	change := render.ChangeOf(o.had, o.gets, o.options)
+	before, after := change.Before, change.After
 	item.Before, item.After = before, after
 	item.Fields = fieldsOf(before, after)
 	if item.Kind == "Secret" && o.ref.Group == "" {
@@ -49,17 +48,6 @@ func fieldsOf(before, after map[string]any) []Field {
 	var fields []Field
 	differ("", before, after, &fields)
 	return fields
-}
-
-func decode(o transform.Object) map[string]any {
-	if o.JSON == nil {
-		return nil
-	}
-	var content map[string]any
-	if json.Unmarshal(o.JSON, &content) != nil {
-		return nil // it was encoded by us
-	}
-	return content
 }
 
 // differ adds the fields that differ between two values.

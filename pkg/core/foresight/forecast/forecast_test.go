@@ -228,7 +228,8 @@ func TestForecast(t *testing.T) {
 			change: func(w *World) { w.object("ConfigMap/open-cluster-management/x", "app=shop", "a=1") },
 			want: []string{
 				"policy edge: +1 objects", "c1,c2: 0 works",
-				"  keep ConfigMap open-cluster-management/x (nothing is delivered to namespace open-cluster-management of Open Cluster Management)",
+				"  keep ConfigMap open-cluster-management/x (nothing is delivered to namespace open-cluster-management of Open Cluster Management; a cluster that has the object keeps it unchanged. " +
+					"Exclude it, or have an administrator allow it with --ocm-namespaces=open-cluster-management of the transport-controller)",
 				// It is not created, so nothing is lacking for it.
 			},
 		},

@@ -4,15 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
-	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
-	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/render"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -22,9 +22,21 @@ type outcome struct {
 	verb Verb
 	ref  objref.Ref
 	// had and gets are what the cluster has and what it gets; zero for nothing, or if not read.
+	// options are how it applies that.
 	had, gets transform.Object
+	options   plan.Options
 	why       string
 	conflict  bool
+}
+
+// content returns the hash of what works have of the object in the end, to which that of other
+// sources is compared: its content without ignored fields.
+func (o *outcome) content() transform.Hash {
+	object, err := plan.Object{Object: o.gets, Known: true, Options: o.options}.Ignoring()
+	if err != nil {
+		return o.gets.Content() // it stays as it is
+	}
+	return object.Content()
 }
 
 // groups returns the Groups of the clusters of a pair, none if nothing changes there.
@@ -119,7 +131,7 @@ func contest(o outcome, others map[objref.Ref]Other) outcome {
 	switch {
 	case o.verb == Delete || o.verb == Release:
 		o.verb, o.why = Keep, other.By+" delivers it too"
-	case o.gets.Hash == (transform.Hash{}) || o.gets.Content() == other.Content:
+	case o.gets.Hash == (transform.Hash{}) || o.content() == other.Content:
 	default:
 		o.conflict, o.why = true, other.By+" delivers it with different content; the first of the two is delivered"
 	}
@@ -141,14 +153,14 @@ func (c *Comparison) created(p *pair, ref objref.Ref, cluster string) outcome {
 	case after == nil || !after.Read:
 		return o
 	}
-	gets := c.gets.at(ref, c.after.world.properties(cluster))
+	gets := c.after.gets.at(ref, c.after.world.properties(cluster))
 	switch {
-	case errors.Is(gets.err, errPropertiesUnknown):
+	case errors.Is(gets.err, render.ErrPropertiesUnknown):
 		o.why = "its content is unknown: " + gets.err.Error()
 	case gets.err != nil:
 		o.verb, o.why = Keep, "cannot be delivered: "+gets.err.Error()
 	}
-	o.gets = gets.object
+	o.gets, o.options = gets.object, c.after.gets.carriedBy(ref, p.after).options
 	return o
 }
 
@@ -166,30 +178,58 @@ func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bo
 		o.verb, o.why = Keep, "a Binding lists it, and it does not exist in the WDS any more"
 		return o, true
 	}
-	reoptioned := optionsOf(before, ref, p.before) != optionsOf(after, ref, p.after)
+	was, is := c.before.gets.carriedBy(ref, p.before), c.after.gets.carriedBy(ref, p.after)
+	o.options = is.options
+	reoptioned := was != is
 	if before.Read && after.Read {
-		had, gets := c.had.at(ref, c.before.world.properties(cluster)), c.gets.at(ref, c.after.world.properties(cluster))
-		unknown := errors.Is(had.err, errPropertiesUnknown) || errors.Is(gets.err, errPropertiesUnknown)
-		if gets.err != nil && !errors.Is(gets.err, errPropertiesUnknown) {
+		had, gets := c.before.gets.at(ref, c.before.world.properties(cluster)), c.after.gets.at(ref, c.after.world.properties(cluster))
+		unknown := errors.Is(had.err, render.ErrPropertiesUnknown) || errors.Is(gets.err, render.ErrPropertiesUnknown)
+		if gets.err != nil && !errors.Is(gets.err, render.ErrPropertiesUnknown) {
 			o.verb, o.why = Keep, "cannot be delivered: "+gets.err.Error()
 			return o, had.err == nil || had.err.Error() != gets.err.Error()
 		}
 		o.had, o.gets = had.object, gets.object
 		switch {
 		case unknown && (c.edited[ref] || c.propertiesDiffer(cluster)):
-			o.why = "whether its content changes is unknown: " + errPropertiesUnknown.Error()
+			o.why = "whether its content changes is unknown: " + render.ErrPropertiesUnknown.Error()
 		case !reoptioned && (unknown || had.err == nil && had.object.Hash == gets.object.Hash):
 			return o, false
 		}
-	} else if !reoptioned {
+	} else if !reoptioned && !c.resourced(ref) {
 		return o, false // nothing was edited, or Needs would have asked for it
 	}
 	if why := c.withheld(p, ref, cluster); why != "" {
 		o.verb, o.why = Keep, why
-	} else if o.why == "" && reoptioned && o.had.Hash == o.gets.Hash {
-		o.why = "how it is applied changes"
+	} else if o.why == "" {
+		o.verb, o.why = effect(&o, was.options, c.resourced(ref))
 	}
 	return o, true
+}
+
+// effect returns what a cluster that has an object does with a content, or with other options than
+// it had, and why it does not do all. resourced: the annotation with the source comes or goes.
+func effect(o *outcome, had plan.Options, resourced bool) (verb Verb, why string) {
+	change := render.ChangeOf(o.had, o.gets, o.options)
+	var notes []string
+	switch {
+	case change.CreateOnly:
+		return Keep, "kept: create-only"
+	case had.CreateOnly && !o.options.CreateOnly:
+		notes = append(notes, "it was create-only: the cluster may have another content, which is updated, too")
+	case had != o.options:
+		notes = append(notes, "how it is applied changes")
+	}
+	verb = Update
+	if len(change.Ignored) > 0 {
+		notes = append(notes, "kept: ignored "+text.Plural(len(change.Ignored), "field ", "fields ")+strings.Join(change.Ignored, ", "))
+		if !change.Updates() && had == o.options {
+			verb = Keep
+		}
+	}
+	if len(notes) == 0 && (resourced || change.Source) && reflect.DeepEqual(change.Before, change.After) {
+		notes = append(notes, "only annotation "+controlv1alpha1.AnnotationSourceGeneration+" changes, which says what it is a copy of")
+	}
+	return verb, strings.Join(notes, "; ")
 }
 
 // lost returns what happens to an object that is no longer delivered.
@@ -203,7 +243,7 @@ func (c *Comparison) lost(p *pair, ref objref.Ref, cluster string) outcome {
 		o.verb, o.why = Keep, stays(n)
 		return o
 	}
-	if before := c.before.world.Objects[ref]; options.NeverDeleted(ref) || before != nil && optionsOf(before, ref, p.before).Orphan {
+	if c.before.gets.carriedBy(ref, p.before).options.Orphan {
 		o.verb = Release
 	}
 	return o
@@ -230,10 +270,13 @@ func stays(dependents int) string {
 
 // withheld returns why an object is not delivered, "" if it is.
 func (c *Comparison) withheld(p *pair, ref objref.Ref, cluster string) string {
-	if namespace, is := match.ManagementNamespace(ref); is {
-		return "nothing is delivered to namespace " + namespace + " of Open Cluster Management"
+	if err := render.Withheld(ref, c.after.world.Settings.Transport.ManagementNamespaces); err != nil {
+		return err.Error()
 	}
-	return c.held(p.after, ref, cluster)
+	if why := c.held(p.after, ref, cluster); why != "" {
+		return why
+	}
+	return c.after.gets.carriedBy(ref, p.after).why
 }
 
 // held returns what holds an object in a cluster, "" if nothing does: a Binding that lists it, or a

@@ -8,10 +8,10 @@ import (
 // then. Of that, only what differs is changed: what both Worlds have as one pointer is equal.
 func (s *settled) match(before *settled) {
 	had := &World{}
-	if before != nil && before.world.IncludeGenerated == s.world.IncludeGenerated {
+	if before != nil { // controllers run with the same settings before and after
 		had, s.index, before.index = before.world, before.index, nil
 	} else {
-		s.index = match.NewIndex(match.Options{IncludeGenerated: s.world.IncludeGenerated})
+		s.index = match.NewIndex(match.Options{IncludeGenerated: s.world.Settings.Bindings.IncludeGenerated})
 	}
 	s.matchObjects(had)
 	for name, c := range s.world.Clusters {
@@ -48,12 +48,16 @@ func (s *settled) match(before *settled) {
 // matchObjects changes the objects of the index, Namespaces first: so each object is matched once.
 func (s *settled) matchObjects(had *World) {
 	for ref, o := range s.world.Objects {
-		if ref.GroupResource() == namespaces && had.Objects[ref] != o {
+		switch {
+		case ref.GroupResource() != namespaces || had.Objects[ref] == o:
+		case o.Meta.GetDeletionTimestamp() != nil:
+			s.index.EndNamespace(ref.Name)
+		default:
 			s.index.SetNamespace(ref.Name, o.Meta.GetLabels())
 		}
 	}
 	for ref, o := range s.world.Objects {
-		if had.Objects[ref] != o {
+		if had.Objects[ref] != o && s.world.Settings.Bindings.Selectable(ref.GroupResource()) {
 			s.index.SetObject(o.Resource, o.Meta)
 		}
 	}

@@ -17,9 +17,26 @@ import (
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
-// delivered is what clusters have: texts by cluster and object. It is computed without any of the
+// delivered is what clusters get, by cluster and object. It is computed without any of the
 // functions of the forecast: each policy, each object, each cluster, one by one.
-type delivered map[string]map[objref.Ref]string
+type delivered map[string]map[objref.Ref]content
+
+// content is what a cluster gets of an object: its data and all else as texts, and how the cluster
+// applies it.
+type content struct{ data, rest, how string }
+
+// verb returns what a cluster that has an object does with a content.
+func (c content) verb(gets content) (verb Verb, changes bool) {
+	switch {
+	case c == gets:
+		return "", false
+	case gets.how == onlyCreated && (c.data != gets.data || c.rest != gets.rest), gets.how == ignoringData && c.how == gets.how && c.rest == gets.rest:
+		return Keep, true
+	}
+	return Update, true
+}
+
+const ignoringData = controlv1alpha1.AnnotationIgnoreFields + "=.data.a"
 
 func (w *World) delivered() delivered {
 	all := delivered{}
@@ -35,15 +52,27 @@ func (w *World) delivered() delivered {
 					continue
 				}
 				if all[name] == nil {
-					all[name] = map[objref.Ref]string{}
+					all[name] = map[objref.Ref]content{}
 				}
 				data, _, _ := unstructured.NestedStringMap(o.Meta.Object, "data")
-				text := fmt.Sprint(o.Meta.GetLabels(), o.Meta.GetAnnotations(), data)
-				all[name][ref] = strings.ReplaceAll(strings.ReplaceAll(text, "{{.clusterName}}", name), "{{.country}}", cluster.country())
+				c := content{rest: fmt.Sprint(o.Meta.GetLabels(), templated(o)), how: o.how()}
+				c.data = strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(data), "{{.clusterName}}", name), "{{.country}}", cluster.country())
+				all[name][ref] = c
 			}
 		}
 	}
 	return all
+}
+
+// how returns the option that the annotations of an object request.
+func (o *Object) how() string {
+	for _, how := range []string{onlyCreated, ignoringData} {
+		key, value, _ := strings.Cut(how, "=")
+		if o.Meta.GetAnnotations()[key] == value {
+			return how
+		}
+	}
+	return ""
 }
 
 func (c *Cluster) country() string {
@@ -85,13 +114,13 @@ func verbs(before, after delivered, holds func(cluster string, ref objref.Ref) b
 			for ref := range objects {
 				had, before := before[cluster][ref]
 				gets, after := after[cluster][ref]
-				verb := Update
+				verb, changes := had.verb(gets)
 				switch {
 				case !before:
 					verb = Create
 				case !after:
 					verb = Delete
-				case had == gets:
+				case !changes:
 					continue
 				}
 				if holds(cluster, ref) {
@@ -116,6 +145,20 @@ func (f *Forecast) verbs() map[string]string {
 	return found
 }
 
+// apply sets how clusters apply an object.
+func (w *World) apply(name, how string) {
+	ref, _ := refTo(name)
+	o := w.Objects[ref].Meta
+	all := o.GetAnnotations()
+	if key, value, is := strings.Cut(how, "="); is {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[key] = value
+	}
+	o.SetAnnotations(all)
+}
+
 // random sets one thing of a World at random.
 func (w *World) random(r *rand.Rand) {
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
@@ -129,7 +172,9 @@ func (w *World) random(r *rand.Rand) {
 	case 2:
 		delete(w.Policies, pick("p1", "p2", "p3", "p4"))
 	case 3, 4:
-		w.object("ConfigMap/default/"+pick("o1", "o2", "o3", "o4", "o5", "o6"), labels(), pick("a=1", "a=2", "a={{.country}}", "a={{.clusterName}}"))
+		name := "ConfigMap/default/" + pick("o1", "o2", "o3", "o4", "o5", "o6")
+		w.object(name, labels(), pick("a=1", "a=2", "a={{.country}}", "a={{.clusterName}}"))
+		w.apply(name, pick("", "", onlyCreated, ignoringData))
 	case 5:
 		ref, _ := refTo("ConfigMap/default/" + pick("o1", "o2", "o3", "o4", "o5", "o6"))
 		w.Delete(ref)

@@ -1,34 +1,36 @@
 package forecast
 
 import (
-	"errors"
-	"strings"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
+	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/render"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
+	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// renderer computes what is delivered of the objects of a World. Each object is transformed once,
-// and its templates are expanded once for all clusters whose properties make no difference.
+// renderer computes what is delivered of the objects of a World. Each object is rendered once, and
+// its templates are expanded once for all clusters whose properties make no difference.
 type renderer struct {
-	world    *World
-	removals map[schema.GroupResource]*customtransform.Instructions
+	world   *World
+	removal func(schema.GroupResource) *customtransform.Instructions
+	// sourced are the objects whose status some Binding wants.
+	sourced  map[objref.Ref]bool
 	common   map[objref.Ref]common
 	expanded map[expansion]rendered
 }
 
 // common is what all clusters get of an object.
 type common struct {
-	object   transform.Object
-	template *customize.Template
-	err      error
+	*render.Manifest
+	err error
 }
 
 type expansion struct {
@@ -42,35 +44,22 @@ type rendered struct {
 	err    error
 }
 
-// errPropertiesUnknown: what a cluster gets of an object with templates is not known.
-var errPropertiesUnknown = errors.New("the properties of the cluster are not known")
-
-func newRenderer(w *World) *renderer {
-	return &renderer{
-		world: w, removals: map[schema.GroupResource]*customtransform.Instructions{}, common: map[objref.Ref]common{}, expanded: map[expansion]rendered{},
+// newRenderer returns a renderer for a World with these Bindings.
+func newRenderer(w *World, bindings map[string]*controlv1alpha1.Binding) *renderer {
+	r := &renderer{world: w, sourced: map[objref.Ref]bool{}, common: map[objref.Ref]common{}, expanded: map[expansion]rendered{}}
+	var transforms []*controlv1alpha1.CustomTransform
+	for _, ct := range w.Transforms {
+		transforms = append(transforms, ct)
 	}
-}
-
-// removal returns what CustomTransforms remove from the objects of a resource.
-func (r *renderer) removal(gr schema.GroupResource) *customtransform.Instructions {
-	if known := r.removals[gr]; known != nil {
-		return known
-	}
-	collection := customtransform.NewCollection(func(gr schema.GroupResource) []*controlv1alpha1.CustomTransform {
-		var about []*controlv1alpha1.CustomTransform
-		for _, ct := range r.world.Transforms {
-			if customtransform.GroupResource(&ct.Spec) == gr {
-				about = append(about, ct)
+	r.removal = customtransform.Settled(transforms)
+	for _, b := range bindings {
+		for m := range match.Entries(&b.Spec) {
+			if (m.Modulation.WantSingletonReportedState || m.Modulation.WantMultiWECReportedState) && corestatus.Returnable(m.Ref.GroupResource()) {
+				r.sourced[m.Ref] = true
 			}
 		}
-		return about
-	})
-	for name, ct := range r.world.Transforms {
-		collection.Note(name, ct)
 	}
-	instructions, _ := collection.Changes("", gr)
-	r.removals[gr] = instructions
-	return instructions
+	return r
 }
 
 // templated reports whether clusters may get different content of an object.
@@ -78,65 +67,92 @@ func templated(o *Object) bool {
 	return o != nil && o.Meta.GetAnnotations()[controlv1alpha1.AnnotationExpandTemplates] == "true"
 }
 
-// at returns what a cluster gets of an object that was read.
-func (r *renderer) at(ref objref.Ref, properties *customize.Properties) rendered {
+// manifest returns what all clusters get of an object that was read.
+func (r *renderer) manifest(ref objref.Ref) (*render.Manifest, error) {
 	c, known := r.common[ref]
 	if !known {
-		c = r.transform(ref)
+		live := r.world.Objects[ref].Meta.DeepCopy()
+		c.Manifest, c.err = render.Render(&render.Source{
+			Ref: ref, Object: live.Object, Removal: r.removal(ref.GroupResource()), UID: live.GetUID(), Sourced: r.sourced[ref],
+		})
 		r.common[ref] = c
 	}
-	switch {
-	case c.err != nil || c.template == nil:
-		return rendered{c.object, c.err}
-	case properties == nil:
-		return rendered{err: errPropertiesUnknown}
+	return c.Manifest, c.err
+}
+
+// at returns what a cluster gets of an object that was read.
+func (r *renderer) at(ref objref.Ref, properties *customize.Properties) rendered {
+	m, err := r.manifest(ref)
+	if err != nil {
+		return rendered{err: err}
 	}
-	key := expansion{ref, c.template.Key(properties)}
+	if m.Template == nil || properties == nil {
+		object, err := m.At(properties)
+		return rendered{object, err}
+	}
+	key := expansion{ref, m.Template.Key(properties)}
 	e, known := r.expanded[key]
 	if !known {
-		e.object, e.err = c.template.Expand(properties)
+		e.object, e.err = m.At(properties)
 		r.expanded[key] = e
 	}
 	return e
 }
 
-func (r *renderer) transform(ref objref.Ref) (c common) {
-	o := r.world.Objects[ref]
-	removal := r.removal(ref.GroupResource())
-	if len(removal.Unknown) > 0 {
-		c.err = errors.New("CustomTransforms have errors: " + strings.Join(removal.Unknown, ", "))
-		return c
+// scope returns the Scope of a Binding beside these autoscalers, which are read.
+func (r *renderer) scope(l *listing, autoscalers map[objref.Ref]bool) *render.Scope {
+	defaults, err := options.Parse(l.annotations)
+	l.mistake = err
+	scope := render.NewScope(defaults)
+	for ref := range autoscalers {
+		o := r.world.Objects[ref]
+		if o == nil || !o.Read {
+			scope.Add(ref, nil, false)
+			continue
+		}
+		_, err := r.manifest(ref)
+		scope.Add(ref, render.Autoscaler(ref, o.Meta.Object), err == nil)
 	}
-	if _, c.err = options.Parse(o.Meta.GetAnnotations()); c.err != nil {
-		return c
-	}
-	if c.object, c.err = transform.Standard(removal.Apply).Apply(ref, o.Meta.DeepCopy().Object); c.err != nil {
-		return c
-	}
-	c.template, c.err = customize.Compile(c.object)
-	return c
+	return scope
 }
 
-// optionsOf returns how a cluster applies an object that these Bindings list there.
-func optionsOf(o *Object, ref objref.Ref, by []*listing) plan.Options {
-	own, _ := options.Parse(o.Meta.GetAnnotations())
-	var merged plan.Options
-	first := true
+// carried is how Bindings carry an object to a cluster.
+type carried struct {
+	options plan.Options
+	// why is why they do not deliver the object as it is, so that a cluster keeps what it has; ""
+	// if they do.
+	why string
+}
+
+// carriedBy returns how these Bindings carry an object. One that cannot leaves it to the others.
+func (r *renderer) carriedBy(ref objref.Ref, by []*listing) (c carried) {
+	listed, known := render.Listed{Ref: ref, Replicas: true}, false
+	if o := r.world.Objects[ref]; o != nil {
+		listed.Kind = schema.GroupKind{Group: ref.Group, Kind: o.Resource.Kind}
+		listed.Requested, _ = options.Parse(o.Meta.GetAnnotations()) // what is wrong, Render says
+	}
 	for _, l := range by {
 		modulation := l.objects[ref]
 		if modulation == nil {
 			continue
 		}
-		defaults, _ := options.Parse(l.annotations)
-		wanted := own.WithDefaults(defaults).Options()
-		if modulation.CreateOnly {
-			wanted = options.Merge(wanted, plan.Options{CreateOnly: true})
-		}
-		if first {
-			merged, first = wanted, false
+		if l.mistake != nil {
+			c.why = "Binding " + l.name + " keeps all that it delivered until its annotations are corrected: " + text.OneLine(l.mistake.Error())
 			continue
 		}
-		merged = options.Merge(merged, wanted)
+		listed.CreateOnly = modulation.CreateOnly
+		wanted, waitsFor := l.scope.Carry(&listed)
+		switch {
+		case waitsFor != nil:
+			c.why = waitsFor.String() + " may scale it, and is not known or cannot be delivered"
+			continue
+		case known:
+			wanted = options.Merge(c.options, wanted)
+		}
+		c.options, known = wanted, true
 	}
-	return merged
+	if known {
+		c.why = ""
+	}
+	return c
 }

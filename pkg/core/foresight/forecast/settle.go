@@ -18,6 +18,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/render"
 )
 
 // settled is what binding-controller makes of a World.
@@ -34,8 +35,9 @@ type settled struct {
 	invalid map[string][]string
 	// blocked are the changes that a removal block holds back, by policy.
 	blocked map[string]*binding.Loss
-	// listings are what the Bindings list in the end, by name.
+	// listings are what the Bindings list in the end, by name, and gets renders what they deliver.
 	listings map[string]*listing
+	gets     *renderer
 	// holds are what Transactions hold, and held the objects that they hold in any cluster.
 	holds plan.Holds
 	held  map[objref.Ref]struct{}
@@ -83,6 +85,7 @@ func settle(w *World, before *settled) *settled {
 			s.remove(b)
 		}
 	}
+	s.gets = newRenderer(w, s.bindings)
 	return s
 }
 
@@ -138,7 +141,7 @@ func (s *settled) decide(name string) (wrote bool) {
 	policy := s.world.Policies[name]
 	first, overflow := s.of(policy)
 	state := &binding.State{
-		Policy: policy, First: first, Overflow: overflow, NamesTaken: map[string]bool{}, MaxSize: binding.DefaultMaxSize,
+		Policy: policy, First: first, Overflow: overflow, NamesTaken: map[string]bool{}, MaxSize: s.world.Settings.Bindings.MaxBindingSize,
 		Invalid: s.invalid[name], Departed: s.world.Departed,
 	}
 	state.RemovalBlock, state.Mistakes = binding.ParseRemovalBlock(policy.Annotations)
@@ -204,6 +207,9 @@ type listing struct {
 	// objects are those that it lists, with how they are carried.
 	objects  map[objref.Ref]*controlv1alpha1.DownsyncModulation
 	clusters map[string]bool
-	// annotations are those of the Binding, which are the defaults of its objects.
+	// annotations are those of the Binding, which are the defaults of its objects; mistake is what
+	// is wrong with them.
 	annotations map[string]string
+	mistake     error
+	scope       *render.Scope
 }

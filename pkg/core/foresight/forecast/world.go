@@ -12,6 +12,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/settings"
 )
 
 // World is the state of a WDS and of its clusters at one moment. What is in it must not change: a
@@ -20,7 +21,8 @@ type World struct {
 	// Policies are by name. Bindings are by name, of all owners.
 	Policies map[string]*controlv1alpha1.BindingPolicy
 	Bindings map[string]*controlv1alpha1.Binding
-	// Objects are all objects that could be workload, and all Namespaces.
+	// Objects are all objects that could be workload, and all Namespaces. Autoscalers are Read, if
+	// they can be: how the objects that they scale are applied depends on their content.
 	Objects map[objref.Ref]*Object
 	// Transforms are the CustomTransforms, by name.
 	Transforms map[string]*controlv1alpha1.CustomTransform
@@ -36,8 +38,8 @@ type World struct {
 	ClustersUnread bool
 	// Departed says how objects left that are not in Objects any more.
 	Departed binding.Departed
-	// IncludeGenerated is that option of the binding-controller.
-	IncludeGenerated bool
+	// Settings are those of the controllers, as far as they are known.
+	Settings settings.Known
 }
 
 // Object is an object of the WDS.

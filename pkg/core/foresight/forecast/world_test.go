@@ -17,6 +17,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/settings"
 )
 
 // parse parses "a=1,b=2".
@@ -36,6 +37,7 @@ func newWorld() *World {
 		Policies: map[string]*controlv1alpha1.BindingPolicy{}, Bindings: map[string]*controlv1alpha1.Binding{}, Objects: map[objref.Ref]*Object{},
 		Transforms: map[string]*controlv1alpha1.CustomTransform{}, Clusters: map[string]*Cluster{}, Unread: map[schema.GroupResource]bool{}, UnreadGroups: map[string]bool{},
 	}
+	w.Settings.Bindings, w.Settings.Transport = settings.Defaults()
 	return w.Clone()
 }
 

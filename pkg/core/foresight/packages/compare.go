@@ -2,6 +2,7 @@ package packages
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 
@@ -52,8 +53,8 @@ type Variant struct {
 
 // Compare returns what changes between two States of a namespace, sorted by set. PackageVariants
 // that belong to no set come first.
-func Compare(before, after *State) []Set {
-	had, gets := before.settle(), after.settle()
+func Compare(ctx context.Context, before, after *State) []Set {
+	had, gets := before.settle(ctx), after.settle(ctx)
 	sets := map[string]*Set{}
 	set := func(name string) *Set {
 		if sets[name] == nil {

@@ -93,7 +93,7 @@ func start(t *testing.T) *State {
 	s.Repositories["catalog"] = &configv1alpha1.Repository{ObjectMeta: metav1.ObjectMeta{Name: "catalog", Namespace: "default"}}
 	s.revision("catalog", 1, "", "")
 	s.set(t, "web", fmt.Sprintf(upstream, "1", list))
-	s.Variants = s.settle().variants
+	s.Variants = s.settle(t.Context()).variants
 	for name, pv := range s.Variants {
 		pv.UID = types.UID("uid-" + name)
 	}
@@ -275,7 +275,7 @@ func TestCompare(t *testing.T) {
 		if tc.after != nil {
 			tc.after(after)
 		}
-		if diff := cmp.Diff(tc.want, lines(Compare(before, after))); diff != "" {
+		if diff := cmp.Diff(tc.want, lines(Compare(t.Context(), before, after))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,7 +35,7 @@ type settled struct {
 // one releases.
 const maxRounds = 5
 
-func (s *State) settle() *settled {
+func (s *State) settle(ctx context.Context) *settled {
 	of := &settled{
 		State: s, index: s.index(), repositories: map[string]*configv1alpha1.Repository{},
 		variants: maps.Clone(s.Variants), gone: map[string]*configv1alpha1.PackageVariant{}, plans: map[string]*variant.SetPlan{},
@@ -51,7 +52,7 @@ func (s *State) settle() *settled {
 	for range maxRounds {
 		wrote := false
 		for _, name := range slices.Sorted(maps.Keys(s.Sets)) {
-			wrote = of.plan(s.Sets[name]) || wrote
+			wrote = of.plan(ctx, s.Sets[name]) || wrote
 		}
 		if !wrote {
 			break
@@ -97,7 +98,7 @@ func (s *settled) delete(name string) {
 }
 
 // plan plans a set, carries the plan out, and reports whether that changed a PackageVariant.
-func (s *settled) plan(set *configv1alpha2.PackageVariantSet) (wrote bool) {
+func (s *settled) plan(ctx context.Context, set *configv1alpha2.PackageVariantSet) (wrote bool) {
 	if set.DeletionTimestamp != nil {
 		return false
 	}
@@ -125,7 +126,7 @@ func (s *settled) plan(set *configv1alpha2.PackageVariantSet) (wrote bool) {
 			in.Repositories = append(in.Repositories, variant.Repository{Metadata: *variant.MetadataOf(r), Detached: variant.Left(r, s.World.State(name))})
 		}
 	}
-	plan := variant.PlanSet(in)
+	plan := variant.PlanSet(ctx, in)
 	s.plans[set.Name] = plan
 	for _, pv := range slices.Concat(plan.Create, plan.Update) {
 		s.variants[pv.Name] = pv

@@ -73,6 +73,17 @@ type Facts struct {
 	Objects []*explain.Object
 }
 
+// Notes says which settings of controllers are not known.
+func (f *Facts) Notes() []string {
+	switch {
+	case len(f.Policies) > 0:
+		return f.Policies[0].Settings.Notes()
+	case len(f.Objects) > 0:
+		return f.Objects[0].Settings.Notes()
+	}
+	return nil
+}
+
 // late collects what is not there yet.
 type late struct {
 	all map[string]*Late
