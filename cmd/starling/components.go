@@ -6,19 +6,37 @@ import (
 	kubeapiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	kubecontrollermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	kubescheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"github.com/starlinghq/starling/cmd/starling/wdsserver"
 )
 
 // newComponentCommands returns the hidden subcommands that run the components of a fleet. Each is
 // called as `starling <component> --dir DIR [--space SPACE] -- <flags of the component>`. DIR and
-// SPACE are only shown in the list of processes.
+// SPACE are only shown in the list of processes. The servers of a WDS have the flag --wds, too.
 func newComponentCommands() []*cobra.Command {
 	return append(ocmComponents(),
 		newComponentCommand("etcd", newEtcdCommand),
-		newComponentCommand("kube-apiserver", kubeapiserver.NewAPIServerCommand),
-		newComponentCommand("kube-controller-manager", kubecontrollermanager.NewControllerManagerCommand),
+		newServerCommand("kube-apiserver", kubeapiserver.NewAPIServerCommand, wdsserver.NewAPIServerCommand),
+		newServerCommand("kube-controller-manager", kubecontrollermanager.NewControllerManagerCommand,
+			func(wdsserver.Options) *cobra.Command { return wdsserver.NewControllerManagerCommand() }),
 		newComponentCommand("kube-scheduler", func() *cobra.Command { return kubescheduler.NewSchedulerCommand() }),
 		newComponentCommand("etcd-clear", newEtcdClearCommand),
 	)
+}
+
+// newServerCommand is newComponentCommand of a server that runs differently in a WDS.
+func newServerCommand(name string, ordinary func() *cobra.Command, ofWDS func(wdsserver.Options) *cobra.Command) *cobra.Command {
+	var isWDS bool
+	var o wdsserver.Options
+	cmd := newComponentCommand(name, func() *cobra.Command {
+		if isWDS {
+			return ofWDS(o)
+		}
+		return ordinary()
+	})
+	cmd.Flags().BoolVar(&isWDS, "wds", false, "Run the server of a WDS, which carries objects and does not act on them.")
+	cmd.Flags().BoolVar(&o.CallServers, "call-servers", false, "With --wds: call the webhooks and API servers that users register.")
+	return cmd
 }
 
 // newComponentCommand wraps a command of another project. The command is built only when it runs,

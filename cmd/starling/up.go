@@ -24,6 +24,7 @@ type upFlags struct {
 	ephemeral     bool
 	large         bool
 	audit         bool
+	callServers   bool
 	dieWithFD     int
 	minDiskMiB    uint64
 	output        string
@@ -66,6 +67,8 @@ starts the same fleet with its data. For a running fleet, "starling up" without 
 	f.BoolVar(&o.ephemeral, "ephemeral", false, "If true, a new fleet may lose its data when the machine crashes.")
 	f.BoolVar(&o.large, "large", false, "If true, the memory of the processes of a new fleet is not limited. For many objects.")
 	f.BoolVar(&o.audit, "audit", false, "If true, the API servers of a new fleet write audit logs of what Starling's identities do.")
+	f.BoolVar(&o.callServers, "call-servers", false,
+		"If true, the workload definition spaces of a new fleet call the webhooks and API servers that users register there.")
 	f.IntVar(&o.dieWithFD, "die-with-fd", 0, "File descriptor of a pipe. Stop the fleet when its other end is closed.")
 	f.Uint64Var(&o.minDiskMiB, "min-disk", 0, "Free disk space that is required, in MiB. If 0, the default is used.")
 	for _, name := range []string{"no-ocm", "spaces", "ephemeral", "large", "audit", "die-with-fd", "min-disk"} {
@@ -88,7 +91,7 @@ func runUp(c *cobra.Command, g *global, o *upFlags) error {
 	if err != nil {
 		return err
 	}
-	opts := &localfleet.UpOptions{Spaces: o.spaces, Ephemeral: o.ephemeral, Large: o.large, Audit: o.audit, MinDisk: o.minDiskMiB << 20}
+	opts := &localfleet.UpOptions{Spaces: o.spaces, Ephemeral: o.ephemeral, Large: o.large, Audit: o.audit, CallServers: o.callServers, MinDisk: o.minDiskMiB << 20}
 	set := func(flag string, value bool, into **bool) {
 		if c.Flags().Changed(flag) {
 			*into = &value

@@ -86,6 +86,17 @@ type Component struct {
 	Stage Stage `json:"stage"`
 }
 
+// wdsFlags returns the flags with which a server runs as that of a WDS.
+func (f *Fleet) wdsFlags(program string) []string {
+	switch {
+	case program == programAPIServer && f.state.CallServers:
+		return []string{"--wds", "--call-servers"}
+	case program == programAPIServer, program == programControllerManager:
+		return []string{"--wds"}
+	}
+	return nil
+}
+
 // component returns the component that runs a program for a space. The space is "" for etcd.
 func (f *Fleet) component(space, name string, args ...string) *Component {
 	program := programs[name]
@@ -98,6 +109,9 @@ func (f *Fleet) component(space, name string, args ...string) *Component {
 		head := []string{name, "--dir", f.layout.Dir}
 		if space != "" {
 			head = append(head, "--space", space)
+		}
+		if slices.Contains(f.state.WDS, space) {
+			head = append(head, f.wdsFlags(name)...)
 		}
 		c.Path, c.Args = f.cfg.Executable, slices.Concat(head, []string{"--"}, args)
 	}

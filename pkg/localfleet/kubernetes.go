@@ -81,7 +81,8 @@ func (f *Fleet) apiServer(space string) *Component {
 	)...)
 }
 
-// apiControllers are the controllers of API machinery. They run in every space.
+// apiControllers are the controllers of API machinery. They run in every ITS and WEC. Those of a
+// WDS are in package cmd/starling/wdsserver.
 var apiControllers = []string{
 	"namespace-controller",
 	"garbage-collector-controller",
@@ -121,19 +122,26 @@ var nodeControllers = []string{
 	"taint-eviction-controller",
 }
 
+// controllers returns the controllers of kube-controller-manager in an ITS or a WEC.
+func (f *Fleet) controllers(space string) []string {
+	switch {
+	case f.state.WEC(space) == nil:
+		return apiControllers
+	case f.state.Nodes:
+		return slices.Concat(apiControllers, workloadControllers, nodeControllers)
+	}
+	return slices.Concat(apiControllers, workloadControllers)
+}
+
 // controllerManager returns the component that runs the kube-controller-manager of a space.
 func (f *Fleet) controllerManager(space string) *Component {
-	controllers := apiControllers
-	if f.state.WEC(space) != nil {
-		controllers = slices.Concat(controllers, workloadControllers)
-		if f.state.Nodes {
-			controllers = slices.Concat(controllers, nodeControllers)
-		}
+	flags := f.servingFlags(space, programControllerManager, "component")
+	if !slices.Contains(f.state.WDS, space) {
+		flags = append(flags, "--controllers="+strings.Join(f.controllers(space), ","))
 	}
 	p := f.pki(space)
-	return f.component(space, programControllerManager, append(f.servingFlags(space, programControllerManager, "component"),
+	return f.component(space, programControllerManager, append(flags,
 		"--kubeconfig="+f.layout.ComponentKubeconfig(space, programControllerManager),
-		"--controllers="+strings.Join(controllers, ","),
 		"--use-service-account-credentials=true",
 		"--service-account-private-key-file="+p.key("service-account"),
 		"--root-ca-file="+p.crt("ca"),

@@ -37,6 +37,8 @@ type State struct {
 	Large bool `json:"large,omitempty"`
 	// Audit is true if the API servers write audit logs of what Starling's identities do.
 	Audit bool `json:"audit,omitempty"`
+	// CallServers is true if the WDSes call the webhooks and API servers that users register.
+	CallServers bool `json:"callServers,omitempty"`
 	// Ports has the port of each component, so that addresses do not change.
 	Ports map[string]int `json:"ports,omitempty"`
 }

@@ -35,6 +35,8 @@ type UpOptions struct {
 	Large bool
 	// Audit makes the API servers of a new fleet write audit logs.
 	Audit bool
+	// CallServers: the WDSes of a new fleet call the webhooks and API servers that users register.
+	CallServers bool
 	// DieWith is one end of a pipe. The fleet stops when the other end is closed. For tests.
 	DieWith *os.File
 	// MinDisk is the free disk space that is required, in bytes. 0 means the default.
@@ -123,6 +125,7 @@ func (f *Fleet) prepare(opts *UpOptions) error {
 			Layout: LayoutVersion, Version: f.cfg.Version,
 			ITS: []string{"its1"}, WDS: []string{"wds1"},
 			OCM: true, Controllers: true, Ephemeral: opts.Ephemeral, Large: opts.Large, Audit: opts.Audit,
+			CallServers: opts.CallServers,
 		}
 		return f.state.apply(opts, 2)
 	}

@@ -74,6 +74,12 @@ spec:
         args:
         - kube-apiserver
         - --space={{ .space.name }}
+        {{- if eq .space.kind "wds" }}
+        - --wds
+        {{- if $api.callServers }}
+        - --call-servers
+        {{- end }}
+        {{- end }}
         - --
         - --secure-port=6443
         - --tls-cert-file=/certificates/server.crt

@@ -22,6 +22,9 @@ spec:
         args:
         - kube-controller-manager
         - --space={{ .space.name }}
+        {{- if eq .space.kind "wds" }}
+        - --wds
+        {{- end }}
         - --
         - --kubeconfig=/certificates/kubeconfig
         - --authentication-kubeconfig=/certificates/kubeconfig
@@ -29,8 +32,11 @@ spec:
         - --secure-port=10257
         - --tls-cert-file=/certificates/server.crt
         - --tls-private-key-file=/certificates/server.key
+        {{- /* With --wds, the program itself knows. */}}
+        {{- if ne .space.kind "wds" }}
         # What a space needs, and nothing that would run a workload.
         - --controllers={{ include "starling.space.controllers" . | trim | splitList "\n" | join "," }}
+        {{- end }}
         - --use-service-account-credentials=true
         - --service-account-private-key-file=/certificates/service-account.key
         - --root-ca-file=/certificates/ca.crt
