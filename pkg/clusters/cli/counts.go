@@ -35,9 +35,12 @@ type counter struct {
 	excluded corestatus.Excluded
 	// applied has the objects of each cluster, and whether they are applied.
 	applied map[string]map[objref.Ref]bool
-	// healthy has what clusters report.
-	healthy map[string]map[objref.Ref]bool
+	// reported has what clusters report.
+	reported map[string]map[objref.Ref]reported
 }
+
+// reported is what a cluster reports of an object: that it works there, or that it is gone.
+type reported struct{ healthy, gone bool }
 
 // texts is how many manifests are parsed once.
 const texts = 4096
@@ -46,7 +49,7 @@ func newCounter() *counter {
 	excluded, _ := corestatus.ParseExcluded(corestatus.DefaultExcludeKinds()) // a test parses them
 	return &counter{
 		texts: works.NewManifests(texts), excluded: excluded,
-		applied: map[string]map[objref.Ref]bool{}, healthy: map[string]map[objref.Ref]bool{},
+		applied: map[string]map[objref.Ref]bool{}, reported: map[string]map[objref.Ref]reported{},
 	}
 }
 
@@ -76,12 +79,13 @@ func (c *counter) addReport(ws *controlv1alpha1.WorkStatus) {
 	if err != nil || ws.Name != corestatus.ReportName(ref) { // it was written by somebody else
 		return
 	}
-	of := c.healthy[ws.Namespace]
+	of := c.reported[ws.Namespace]
 	if of == nil {
-		of = map[objref.Ref]bool{}
-		c.healthy[ws.Namespace] = of
+		of = map[objref.Ref]reported{}
+		c.reported[ws.Namespace] = of
 	}
-	of[ref] = health.Evaluate(schema.GroupKind{Group: source.Group, Kind: source.Kind}, report.Status, report.Generation).State == health.Healthy
+	verdict := health.Evaluate(schema.GroupKind{Group: source.Group, Kind: source.Kind}, report.Status, report.Generation)
+	of[ref] = reported{healthy: verdict.State == health.Healthy, gone: report.Gone}
 }
 
 // of returns the counts of a cluster.
@@ -89,11 +93,12 @@ func (c *counter) of(cluster string) *counts {
 	n := &counts{}
 	for ref, applied := range c.applied[cluster] {
 		n.Objects++
-		if !applied {
+		report := c.reported[cluster][ref]
+		if !applied || report.gone {
 			continue
 		}
 		n.Applied++
-		if c.healthy[cluster][ref] || !c.excluded.Reports(ref.GroupResource()) {
+		if report.healthy || !c.excluded.Reports(ref.GroupResource()) {
 			n.Healthy++
 		}
 	}

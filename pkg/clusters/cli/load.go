@@ -104,8 +104,8 @@ func newLoad(all []workv1.ManifestWork, bindings []bound) *load {
 		of.Works++
 		items := works.Read(work, known).Items
 		for j := range items {
-			if items[j].Observe && !items[j].Withdrawn {
-				continue // a claim
+			if items[j].Claim() {
+				continue
 			}
 			of.Objects++
 			if items[j].Orphan {

@@ -29,13 +29,13 @@ type Options struct {
 func NewOptions(streams genericiooptions.IOStreams) *Options {
 	file, isFile := streams.ErrOut.(*os.File)
 	config := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(streams)
-	return &Options{IOStreams: streams, Terminal: isFile && term.IsTerminal(int(file.Fd())), config: config.WithWrapConfigFn(withClientLimits)}
+	return &Options{IOStreams: streams, Terminal: isFile && term.IsTerminal(int(file.Fd())), config: config.WithWrapConfigFn(withoutClientLimits)}
 }
 
-// withClientLimits raises the client's rate limits, since commands may change many revisions at
-// once.
-func withClientLimits(config *rest.Config) *rest.Config {
-	config.QPS, config.Burst = 50, 100
+// withoutClientLimits leaves the limits to the API server: commands may change many revisions at
+// once. A limit of the client's would end a request before its timeout, with a text of its own.
+func withoutClientLimits(config *rest.Config) *rest.Config {
+	config.QPS = -1
 	config.UserAgent = rest.DefaultKubernetesUserAgent() + " kubectl-starling/" + version.Get()
 	return config
 }

@@ -174,16 +174,12 @@ func TestRunaways(t *testing.T) {
 			if name == "Endless" {
 				p = impatient
 			}
-			start := time.Now()
 			_, err := renderPrograms(t.Context(), p, tc.sources...)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 			if _, killed := errors.AsType[*functionrunner.KilledError](err); killed != tc.killed {
 				t.Errorf("error %v is of type %T", err, err)
-			}
-			if took := time.Since(start); took > time.Minute {
-				t.Errorf("it took %s", took)
 			}
 			if printed, err := renderPrograms(t.Context(), p, "print(len(ctx.environment))"); err != nil || printed != "0\n" {
 				t.Errorf("afterwards: %q, %v", printed, err)

@@ -7,7 +7,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
@@ -26,17 +25,15 @@ func (d *Destinations) delivery(ctx context.Context) (deliverFunc, error) {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("list CustomTransforms: %w", err)
 	}
-	about := map[schema.GroupResource][]*controlv1alpha1.CustomTransform{}
+	var transforms []*controlv1alpha1.CustomTransform
 	if err == nil {
 		for i := range list.Items {
-			resource := customtransform.GroupResource(&list.Items[i].Spec)
-			about[resource] = append(about[resource], &list.Items[i])
+			transforms = append(transforms, &list.Items[i])
 		}
 	}
-	transforms := customtransform.NewCollection(func(resource schema.GroupResource) []*controlv1alpha1.CustomTransform { return about[resource] })
+	removal := customtransform.Settled(transforms)
 	return func(ref objref.Ref, o *unstructured.Unstructured) *destination.Object {
-		instructions, _ := transforms.Changes("", ref.GroupResource())
-		return destination.Deliver(ref, o, instructions)
+		return destination.Deliver(ref, o, removal(ref.GroupResource()))
 	}, nil
 }
 

@@ -24,6 +24,7 @@ import (
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/core/expression"
 	"github.com/starlinghq/starling/pkg/core/packages/binding"
 	"github.com/starlinghq/starling/pkg/core/packages/variant"
 	"github.com/starlinghq/starling/pkg/logging"
@@ -65,12 +66,17 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	if after := c.unread(s); after > 0 {
 		return after, nil
 	}
-	plan := c.plan(key, set, s)
+	plan, err := c.plan(ctx, key, set, s)
+	if err != nil {
+		return 0, err
+	}
 	if len(plan.Delete) > 0 {
 		if err := c.confirm(ctx, s); err != nil {
 			return 0, err
 		}
-		plan = c.plan(key, set, s) // kinds that are being deleted are no longer read
+		if plan, err = c.plan(ctx, key, set, s); err != nil { // kinds that are being deleted are no longer read
+			return 0, err
+		}
 	}
 	s.begun = plan.Allowed
 	refused, err := c.carryOut(ctx, s, plan)
@@ -79,7 +85,9 @@ func (c *Controller) reconcile(ctx context.Context, key types.NamespacedName) (t
 	}
 	if !maps.Equal(refused, s.refused) {
 		s.refused = refused
-		plan = c.plan(key, set, s)
+		if plan, err = c.plan(ctx, key, set, s); err != nil {
+			return 0, err
+		}
 	}
 	after, err := c.writeStatus(ctx, key, set, s, &plan.Status)
 	if err != nil {
@@ -206,10 +214,15 @@ func (c *Controller) useKinds() {
 	c.kinds.Use(kinds)
 }
 
-// plan returns the plan for a set.
-func (c *Controller) plan(key types.NamespacedName, set *configv1alpha2.PackageVariantSet, s *state) *variant.SetPlan {
+// plan returns the plan for a set, or an error if the context ended before.
+func (c *Controller) plan(ctx context.Context, key types.NamespacedName, set *configv1alpha2.PackageVariantSet, s *state) (*variant.SetPlan, error) {
 	begin := c.clock.Now()
-	plan := variant.PlanSet(c.gather(set, s))
+	limited, cancel := context.WithTimeout(ctx, expression.TimeLimit)
+	defer cancel()
+	plan := variant.PlanSet(limited, c.gather(set, s))
+	if err := ctx.Err(); err != nil {
+		return nil, err // what was not evaluated is not reported as unknown because the controller ends
+	}
 	took := c.clock.Since(begin)
 	plannings.WithLabelValues().Observe(took.Seconds())
 	c.mu.Lock()
@@ -218,7 +231,7 @@ func (c *Controller) plan(key types.NamespacedName, set *configv1alpha2.PackageV
 	if !slices.Equal(s.blocked, plan.Blocked) {
 		c.indexWaiting(key, s, plan.Blocked)
 	}
-	return plan
+	return plan, nil
 }
 
 // confirm checks whether the kinds that a set selects are being deleted: their objects are deleted

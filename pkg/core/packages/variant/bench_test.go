@@ -53,20 +53,20 @@ func BenchmarkPlanSet(b *testing.B) {
 		b.Run(fmt.Sprintf("new/targets=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if plan := variant.PlanSet(in); len(plan.Create) != n {
+				if plan := variant.PlanSet(b.Context(), in); len(plan.Create) != n {
 					b.Fatal(summary(plan))
 				}
 			}
 		})
 		there := *in
-		there.Variants = variant.PlanSet(in).Create
+		there.Variants = variant.PlanSet(b.Context(), in).Create
 		for i, pv := range there.Variants {
 			pv.UID, pv.Generation = types.UID(fmt.Sprint(i)), 1
 		}
 		b.Run(fmt.Sprintf("unchanged/targets=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if plan := variant.PlanSet(&there); len(plan.Create)+len(plan.Update)+len(plan.Delete) != 0 {
+				if plan := variant.PlanSet(b.Context(), &there); len(plan.Create)+len(plan.Update)+len(plan.Delete) != 0 {
 					b.Fatal(summary(plan))
 				}
 			}
@@ -76,7 +76,7 @@ func BenchmarkPlanSet(b *testing.B) {
 		b.Run(fmt.Sprintf("again/targets=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if plan := variant.PlanSet(&again); len(plan.Create)+len(plan.Update)+len(plan.Delete) != 0 {
+				if plan := variant.PlanSet(b.Context(), &again); len(plan.Create)+len(plan.Update)+len(plan.Delete) != 0 {
 					b.Fatal(summary(plan))
 				}
 			}

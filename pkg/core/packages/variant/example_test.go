@@ -92,12 +92,12 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			in := setInput(t, named(parse[configv1alpha2.PackageVariantSet](t, string(text))))
-			plan := variant.PlanSet(in)
+			plan := variant.PlanSet(t.Context(), in)
 			golden.Compare(t, "TestExamples/"+name, described(t, plan))
 
 			// After the plan is carried out, nothing is left to do.
 			in.Variants = plan.Create
-			again := variant.PlanSet(in)
+			again := variant.PlanSet(t.Context(), in)
 			if n := len(again.Create) + len(again.Update) + len(again.Delete); n > 0 {
 				t.Errorf("planned again: %s", described(t, again))
 			}

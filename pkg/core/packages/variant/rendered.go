@@ -36,8 +36,8 @@ type rendering struct {
 	// cost of the evaluation, in units of CEL.
 	cost uint64
 	// exhausted is true if err says that the cost limit of the set is exceeded, which depends on
-	// other targets.
-	exhausted bool
+	// other targets. interrupted is true if err says that the context ended.
+	exhausted, interrupted bool
 	// object is the selected object; named is the name of the Repository; repository is the
 	// Repository, nil if it does not exist.
 	object, repository *Metadata
@@ -88,7 +88,7 @@ func (r *renderer) rendered(t *Target, cache *RenderCache) *rendering {
 	}
 	now := r.render(t)
 	now.round = cache.round
-	if !now.exhausted {
+	if !now.exhausted && !now.interrupted {
 		cache.known[key] = now
 	}
 	return now

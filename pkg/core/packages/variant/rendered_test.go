@@ -72,9 +72,9 @@ spec:
 				}
 			}
 			in.Repositories, in.Variants = all, there
-			without := variant.PlanSet(in)
+			without := variant.PlanSet(t.Context(), in)
 			in.Cache = remembered
-			with := variant.PlanSet(in)
+			with := variant.PlanSet(t.Context(), in)
 			in.Cache = nil
 			if diff := cmp.Diff(without, with, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("seed %d, round %d (-without +with):\n%s", seed, round, diff)
@@ -105,7 +105,7 @@ func TestRefused(t *testing.T) {
 	in.Set.Spec.Targets[0].Repositories[1].Name = "cluster-03"
 	pkg := variant.Package{Repository: "cluster-03", Name: "foo"}
 	in.Refused = map[variant.Package]string{pkg: "too many"}
-	plan := variant.PlanSet(in)
+	plan := variant.PlanSet(t.Context(), in)
 	want := []configv1alpha2.Problem{{Target: "spec.targets[0].repositories[1]: cluster-03/foo", Message: "too many"}}
 	if diff := cmp.Diff(want, plan.Status.Problems); diff != "" {
 		t.Error(diff)

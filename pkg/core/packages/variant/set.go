@@ -2,6 +2,7 @@ package variant
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,7 +56,8 @@ type SetPlan struct {
 	Status configv1alpha2.PackageVariantSetStatus
 	// Blocked are desired packages that have a PackageVariant of another owner.
 	Blocked []Package
-	// Retry is true if some objects could not be listed, and may be later.
+	// Retry is true if some objects could not be listed, or some templates not evaluated, and may
+	// be later.
 	Retry bool
 	// Allowed are deletions that would be blocked if a user had not allowed them. Pass it to the
 	// next plan.
@@ -79,6 +81,8 @@ type setPlanner struct {
 	problems []configv1alpha2.Problem
 	// failed is true if not all desired PackageVariants are known. Then nothing may be deleted.
 	failed bool
+	// interrupted is true if the templates of some targets were not evaluated.
+	interrupted bool
 	// notServed are the errors of kinds that are not served.
 	notServed []string
 	targets   int
@@ -96,8 +100,9 @@ type setPlanner struct {
 // was last used.
 //
 // If any part of the set is invalid or unknown, the plan has no deletions. Valid targets are
-// created and updated nevertheless.
-func PlanSet(in *SetInput) *SetPlan {
+// created and updated nevertheless. Targets that are not evaluated when the context ends are
+// unknown.
+func PlanSet(ctx context.Context, in *SetInput) *SetPlan {
 	p := &setPlanner{in: in, plan: &SetPlan{}, desired: map[Package]*desiredVariant{}, names: make(map[string]bool, len(in.Variants))}
 	p.classify()
 	switch {
@@ -106,7 +111,7 @@ func PlanSet(in *SetInput) *SetPlan {
 	case in.UpstreamErr != nil:
 		p.stalled(configv1alpha1.ReasonUpstreamNotFound, in.UpstreamErr.Error())
 	default:
-		p.computeDesired()
+		p.computeDesired(ctx)
 		p.plan.Wanted = sortedPackages(p.desired)
 		keep := p.planWrites()
 		p.planDeletions(keep)
@@ -160,7 +165,7 @@ func packageOf(pv *configv1alpha1.PackageVariant) Package {
 func byName(a, b *configv1alpha1.PackageVariant) int { return cmp.Compare(a.Name, b.Name) }
 
 // computeDesired renders the template of each target.
-func (p *setPlanner) computeDesired() {
+func (p *setPlanner) computeDesired(ctx context.Context) {
 	set := p.in.Set
 	targets, unread := unroll(&set.Spec, p.in.Repositories, p.in.Objects)
 	for _, u := range unread {
@@ -173,7 +178,7 @@ func (p *setPlanner) computeDesired() {
 		}
 	}
 	r := &renderer{
-		compiled: p.in.Compiled, upstream: set.Spec.Upstream, upstreamVar: variable(p.in.Upstream),
+		context: ctx, compiled: p.in.Compiled, upstream: set.Spec.Upstream, upstreamVar: variable(p.in.Upstream),
 		repositories: make(map[string]*Repository, len(p.in.Repositories)), repositoryVars: map[string]map[string]any{},
 	}
 	for i := range p.in.Repositories {
@@ -189,6 +194,8 @@ func (p *setPlanner) computeDesired() {
 		rendering := r.rendered(t, cache)
 		if rendering.err != nil {
 			p.targetFailed(t, rendering.err)
+			p.interrupted = p.interrupted || rendering.interrupted
+			p.plan.Retry = p.plan.Retry || rendering.interrupted
 		}
 		spec := rendering.spec
 		if spec == nil {
@@ -384,7 +391,11 @@ func (p *setPlanner) setConditions() {
 		problems = append(problems, p.problems[i].Target+": "+p.problems[i].Message)
 	}
 	const shown = 3
-	p.stalled(configv1alpha1.ReasonUnexpectedError, join(text.Bound(problems, shown))+". Nothing is deleted while a target fails")
+	reason := configv1alpha1.ReasonUnexpectedError
+	if p.interrupted {
+		reason = configv1alpha1.ReasonEvaluationInterrupted
+	}
+	p.stalled(reason, join(text.Bound(problems, shown))+". Nothing is deleted while a target fails")
 }
 
 // stalled reports that a user must change something.

@@ -1,6 +1,7 @@
 package variant_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand"
@@ -26,7 +27,7 @@ func made(t *testing.T, text string) (*variant.SetInput, map[string]*configv1alp
 	t.Helper()
 	in := setInput(t, named(parse[configv1alpha2.PackageVariantSet](t, text)))
 	byName := map[string]*configv1alpha1.PackageVariant{}
-	for _, pv := range variant.PlanSet(in).Create {
+	for _, pv := range variant.PlanSet(t.Context(), in).Create {
 		pv.UID = types.UID("uid-" + pv.Name)
 		byName[pv.Name] = pv
 		in.Variants = append(in.Variants, pv)
@@ -144,7 +145,7 @@ func TestPlanSet(t *testing.T) {
 			in, pvs := made(t, listOfTwo)
 			tc.change(in, pvs)
 			before := deepCopies(in.Variants)
-			plan := variant.PlanSet(in)
+			plan := variant.PlanSet(t.Context(), in)
 			if got := strings.TrimSpace(summary(plan)); got != strings.TrimSpace(tc.want) {
 				t.Errorf("got  %s\nwant %s\n%+v", got, tc.want, plan.Status)
 			}
@@ -189,30 +190,30 @@ func TestAllowRemoval(t *testing.T) {
 		in.Repositories = append(in.Repositories, variant.Repository{Metadata: object(fmt.Sprintf("r%02d", i))})
 	}
 	in.Set.Spec.Targets[0].Repositories = in.Set.Spec.Targets[0].Repositories[:5]
-	plan := variant.PlanSet(in)
+	plan := variant.PlanSet(t.Context(), in)
 	if len(plan.Delete) != 0 || len(plan.Status.Conditions) != 3 {
 		t.Fatal(summary(plan))
 	}
 	_, token, _ := strings.Cut(meta.FindStatusCondition(plan.Status.Conditions, "RemovalBlocked").Message, "starling.io/allow-removal=")
 	in.Set.Annotations = map[string]string{"starling.io/allow-removal": token}
-	plan = variant.PlanSet(in)
+	plan = variant.PlanSet(t.Context(), in)
 	if len(plan.Delete) != 15 || plan.Allowed == nil || plan.AllowanceUsed {
 		t.Fatal(summary(plan))
 	}
 	in.Allowed = plan.Allowed
 	in.Variants = in.Variants[:17] // three are gone; twelve of seventeen would be held by themselves
-	plan = variant.PlanSet(in)
+	plan = variant.PlanSet(t.Context(), in)
 	if len(plan.Delete) != 12 || plan.AllowanceUsed || !cmp.Equal(plan.Allowed, in.Allowed) {
 		t.Fatal(summary(plan))
 	}
 	more := *in
 	more.Set = in.Set.DeepCopy()
 	more.Set.Spec.Targets[0].Repositories = more.Set.Spec.Targets[0].Repositories[:4] // one that was not shown
-	if plan = variant.PlanSet(&more); len(plan.Delete) != 0 {
+	if plan = variant.PlanSet(t.Context(), &more); len(plan.Delete) != 0 {
 		t.Fatal(summary(plan))
 	}
 	in.Variants = in.Variants[:5]
-	if plan = variant.PlanSet(in); len(plan.Delete) != 0 || !plan.AllowanceUsed || plan.Allowed != nil {
+	if plan = variant.PlanSet(t.Context(), in); len(plan.Delete) != 0 || !plan.AllowanceUsed || plan.Allowed != nil {
 		t.Fatal(summary(plan))
 	}
 }
@@ -232,7 +233,7 @@ func TestCounts(t *testing.T) {
 	state("cluster-03", "Published", "Applied=True", "Healthy=False")
 	state("cluster-04", "", "Stalled=True", "Ready=False")
 	state("team-a", "Published", "Ready=False")
-	got := variant.PlanSet(in).Status
+	got := variant.PlanSet(t.Context(), in).Status
 	got.Conditions = nil
 	want := configv1alpha2.PackageVariantSetStatus{
 		ObservedGeneration: 1, Targets: 5, Draft: 1, Proposed: 1, Published: 1, Applied: 2, Healthy: 1,
@@ -383,7 +384,7 @@ func (m *setModel) input() *variant.SetInput {
 // reconcile plans, and carries out so many writes of the plan; what is planned is held against the
 // oracle.
 func (m *setModel) reconcile(writes int) *variant.SetPlan {
-	plan := variant.PlanSet(m.input())
+	plan := variant.PlanSet(m.t.Context(), m.input())
 	wanted, certain := m.oracle()
 	for _, pv := range plan.Delete {
 		p := variant.Package{Repository: pv.Spec.Downstream.Repo, Name: pv.Spec.Downstream.Package}
@@ -511,7 +512,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		in.Variants = append(in.Variants, extra)
 	}
 	in.Variants = slices.DeleteFunc(in.Variants, func(pv *configv1alpha1.PackageVariant) bool { return pv.Name == "example-cluster-03-foo" })
-	first := variant.PlanSet(in)
+	first := variant.PlanSet(t.Context(), in)
 	if len(first.Create) != 1 || len(first.Delete) != 2 || len(first.Status.Problems) != 3 {
 		t.Fatal(summary(first), first.Status.Problems)
 	}
@@ -519,8 +520,29 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	for range 50 {
 		rnd.Shuffle(len(in.Variants), func(i, j int) { in.Variants[i], in.Variants[j] = in.Variants[j], in.Variants[i] })
 		rnd.Shuffle(len(in.Repositories), func(i, j int) { in.Repositories[i], in.Repositories[j] = in.Repositories[j], in.Repositories[i] })
-		if diff := cmp.Diff(first, variant.PlanSet(in)); diff != "" {
+		if diff := cmp.Diff(first, variant.PlanSet(t.Context(), in)); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
+	}
+}
+
+// TestInterruptedEvaluationIsUnknown: what is not evaluated in time changes and deletes nothing,
+// and is evaluated the next time.
+func TestInterruptedEvaluationIsUnknown(t *testing.T) {
+	const spec = "spec:\n  upstream: {repo: example-repo, package: foo, revision: v1}\n  targets:\n"
+	in, _ := made(t, spec+"  - repositories: [{name: cluster-01}, {name: cluster-02}]")
+	in.Set = named(parse[configv1alpha2.PackageVariantSet](t, spec+"  - repositories: [{name: cluster-01}]\n    template: {downstream: {packageExpr: target.repo}}"))
+	in.Compiled, in.Invalid = variant.Compile(&in.Set.Spec)
+	in.Cache = &variant.RenderCache{}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	plan := variant.PlanSet(ended, in)
+	stalled := meta.FindStatusCondition(plan.Status.Conditions, configv1alpha1.ConditionStalled)
+	if n := len(plan.Create) + len(plan.Update) + len(plan.Delete); n != 0 || !plan.Retry || stalled == nil || stalled.Reason != configv1alpha1.ReasonEvaluationInterrupted {
+		t.Errorf("%d writes, retried: %t, %v", n, plan.Retry, stalled)
+	}
+	plan = variant.PlanSet(t.Context(), in)
+	if len(plan.Create) != 1 || plan.Retry {
+		t.Errorf("the next time: %d creations, retried: %t", len(plan.Create), plan.Retry)
 	}
 }

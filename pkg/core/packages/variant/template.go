@@ -1,6 +1,8 @@
 package variant
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -172,8 +174,9 @@ type evaluation struct {
 	cost  uint64
 	spent *uint64
 	err   error
-	// exhausted is true if err says that spent exceeds its limit.
-	exhausted bool
+	// exhausted is true if err says that spent exceeds its limit, interrupted if the context ended.
+	exhausted, interrupted bool
+	context                context.Context //nolint:containedctx // of one planning
 }
 
 func (e *evaluation) text(p *program) string {
@@ -183,10 +186,14 @@ func (e *evaluation) text(p *program) string {
 	if e.err != nil {
 		return ""
 	}
-	value, cost, err := p.Evaluate(e.variables)
+	value, cost, err := p.Evaluate(e.context, e.variables)
 	e.cost += cost
 	*e.spent += cost
+	var interrupted *expression.InterruptedError
 	switch {
+	case errors.As(err, &interrupted):
+		e.interrupted = true
+		err = errors.New("not evaluated within the time for one PackageVariantSet, so what the target wants is not known, and it stays as it is; it is retried")
 	case err != nil:
 	case e.cost > targetLimit:
 		err = fmt.Errorf("the expressions of this target up to here exceed the cost limit of %d", targetLimit)
@@ -242,12 +249,13 @@ type renderer struct {
 	// repositoryVars are computed when they are needed.
 	repositoryVars map[string]map[string]any
 	spent          uint64
+	context        context.Context //nolint:containedctx // of one planning
 }
 
 // render evaluates the template of a target. If there is an error there is no spec, except if only
 // the Repository is missing and nothing depends on it.
 func (r *renderer) render(t *Target) *rendering {
-	e := &evaluation{spent: &r.spent, variables: map[string]any{varRepo: t.Repository, varPackage: t.Package, varUpstream: r.upstreamVar}}
+	e := &evaluation{context: r.context, spent: &r.spent, variables: map[string]any{varRepo: t.Repository, varPackage: t.Package, varUpstream: r.upstreamVar}}
 	out := &rendering{object: t.Object, named: t.Repository}
 	spec := &configv1alpha1.PackageVariantSpec{Upstream: r.upstream.DeepCopy(), Downstream: &configv1alpha1.Downstream{Repo: t.Repository, Package: t.Package}}
 	if c := r.compiled.templates[t.Spec]; c == nil {
@@ -259,7 +267,7 @@ func (r *renderer) render(t *Target) *rendering {
 		out.spec = spec
 	}
 	out.repository = r.metadata(out.named)
-	out.cost, out.exhausted = e.cost, e.exhausted
+	out.cost, out.exhausted, out.interrupted = e.cost, e.exhausted, e.interrupted
 	if out.spec != nil {
 		out.wrong = validateSpec(out.spec)
 	}

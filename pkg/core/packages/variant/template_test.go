@@ -98,7 +98,7 @@ func TestErrorsOfTargets(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			plan := variant.PlanSet(setInput(t, named(parse[configv1alpha2.PackageVariantSet](t, head+tc.targets))))
+			plan := variant.PlanSet(t.Context(), setInput(t, named(parse[configv1alpha2.PackageVariantSet](t, head+tc.targets))))
 			if diff := cmp.Diff(tc.created, created(plan)); diff != "" {
 				t.Errorf("created (-want +got):\n%s", diff)
 			}
@@ -137,7 +137,7 @@ func TestPackageExpr(t *testing.T) {
 		"'.' + target.name":                                                             {nil, []string{"must start and end", "must start and end", "must start and end"}},
 	} {
 		set := named(parse[configv1alpha2.PackageVariantSet](t, "spec:\n  upstream: {repo: example-repo, package: foo, revision: v1}\n  targets:\n  - repositorySelector: {matchLabels: {org: hr}}\n    template: {downstream: {packageExpr: \""+expr+"\"}}"))
-		plan := variant.PlanSet(setInput(t, set))
+		plan := variant.PlanSet(t.Context(), setInput(t, set))
 		if diff := cmp.Diff(tc.created, created(plan)); diff != "" {
 			t.Errorf("%s: created (-want +got):\n%s", expr, diff)
 		}
@@ -194,7 +194,7 @@ func TestOverlay(t *testing.T) {
 		if len(want) == 0 {
 			want = nil
 		}
-		got := variant.PlanSet(setInput(t, set)).Create[0].Spec
+		got := variant.PlanSet(t.Context(), setInput(t, set)).Create[0].Spec
 		if diff := cmp.Diff(want, got.Labels); diff != "" {
 			t.Fatalf("%+v (-want +got):\n%s", template, diff)
 		}
@@ -219,12 +219,12 @@ spec:
     template: {annotationExprs: [{key: all, valueExpr: "target.labels.map(k, k + target.labels[k]).join(' ')"}]}
 `))
 	in := setInput(t, set)
-	first := variant.PlanSet(in)
+	first := variant.PlanSet(t.Context(), in)
 	if got := first.Create[0].Spec.Annotations["all"]; !strings.HasPrefix(got, "envprod orghr region") {
 		t.Errorf("%q", got)
 	}
 	for range 20 {
-		if diff := cmp.Diff(first, variant.PlanSet(in)); diff != "" {
+		if diff := cmp.Diff(first, variant.PlanSet(t.Context(), in)); diff != "" {
 			t.Fatal(diff)
 		}
 	}

@@ -1,6 +1,7 @@
 package variant_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -74,13 +75,20 @@ func TestTexts(t *testing.T) {
 		if tc.change != nil {
 			tc.change(in)
 		}
-		status := variant.PlanSet(in).Status
+		status := variant.PlanSet(t.Context(), in).Status
 		for _, c := range status.Conditions {
 			say(fmt.Sprintf("PackageVariantSet, %s: %s=%s %s", tc.name, c.Type, c.Status, c.Reason), c.Message)
 		}
 		for _, p := range status.Problems {
 			say(fmt.Sprintf("PackageVariantSet, %s: problem of %s", tc.name, p.Target), p.Message)
 		}
+	}
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	in := setInput(t, named(parse[configv1alpha2.PackageVariantSet](t, spec+"  - repositories: [{name: cluster-01}]\n    template: {downstream: {packageExpr: target.repo}}")))
+	for _, c := range variant.PlanSet(ended, in).Status.Conditions {
+		say(fmt.Sprintf("PackageVariantSet, an evaluation takes too long: %s=%s %s", c.Type, c.Status, c.Reason), c.Message)
 	}
 
 	for _, tc := range []struct {
