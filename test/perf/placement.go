@@ -19,6 +19,9 @@ type placementOptions struct {
 	// transportFlags are more flags of the transport-controller.
 	transportFlags []string
 
+	// ocm says that the ITS has OCM's hub, whose webhooks check each write of a work.
+	ocm bool
+
 	qps         float32
 	burst       int
 	concurrency int
@@ -64,6 +67,7 @@ processes given by --controller, and what needs a restart is left out.`, o.run)
 	f.StringVar(&o.its, "its-context", "its1", "Context of the ITS.")
 	f.StringToIntVar(&o.pids, "controller", nil, "A process to measure, as NAME=PID, with --kubeconfig. May be repeated.")
 	f.StringSliceVar(&o.transportFlags, "transport-flags", nil, "More flags of the transport-controller, such as --target-num-wrapped=50.")
+	f.BoolVar(&o.ocm, "ocm", false, "If true, the ITS has OCM's hub: its webhooks check each work, those of bare writes too.")
 	f.Float32Var(&o.qps, "qps", 1000, "Maximum number of bare writes per second.")
 	f.IntVar(&o.burst, "burst", 2000, "Maximum burst of bare writes above the rate.")
 	f.IntVar(&o.concurrency, "concurrency", 32, "Number of parallel bare writes.")
@@ -111,6 +115,9 @@ func (o *placementOptions) validate() error {
 	if o.manyBound+o.manyBound/o.manyRules > o.manyObjects || o.manyBound < o.manyRules {
 		return fmt.Errorf("invalid --many-bound %d: must be between --many-policies and --many-objects", o.manyBound)
 	}
+	if o.ocm && o.kubeconfig != "" {
+		return errors.New("invalid --ocm: the spaces of --kubeconfig are as they are")
+	}
 	if len(o.pids) > 0 && o.kubeconfig == "" {
 		return errors.New("invalid --controller: requires --kubeconfig")
 	}
@@ -122,6 +129,9 @@ func (o *placementOptions) run(ctx context.Context) error {
 		return err
 	}
 	note := fmt.Sprintf("objects of %d bytes; bare: %g writes a second, %d at once", o.objectSize, o.qps, o.concurrency)
+	if o.ocm {
+		note += "; with OCM's hub and its webhooks"
+	}
 	return o.play(ctx, "BenchmarkPlacement", note, o.playOn)
 }
 

@@ -91,7 +91,11 @@ func newStage(ctx context.Context, o *placementOptions) (s *stage, closeStage fu
 	}
 	kubeconfig := o.kubeconfig
 	if kubeconfig == "" {
-		if s.dir, remove, err = ownFleet(ctx, "--wecs", strconv.Itoa(o.wecs), "--no-ocm", "--no-controllers", "--no-packages", "--ephemeral", "--large"); err != nil {
+		flags := []string{"--wecs", strconv.Itoa(o.wecs), "--no-controllers", "--no-packages", "--ephemeral", "--large"}
+		if !o.ocm {
+			flags = append(flags, "--no-ocm")
+		}
+		if s.dir, remove, err = ownFleet(ctx, flags...); err != nil {
 			return s, closeStage, err
 		}
 		kubeconfig = filepath.Join(s.dir, "kubeconfig")
@@ -201,9 +205,9 @@ func (s *space) apply(ctx context.Context, file string) error {
 	return s.define(ctx, crd)
 }
 
-// define creates the CRD, and blocks until it is served.
+// define creates the CRD, if OCM's hub has not, and blocks until it is served.
 func (s *space) define(ctx context.Context, crd *unstructured.Unstructured) error {
-	if _, err := s.dynamic.Resource(crds).Create(ctx, crd, metav1.CreateOptions{}); err != nil {
+	if err := create(ctx, s.dynamic.Resource(crds), crd.Object); err != nil {
 		return fmt.Errorf("%s: %w", crd.GetName(), err)
 	}
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
@@ -225,8 +229,12 @@ func (s *space) define(ctx context.Context, crd *unstructured.Unstructured) erro
 
 // parallel calls do n times, with the parallelism of bare writes.
 func (s *stage) parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	return parallel(ctx, s.o.concurrency, n, do)
+}
+
+func parallel(ctx context.Context, atOnce, n int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(s.o.concurrency)
+	group.SetLimit(atOnce)
 	for i := range n {
 		if ctx.Err() != nil {
 			break
@@ -254,18 +262,23 @@ func (s *stage) simulate(ctx context.Context, n int) ([]string, error) {
 	for i := range names {
 		names[i] = fmt.Sprintf("perf-%06d", i)
 	}
-	return names, s.parallel(ctx, n, func(ctx context.Context, i int) error {
+	atOnce := s.o.concurrency
+	if s.o.ocm {
+		atOnce = 4 // OCM's webhook checks five rights a second, and the API server waits 10 s for it
+	}
+	return names, parallel(ctx, atOnce, n, func(ctx context.Context, i int) error {
 		err := create(ctx, s.its.dynamic.Resource(namespaces), map[string]any{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": names[i]},
 		})
 		if err != nil {
 			return err
 		}
-		_, err = s.its.dynamic.Resource(managedClusters).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		cluster := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": managedClusters.GroupVersion().String(), "kind": "ManagedCluster",
 			"metadata": map[string]any{"name": names[i], "labels": map[string]any{clusterLabel(n): "here"}},
 			"spec":     map[string]any{"hubAcceptsClient": true},
-		}}, metav1.CreateOptions{})
+		}}
+		_, err = s.its.dynamic.Resource(managedClusters).Create(ctx, cluster, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) {
 			return err
 		}

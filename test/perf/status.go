@@ -29,6 +29,7 @@ func statusScenarios() []scenario[*statusOptions] {
 	return []scenario[*statusOptions]{
 		{name: "return", what: "a change of a status in a cluster, returned to the object in the WDS and to a CombinedStatus", run: returnStatus},
 		{name: "steady", what: "one change a second of the status of one object, returned to the object in the WDS", run: steadyStatus},
+		{name: "quick", what: "ten changes a second of the status of one object, returned to the object in the WDS", run: quickStatus},
 		{name: "absorb", what: "reports of many simulated clusters at once, compared with bare writes of them; and one more report", run: absorb},
 		{name: "agent", what: "an agent in a cluster with many objects, of which few are delivered", run: agentMemory},
 	}
@@ -39,7 +40,7 @@ func newStatusCommand() *cobra.Command {
 	o.all = statusScenarios()
 	cmd := o.command("status", "Measure how status returns", "Each scenario starts a fleet and removes it.", o.run)
 	f := cmd.Flags()
-	f.IntVar(&o.changes, "changes", 100, "Number of changes in return and steady, one after the other.")
+	f.IntVar(&o.changes, "changes", 100, "Number of changes in return, steady and quick, one after the other.")
 	f.IntVar(&o.clusters, "clusters", 1000, "Number of simulated clusters in absorb.")
 	f.IntVar(&o.objects, "objects", 20, "Number of objects in absorb, each on every cluster.")
 	f.IntVar(&o.rounds, "rounds", 3, "Number of rounds of absorb, after the first reports.")

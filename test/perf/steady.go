@@ -12,16 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const (
-	steadyInterval = time.Second
-	steadyGoal     = 60 * time.Millisecond
-)
+// steadyStatus measures a change once a second: what an agent always reports of each object.
+func steadyStatus(ctx context.Context, o *statusOptions) (result, error) {
+	return changes(ctx, o, time.Second, "one change a second", 60*time.Millisecond)
+}
 
-// steadyStatus changes the status of one Deployment in the WEC once a second, with real OCM, and
-// measures how long each change takes to the object in the WDS. That is the rate at which an agent
-// reports an object that changes all the time. The changed field is one that the Deployment's
-// controller copies.
-func steadyStatus(ctx context.Context, o *statusOptions) (r result, err error) {
+// quickStatus measures ten changes a second, which an agent reports while few objects change so
+// often.
+func quickStatus(ctx context.Context, o *statusOptions) (result, error) {
+	return changes(ctx, o, time.Second/10, "ten changes a second", 100*time.Millisecond)
+}
+
+// changes edits the status of one Deployment in the WEC once in each interval, with real OCM, and
+// measures how long each change takes to the object in the WDS. A change that arrives later than
+// the interval delays the next one. The changed field is one that the Deployment's controller
+// copies.
+func changes(ctx context.Context, o *statusOptions, interval time.Duration, what string, goal time.Duration) (r result, err error) {
 	dir, remove, err := ownFleet(ctx, "--wecs", "1")
 	if err != nil {
 		return result{}, err
@@ -40,7 +46,7 @@ func steadyStatus(ctx context.Context, o *statusOptions) (r result, err error) {
 	var times []time.Duration
 	began := time.Now()
 	for i := range o.changes {
-		if err := sleep(ctx, time.Until(began.Add(time.Duration(i+1)*steadyInterval))); err != nil {
+		if err := sleep(ctx, time.Until(began.Add(time.Duration(i+1)*interval))); err != nil {
 			return result{}, err
 		}
 		value := int64(i + 1)
@@ -56,6 +62,6 @@ func steadyStatus(ctx context.Context, o *statusOptions) (r result, err error) {
 		}
 		times = append(times, max(0, answer.at.Sub(changed)))
 	}
-	r.returns("one change a second: WEC status to .status in the WDS", times, steadyGoal, 0)
+	r.returns(what+": WEC status to .status in the WDS", times, goal, 0)
 	return r, nil
 }

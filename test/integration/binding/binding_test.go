@@ -446,6 +446,12 @@ func TestDrainIsBlocked(t *testing.T) {
 	for _, cluster := range clusters[:6] {
 		e.patch(managed, "", cluster, `{"metadata":{"labels":{"starling.io/drained":"true"}}}`)
 	}
+	// A watch begins with what the cache of the API server has. Five that are drained before the
+	// sixth would not be blocked.
+	testenv.Eventually(t, patience, func() (bool, string) {
+		list, err := e.its.Resource(managed).List(t.Context(), metav1.ListOptions{LabelSelector: "starling.io/drained,test=" + e.name, ResourceVersion: "0"})
+		return err == nil && len(list.Items) == 6, fmt.Sprintf("6 are drained, and the API server lists %d: %v", len(list.Items), err)
+	})
 	e.start()
 	e.eventuallyCondition(policy, "RemovalBlocked", "True RemovalLimitExceeded")
 	e.eventuallyBound(policy, bound(0)...)

@@ -26,11 +26,13 @@ import (
 	"github.com/starlinghq/starling/pkg/controller/binding"
 	"github.com/starlinghq/starling/pkg/controller/clusternames"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
+	"github.com/starlinghq/starling/pkg/core/settings"
 	"github.com/starlinghq/starling/pkg/writer"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{}) }
+// TestMain: the WDS calls webhooks and API servers, as one that is an ordinary cluster does.
+func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{CallServers: true}) }
 
 const patience = testenv.Patience
 
@@ -234,7 +236,7 @@ func (e *environment) eventuallyCondition(name, kind, want string) string {
 		}
 		c := meta.FindStatusCondition(p.Status.Conditions, kind)
 		if c == nil {
-			return false, fmt.Sprintf("%s has no condition %s", name, kind)
+			return false, fmt.Sprintf("%s has no condition %s: %+v", name, kind, p.Status.Conditions)
 		}
 		message = c.Message
 		return string(c.Status)+" "+c.Reason == want && c.ObservedGeneration == p.Generation && p.Status.ObservedGeneration == p.Generation,
@@ -274,7 +276,7 @@ func (e *environment) startWith(beside func(*controller) (observers binding.Obse
 	}
 	reader := clusters.New(connects...)
 	var err error
-	c.Running, err = binding.Setup(binding.SetupConfig{WDS: config, WDSName: "wds1", Clusters: reader, MaxBindingSize: e.maxBindingSize})
+	c.Running, err = binding.Setup(binding.SetupConfig{WDS: config, WDSName: "wds1", Clusters: reader, Settings: settings.Bindings{MaxBindingSize: e.maxBindingSize}})
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 
@@ -30,7 +31,7 @@ type reported struct {
 }
 
 // Get implements status.Reports.
-func (r *reported) Get(objref.Ref, string) (*statusreports.Report, bool) {
+func (r *reported) Get(objref.Ref, types.UID, string) (*statusreports.Report, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.status == nil {

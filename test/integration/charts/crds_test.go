@@ -88,6 +88,8 @@ spec: {clusterSelectors: [{matchLabels: {a: b}}], downsync: [{objectSelectors: [
 		t.Errorf("an older CustomResourceDefinition in an unchanged release stays (-want +got):\n%s", diff)
 	}
 	const missing = "packagenumbers.store.starling.io"
+	// An API server that does not serve it yet cannot delete it.
+	space.Served(t, schema.GroupVersionResource{Group: "store.starling.io", Version: "v1alpha1", Resource: "packagenumbers"})
 	space.Remove(t, definitions, "", missing)
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		return space.Get(t, definitions, "", missing) == nil, "it is not deleted yet"

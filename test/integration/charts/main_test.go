@@ -23,8 +23,9 @@ import (
 
 const (
 	root = "../../../charts"
-	// host is a space that plays the hosting cluster.
-	host   = "wds1"
+	// host is a space that plays the hosting cluster. It is no WDS, where ServiceAccounts have no
+	// rights.
+	host   = "its2"
 	system = "starling-system"
 )
 

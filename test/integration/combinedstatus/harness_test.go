@@ -30,6 +30,7 @@ import (
 	"github.com/starlinghq/starling/pkg/controller/combinedstatus"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/settings"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/statusreports"
 	"github.com/starlinghq/starling/pkg/writer"
@@ -222,7 +223,7 @@ func (e *environment) start(itses ...clusters.ITS) *running {
 	compiled, err := combinedstatus.NewCollectors(found, wdsWriter, clock.RealClock{})
 	check(err)
 	r.bindings, err = binding.Setup(binding.SetupConfig{
-		WDS: config, WDSName: "wds1", Clusters: reader, Collectors: compiled, MaxBindingSize: corebinding.DefaultMaxSize,
+		WDS: config, WDSName: "wds1", Clusters: reader, Collectors: compiled, Settings: settings.Bindings{MaxBindingSize: corebinding.DefaultMaxSize},
 	})
 	check(err)
 	stored, err := combinedstatus.NewInformer(wdsClient)

@@ -38,6 +38,7 @@ import (
 	"github.com/starlinghq/starling/pkg/controller/transactions"
 	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/settings"
 	core "github.com/starlinghq/starling/pkg/core/xpkg"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/packages/content"
@@ -74,19 +75,25 @@ type hub struct {
 	recheck time.Duration
 }
 
-// newHub returns a fleet of its own, since a WDS has one Lock, with the controllers of policies and
-// of the transport.
+// fleets: a WDS has one Lock, so each test has a fleet.
+var fleets = testenv.Pool{
+	Options: testenv.Options{Spaces: []string{"its1", "wds1"}},
+	Prepare: func(t testing.TB, fleet *testenv.Fleet) {
+		t.Helper()
+		wds, its := fleet.Space(t, "wds1"), fleet.Space(t, "its1")
+		wds.Install(t, testenv.APIs(t, "pkg.crossplane.io_", "control.kubestellar.io_", "store.starling.io_")...)
+		its.Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses", "pkg.crossplane.io_locks"), testenv.ManagedClusterCRD(t),
+			testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"))...)
+		wds.InstallRights(t, "wds")
+		its.InstallRights(t, "its")
+	},
+}
+
+// newHub returns a fleet with the controllers of policies and of the transport.
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	fleet := testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}})
+	fleet := fleets.Lend(t)
 	h := &hub{fleet: fleet, wds: fleet.Space(t, "wds1"), its: fleet.Space(t, "its1"), beforeLock: func() {}}
-	h.wds.Install(t, testenv.APIs(t, "pkg.crossplane.io_", "control.kubestellar.io_", "store.starling.io_")...)
-	h.its.Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses", "pkg.crossplane.io_locks"), testenv.ManagedClusterCRD(t),
-		testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"))...)
-	h.wds.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: starling-system}}")
-	h.wds.InstallRights(t, "wds")
-	h.its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: starling-system}}")
-	h.its.InstallRights(t, "its")
 	h.uid = h.wds.Get(t, namespaces, "", "kube-system").GetUID()
 	registry, err := testxpkg.NewRegistry()
 	if err != nil {
@@ -120,7 +127,7 @@ func (h *hub) reader(t *testing.T) *clusters.Reader {
 // runBindings runs the controller of policies until the test ends.
 func (h *hub) runBindings(t *testing.T) {
 	t.Helper()
-	running, err := binding.Setup(binding.SetupConfig{WDS: h.wds.Config, WDSName: "wds1", Clusters: h.reader(t), MaxBindingSize: corebinding.DefaultMaxSize})
+	running, err := binding.Setup(binding.SetupConfig{WDS: h.wds.Config, WDSName: "wds1", Clusters: h.reader(t), Settings: settings.Bindings{MaxBindingSize: corebinding.DefaultMaxSize}})
 	if err != nil {
 		t.Fatal(err)
 	}

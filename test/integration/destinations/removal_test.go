@@ -63,6 +63,7 @@ func TestDefinitionStaysWhileItIsNeeded(t *testing.T) {
 
 	// An edit: another WDS has an object on east, nobody has one on west.
 	h.foreign(t, "east", "theirs", bucket)
+	h.seen(t, "east")
 	h.carry(t, "crds", "other")
 	eventually(t, "", func() string { return h.manifests(t, "west") })
 	eventually(t, `east: customresourcedefinitions.apiextensions.k8s.io buckets.s3.example.org: stays, because 1 object of its kind would be deleted with it: buckets.s3.example.org theirs of WDS "other" (work theirs); remove it first, or select this object again`,
@@ -128,6 +129,7 @@ func TestDefinitionStaysWhileItIsNeeded(t *testing.T) {
 
 	// The deletion of the CRD in the WDS deletes the object there. That of another WDS stays.
 	h.foreign(t, "east", "theirs", bucket)
+	h.seen(t, "east")
 	h.wds.Delete(t, crds, "", "buckets.s3.example.org")
 	eventually(t, "", func() string { return h.manifests(t, "west") })
 	eventually(t, crd, func() string { return h.manifests(t, "east") })
@@ -145,6 +147,23 @@ func TestDefinitionStaysWhileItIsNeeded(t *testing.T) {
 }
 
 // gone waits until policies do not exist.
+// seen waits until the transport has seen what was written to a mailbox before: it repairs a work
+// of ours that is edited now.
+func (h *hub) seen(t *testing.T, cluster string) {
+	t.Helper()
+	mailbox := h.its.Client.Resource(ocm.ManifestWorks).Namespace(cluster)
+	ours, err := mailbox.List(t.Context(), metav1.ListOptions{LabelSelector: controlv1alpha1.LabelWDSUID + "=" + string(h.uid)})
+	if err != nil || len(ours.Items) == 0 {
+		t.Fatalf("works of %s: %v, %v", cluster, ours, err)
+	}
+	name := ours.Items[0].GetName()
+	edited := h.its.Patch(t, ocm.ManifestWorks, cluster, name, `{"spec":{"deleteOption":{"propagationPolicy":"Orphan"}}}`)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		generation := h.its.Get(t, ocm.ManifestWorks, cluster, name).GetGeneration()
+		return generation > edited.GetGeneration(), fmt.Sprintf("work %s of %s is not repaired: generation %d", name, cluster, generation)
+	})
+}
+
 func (h *hub) gone(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -174,6 +193,7 @@ func TestNamespaceStaysWhileItIsNeeded(t *testing.T) {
 
 	// An edit: another WDS has an object in it on east, nobody has one on west.
 	h.foreign(t, "east", "theirs", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}}")
+	h.seen(t, "east")
 	h.carry(t, "spaces", "other")
 	eventually(t, "", func() string { return h.manifests(t, "west") })
 	eventually(t, `east: namespaces shop: stays, because 1 object in it would be deleted with it: configmaps shop/settings of WDS "other" (work theirs); remove it first, or select this object again`,

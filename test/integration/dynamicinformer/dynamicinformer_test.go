@@ -22,7 +22,9 @@ import (
 	"github.com/starlinghq/starling/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}}) }
+func TestMain(m *testing.M) {
+	testenv.Main(m, testenv.Options{Spaces: []string{"wds1"}, CallServers: true})
+}
 
 const patience = testenv.Patience
 

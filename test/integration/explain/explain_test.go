@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/starlinghq/starling/pkg/core/settings"
 	"github.com/starlinghq/starling/pkg/foresight"
 	"github.com/starlinghq/starling/pkg/foresight/cli"
 	"github.com/starlinghq/starling/pkg/plugin"
@@ -74,6 +75,7 @@ func newFleet(t *testing.T) *fleet {
 		f.its.Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses"), testenv.ManagedClusterCRD(t),
 			testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"),
 			testenv.OCM(t, "addon/v1alpha1/0000_01_addon.open-cluster-management.io_managedclusteraddons.crd.yaml"))...)
+		f.wds.PublishSettings(t, settings.Bindings{MaxBindingSize: 4096}, settings.Transport{})
 	})
 	f.wdsUID = f.wds.Get(t, namespaces, "", "kube-system").GetUID()
 	return f

@@ -145,8 +145,11 @@ func (f *fleet) write(w *situations.World) {
 			f.writeWork(w, work, live)
 		}
 		if report := box.Reports.Value[w.Ref]; report != nil && live != nil {
-			if generation > 0 && report.Source.Generation == generation { // the object has another one here
+			switch of := report.Source.Generation; { // the object has another one here
+			case generation > 0 && of == generation:
 				report.Source = status.Source{UID: live.GetUID(), Generation: live.GetGeneration()}
+			case of > 0 && of < generation:
+				report.Source = status.Source{UID: live.GetUID(), Generation: 1}
 			}
 			f.writeReport(w, name, live.GetKind(), report)
 		}
@@ -170,7 +173,14 @@ func (f *fleet) writeObject(w *situations.World) *unstructured.Unstructured {
 	if w.Ref.Name == "kube-root-ca.crt" {
 		return f.wds.Get(f.t, resource, w.Ref.Namespace, w.Ref.Name) // of a controller
 	}
-	return f.create(f.wds, resource, o.GetKind(), o.Object)
+	edited := o.GetKind() == "Deployment" && o.GetGeneration() > 1
+	created := f.create(f.wds, resource, o.GetKind(), o.Object)
+	if edited {
+		for _, paused := range []string{"true", "null"} {
+			created = f.wds.Patch(f.t, resource, w.Ref.Namespace, w.Ref.Name, `{"spec":{"paused":`+paused+`}}`)
+		}
+	}
+	return created
 }
 
 func (f *fleet) writePolicy(s *coreexplain.Selection) {
@@ -290,7 +300,7 @@ func (f *fleet) writeWork(w *situations.World, work *plan.Work, live *unstructur
 func (f *fleet) manifest(w *situations.World, item *plan.Item, live *unstructured.Unstructured) []byte {
 	f.t.Helper()
 	if item.Ref != w.Ref || live == nil || item.Withdrawn {
-		withdrawn, err := transform.Withdrawn(item.Ref, schema.GroupVersionKind{Group: item.Ref.Group, Version: item.Version, Kind: item.Kind})
+		withdrawn, err := transform.Withdrawn(item.Ref, schema.GroupVersionKind{Group: item.Ref.Group, Version: item.Version, Kind: item.Kind}, item.Source)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -341,6 +351,9 @@ func (f *fleet) writeReport(w *situations.World, cluster, kind string, report *s
 	}
 	if source := report.Source.String(); source != "" {
 		ws.Annotations[controlv1alpha1.AnnotationSourceGeneration] = source
+	}
+	if report.Gone {
+		ws.Annotations[controlv1alpha1.AnnotationGone] = "true"
 	}
 	fields := object(f.t, ws)
 	delete(fields, "status")

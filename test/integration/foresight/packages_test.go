@@ -36,7 +36,9 @@ const packagesNamespace = "default"
 // Bindings of packages.
 func newPackagesHub(t *testing.T) *hub {
 	t.Helper()
-	h := newHubOf(t, testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}, Packages: true})).in(packagesNamespace)
+	fleet := testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}, Packages: true})
+	prepare(t, fleet)
+	h := newHubOf(t, fleet).in(packagesNamespace)
 	watch := must[*informers.Informers](t)(informers.New(h.wds.Config))
 	ofPackages := must[*informers.Bindings](t)(informers.NewBindings(h.wds.Config))
 	write := must[*writer.Writer](t)(writer.New(h.wds.Config, "wds1", "test"))
@@ -133,7 +135,7 @@ func TestApprovalIsWhatHappens(t *testing.T) {
 	h.showsNothingUnread(t, h.draft(t, "c1", "secret", next, map[string]any{"a.yaml": fmt.Sprintf(config, "a", "geheim")}))
 
 	// An object that a policy delivers to the cluster is in conflict with the one of the package.
-	settings := fmt.Sprintf(settings, "red")
+	settings := fmt.Sprintf(settingsText, "red")
 	h.applyAll(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}\n---\n"+settings+"\n---\n"+edge)
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		_, is := h.delivered(t)["c1 ConfigMap shop/settings"]
@@ -213,7 +215,7 @@ func (h *hub) approve(t *testing.T, revision, version string, want map[string]st
 		t.Errorf("%s: revision %d, want %s", revision, made.Spec.Revision, version)
 	}
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
-		diff := cmp.Diff(want, happened(before, h.delivered(t)))
+		diff := cmp.Diff(want, testenv.Changed(before, h.delivered(t)))
 		return diff == "", fmt.Sprintf("%s: the plan (-), what happened (+):\n%s", revision, diff)
 	})
 }

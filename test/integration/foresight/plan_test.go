@@ -42,8 +42,8 @@ import (
 	"github.com/starlinghq/starling/pkg/clusters"
 	clustercli "github.com/starlinghq/starling/pkg/clusters/cli"
 	"github.com/starlinghq/starling/pkg/controller/binding"
-	corebinding "github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/packing"
+	"github.com/starlinghq/starling/pkg/core/settings"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/foresight/cli"
 	"github.com/starlinghq/starling/pkg/packages/content"
@@ -94,23 +94,32 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
+var fleets = testenv.Pool{Options: testenv.Options{Spaces: []string{"its1", "wds1"}}, Prepare: prepare}
+
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	return newHubOf(t, testenv.Start(t, testenv.Options{Spaces: []string{"its1", "wds1"}}))
+	return newHubOf(t, fleets.Lend(t))
+}
+
+// prepare installs what a hub needs in a fleet.
+func prepare(t testing.TB, fleet *testenv.Fleet) {
+	t.Helper()
+	wds, its := fleet.Space(t, "wds1"), fleet.Space(t, "its1")
+	wds.Install(t, testenv.APIs(t, "control.kubestellar.io_", "store.starling.io_")...)
+	its.Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses"), testenv.ManagedClusterCRD(t),
+		testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"))...)
+	its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: customization-properties}}")
 }
 
 func newHubOf(t *testing.T, fleet *testenv.Fleet) *hub {
 	t.Helper()
 	h := &hub{namespace: "shop", fleet: fleet, wds: fleet.Space(t, "wds1"), its: fleet.Space(t, "its1")}
-	h.wds.Install(t, testenv.APIs(t, "control.kubestellar.io_", "store.starling.io_")...)
-	h.its.Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses"), testenv.ManagedClusterCRD(t),
-		testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"))...)
-	h.its.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: customization-properties}}")
 	uid := h.wds.Get(t, schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", "kube-system").GetUID()
 
 	reader := clusters.New(clusters.ITS{Name: "its1", Connect: func(context.Context) (clusters.Source, error) { return clusters.NewSource(h.its.Config) }})
 	testenv.Run(t, reader.Run)
-	running, err := binding.Setup(binding.SetupConfig{WDS: h.wds.Config, WDSName: "wds1", Clusters: reader, MaxBindingSize: corebinding.DefaultMaxSize})
+	bindings, transports := settings.Defaults()
+	running, err := binding.Setup(binding.SetupConfig{WDS: h.wds.Config, WDSName: "wds1", Clusters: reader, Settings: bindings})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +144,7 @@ func newHubOf(t *testing.T, fleet *testenv.Fleet) *hub {
 		Limits: packing.Limits{Count: 512000, Bytes: 512000}, Concurrency: 8,
 	}))
 	testenv.Run(t, func(ctx context.Context) error { return controller.Run(ctx, testenv.Leading()) })
+	h.wds.PublishSettings(t, bindings, transports)
 	testenv.Ready(t, running.Ready, controller.Ready)
 	testenv.RunAgents(t, h.its, "c1", "c2", "c3")
 	return h
@@ -203,24 +213,6 @@ func (h *hub) delivered(t *testing.T) map[string]map[string]any {
 	return all
 }
 
-// happened returns what differs between two states of the mailboxes.
-func happened(before, after map[string]map[string]any) map[string]string {
-	verbs := map[string]string{}
-	for key, had := range before {
-		if gets, is := after[key]; !is {
-			verbs[key] = "delete"
-		} else if !cmp.Equal(had, gets) {
-			verbs[key] = "update"
-		}
-	}
-	for key := range after {
-		if _, had := before[key]; !had {
-			verbs[key] = "create"
-		}
-	}
-	return verbs
-}
-
 // forecast returns what a plan says, in the same form.
 func forecast(plan *cli.Plan) map[string]string {
 	verbs := map[string]string{}
@@ -249,7 +241,7 @@ func file(t *testing.T, text string) string {
 const (
 	edge = `{apiVersion: control.kubestellar.io/v1alpha1, kind: BindingPolicy, metadata: {name: edge}, spec: {
 		clusterSelectors: [{matchLabels: {site: edge}}], downsync: [{objectSelectors: [{matchLabels: {app: shop}}]}]}}`
-	settings = `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop, labels: {app: shop}}, data: {color: %s}}`
+	settingsText = `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop, labels: {app: shop}}, data: {color: %s}}`
 )
 
 // TestPlanIsWhatHappens plans a row of changes and makes each of them then: the mailboxes change
@@ -273,12 +265,12 @@ func TestPlanIsWhatHappens(t *testing.T) {
 	}{
 		{"ANamespaceWithObjects", apply(`{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}
 ---
-` + fmt.Sprintf(settings, "red") + `
+` + fmt.Sprintf(settingsText, "red") + `
 ---
 {apiVersion: v1, kind: Secret, metadata: {name: password, namespace: shop, labels: {app: shop}}, stringData: {key: geheim}}`), 0, ""},
 		{"APolicy", apply(edge), 6, ""},
-		{"AnEdit", apply(fmt.Sprintf(settings, "blue")), 2, ""},
-		{"TheSameAgain", apply(fmt.Sprintf(settings, "blue")), 0, ""},
+		{"AnEdit", apply(fmt.Sprintf(settingsText, "blue")), 2, ""},
+		{"TheSameAgain", apply(fmt.Sprintf(settingsText, "blue")), 0, ""},
 		{"ATemplate", apply(`{apiVersion: v1, kind: ConfigMap, metadata: {name: banner, namespace: shop, labels: {app: shop}, annotations: {
 			control.kubestellar.io/expand-templates: "true"}}, data: {text: "I am {{.clusterName}} at {{.site}}"}}`), 2, ""},
 		{"PropertiesOfAClusterAndOfNone", func() ([]string, func()) { // they are applied in the ITS
@@ -322,11 +314,11 @@ func TestPlanIsWhatHappens(t *testing.T) {
 		}
 		do()
 		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
-			diff := cmp.Diff(want, happened(before, h.delivered(t)))
+			diff := cmp.Diff(want, testenv.Changed(before, h.delivered(t)))
 			return diff == "", fmt.Sprintf("%s: the plan (-), what happened (+):\n%s", step.name, diff)
 		})
 		if step.want == 0 {
-			testenv.Still(t, 500*time.Millisecond, func() int { return len(happened(before, h.delivered(t))) })
+			testenv.Still(t, 500*time.Millisecond, func() int { return len(testenv.Changed(before, h.delivered(t))) })
 		}
 	}
 }

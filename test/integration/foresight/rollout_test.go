@@ -50,7 +50,7 @@ func TestRolloutStatus(t *testing.T) {
 	h.addClusters(t, "c1", "c2", "c3")
 	namespace := "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}\n---\n"
 	// Of settings, the last of two manifests counts.
-	all := file(t, namespace+fmt.Sprintf(settings, "grey")+"\n---\n"+fmt.Sprintf(settings, "red")+"\n---\n"+edge)
+	all := file(t, namespace+fmt.Sprintf(settingsText, "grey")+"\n---\n"+fmt.Sprintf(settingsText, "red")+"\n---\n"+edge)
 	if _, stderr, code := h.rollout(t, "-f", all); code != 1 || !strings.Contains(stderr, "apply it first") {
 		t.Errorf("before it is applied: exit code %d, %s", code, stderr)
 	}
@@ -61,7 +61,7 @@ func TestRolloutStatus(t *testing.T) {
 	}
 	for i := range 5 {
 		color := fmt.Sprintf("color%d", i)
-		edit := file(t, fmt.Sprintf(settings, color))
+		edit := file(t, fmt.Sprintf(settingsText, color))
 		if _, stderr, code := h.rollout(t, "-f", edit); code != 1 || !strings.Contains(stderr, "is not in the WDS as it is in") {
 			t.Errorf("a file that is not applied: exit code %d, %s", code, stderr)
 		}

@@ -248,7 +248,6 @@ func TestRefused(t *testing.T) { //nolint:paralleltest // it compares versions o
 		"nothing was changed", "ConfigMap kube-public/cluster-info was not written by Starling", "leave out --server")
 	unchanged(t, space, before)
 
-	begin := time.Now()
 	closed := "https://" + testenv.Address(t)
 	fails(t, append(installArgs(t, "wds", host), "--timeout", "3s", "--kubeconfig", kubeconfig(t, host, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 		c.Server = closed
@@ -262,9 +261,6 @@ func TestRefused(t *testing.T) { //nolint:paralleltest // it compares versions o
 	fails(t, append(installArgs(t, "wds", host), "--timeout", "3s", "--kubeconfig", kubeconfig(t, host, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 		c.Server = "https://" + listener.Addr().String()
 	})), "nothing was changed", "did not respond within 3s")
-	if took := time.Since(begin); took > time.Minute {
-		t.Errorf("it took %s to find out", took)
-	}
 	if out, code := run(t, "install", "--type", "wds"); code != 2 {
 		t.Errorf("an invalid command line has exit code %d: %s", code, out)
 	}

@@ -89,7 +89,7 @@ func TestSecureMetrics(t *testing.T) {
 // account creates a ServiceAccount and returns a token of it.
 func account(t *testing.T, client kubernetes.Interface, name string) string {
 	t.Helper()
-	accounts := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault)
+	accounts := client.CoreV1().ServiceAccounts(runner.Namespace) // a WDS issues tokens of no others
 	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func bind(t *testing.T, client kubernetes.Interface, account, role string) {
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: account},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: account}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: runner.Namespace, Name: account}},
 	}
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/pace"
 	corestatus "github.com/starlinghq/starling/pkg/core/status"
@@ -139,8 +142,8 @@ func (m *member) report(ref objref.Ref) *unstructured.Unstructured {
 	return m.its.Get(m.t, workStatuses, m.cluster, corestatus.ReportName(ref))
 }
 
-// reports waits until the WorkStatus of the object has that status, as JSON; "" for none, "gone"
-// for no WorkStatus.
+// reports waits until the WorkStatus of the object has that status, as JSON; "" for none, "deleted"
+// if it says that somebody has deleted the object, "gone" for no WorkStatus.
 func (m *member) reports(ref objref.Ref, want string) *unstructured.Unstructured {
 	m.t.Helper()
 	var ws *unstructured.Unstructured
@@ -151,6 +154,9 @@ func (m *member) reports(ref objref.Ref, want string) *unstructured.Unstructured
 			got = ""
 			if status, ok := ws.Object["status"]; ok {
 				got = asJSON(status)
+			}
+			if ws.GetAnnotations()[controlv1alpha1.AnnotationGone] == "true" {
+				got += "deleted"
 			}
 		}
 		return got == want, "the WorkStatus of " + ref.String() + " is " + got
@@ -237,7 +243,7 @@ func TestAgentReports(t *testing.T) {
 	t.Run("ObjectDeleted", func(t *testing.T) {
 		m := m.in(t)
 		m.wec.Delete(t, widgets, m.cluster, "one")
-		m.reports(ref, "gone")
+		m.reports(ref, "deleted")
 	})
 	t.Run("ObjectBack", func(t *testing.T) {
 		m := m.in(t)
@@ -254,12 +260,64 @@ func TestAgentReports(t *testing.T) {
 	})
 }
 
+// TestAgentTellsDeliveriesFromClaims: the report on an object is for all WDSes that deliver it, and
+// for none that only claims it, however old their works are and whatever the object itself says.
+func TestAgentTellsDeliveriesFromClaims(t *testing.T) {
+	m := enroll(t, "claims")
+	m.start()
+	const otherUID = "99999999-2222-3333-4444-555555555555"
+	older := m.work("older", map[string]any{"starling.io/wds-uid": otherUID, "transport.kubestellar.io/originWdsName": "wds2"})
+	ref := m.widget("one", older)
+	m.work("younger", ourLabels())
+	m.holds("older", ref)
+	m.holds("younger", ref)
+	claims := func(work string, refs ...objref.Ref) {
+		t.Helper()
+		m.its.patch(t, manifestWorks, m.cluster, work, map[string]any{
+			"metadata": map[string]any{"annotations": map[string]any{"starling.io/claims": string(corestatus.NewClaims(refs))}},
+		})
+	}
+	isFor := func(wds, uids string) {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			ws := m.report(ref)
+			if ws == nil {
+				return wds == "", "no report"
+			}
+			got := []string{ws.GetLabels()["starling.io/wds-uid"], ws.GetAnnotations()["starling.io/wds-uids"]}
+			return slices.Equal(got, []string{wds, uids}), fmt.Sprintf("the report is for %q", got)
+		})
+	}
+	isFor("several", wdsUID+","+otherUID)
+	claims("older", ref)
+	isFor(wdsUID, "")
+	m.wec.patch(t, widgets, m.cluster, "one", map[string]any{"metadata": map[string]any{
+		"labels": map[string]any{"starling.io/wds-uid": otherUID, "transport.kubestellar.io/originWdsName": "wds2"},
+		"annotations": map[string]any{
+			"starling.io/claims": string(corestatus.NewClaims([]objref.Ref{ref})), "starling.io/wds-uids": otherUID + "," + wdsUID,
+		},
+	}})
+	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 1})
+	m.reports(ref, `{"count":1}`)
+	isFor(wdsUID, "")
+	m.its.patch(t, workStatuses, m.cluster, corestatus.ReportName(ref), map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{"starling.io/wds-uids": otherUID}},
+	})
+	isFor(wdsUID, "")
+	claims("younger", ref)
+	isFor("", "")
+	claims("older")
+	isFor(otherUID, "")
+	claims("younger")
+	isFor("several", wdsUID+","+otherUID)
+}
+
 // reportBurst is how many changes of one object are reported at once.
 const reportBurst = 5
 
 // TestAgentWritesOncePerSecond uses a fake clock, so that it does not depend on the speed of the
-// machine: the first changes are written while the clock stands still, and then one for each
-// second.
+// machine: the first changes are written while the clock stands still, and then one for each step
+// of the clock.
 func TestAgentWritesOncePerSecond(t *testing.T) {
 	m := enroll(t, "quiet")
 	fake := clocktesting.NewFakeClock(time.Now())
@@ -578,6 +636,53 @@ func TestAgentReportsOurObjectsOnly(t *testing.T) {
 	m.reports(mine, "gone")
 }
 
+// TestAgentReportsNoFormerStatus: an object is re-created before the agent has reported that the
+// former one is gone. No version of the WorkStatus has the status of the former one under the name
+// of the new one, although its metadata and its status are two writes.
+func TestAgentReportsNoFormerStatus(t *testing.T) {
+	m := enroll(t, "former")
+	m.start()
+	w := m.work("w-former", ourLabels())
+	var ref objref.Ref
+	create := func(uid string, count int) {
+		t.Helper()
+		ref = m.widget("one", w)
+		m.wec.patch(t, widgets, m.cluster, "one", map[string]any{"metadata": map[string]any{"annotations": map[string]any{
+			controlv1alpha1.AnnotationSourceGeneration: "0/" + uid,
+		}}})
+		m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": count})
+	}
+	create("u1", 1)
+	m.holds("w-former", ref)
+	last := m.reports(ref, `{"count":1}`)
+	watch, err := m.its.Client.Resource(workStatuses).Namespace(m.cluster).Watch(t.Context(), metav1.ListOptions{
+		ResourceVersion: last.GetResourceVersion(), FieldSelector: "metadata.name=" + last.GetName(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	m.stop()
+	m.wec.Delete(t, widgets, m.cluster, "one")
+	create("u2", 2)
+	m.start()
+
+	var seen []string
+	for event := range watch.ResultChan() {
+		ws, ok := event.Object.(*unstructured.Unstructured)
+		if !ok {
+			t.Fatalf("watch: %v", event.Object)
+		}
+		seen = append(seen, ws.GetAnnotations()[controlv1alpha1.AnnotationSourceGeneration]+" "+asJSON(ws.Object["status"]))
+		if len(seen) == 3 {
+			break
+		}
+	}
+	if diff := cmp.Diff([]string{"0/u1 null", "0/u2 null", `0/u2 {"count":2}`}, seen); diff != "" {
+		t.Errorf("versions of the WorkStatus (-want +got):\n%s", diff)
+	}
+}
+
 func TestAgentRestartWritesNothing(t *testing.T) {
 	m := enroll(t, "restart")
 	m.start()
@@ -607,7 +712,7 @@ func TestAgentRestartWritesNothing(t *testing.T) {
 		m.wec.Delete(t, widgets, m.cluster, "c")
 		m.start()
 		m.reports(refs[0], `{"count":2}`)
-		m.reports(refs[2], "gone")
+		m.reports(refs[2], "deleted")
 		if writes := m.sent.Written(""); len(writes) != 2 {
 			t.Errorf("want two writes, got: %v", writes)
 		}
@@ -775,7 +880,7 @@ func TestAgentWhileTheHubIsDown(t *testing.T) {
 
 	line.restore()
 	m.reports(one, `{"count":2}`)
-	m.reports(gone, "gone")
+	m.reports(gone, "deleted")
 	m.reports(two, "")
 	if m.report(two).GetUID() != uid {
 		t.Error("a WorkStatus of an object that did not change is another one")

@@ -96,7 +96,7 @@ func TestAgentAfterALongOutageOfTheHub(t *testing.T) {
 	line.restore()
 
 	m.reports(changed, `{"count":2}`)
-	m.reports(gone, "gone")
+	m.reports(gone, "deleted")
 	m.reports(deleted, "")
 	m.reports(edited, "")
 	testenv.Eventually(t, patience, func() (bool, string) {

@@ -36,19 +36,25 @@ type hub struct {
 	generations map[string]int64
 }
 
-// newHub returns a fleet of its own: a WDS has one Lock.
+// fleets: a WDS has one Lock, so each test has a fleet.
+var fleets = testenv.Pool{
+	Options: testenv.Options{Spaces: []string{"wds1"}},
+	Prepare: func(t testing.TB, fleet *testenv.Fleet) {
+		t.Helper()
+		wds := fleet.Space(t, "wds1")
+		wds.Install(t, testenv.APIs(t, "pkg.crossplane.io_")...)
+		wds.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: starling-system}}")
+	},
+}
+
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	fleet := testenv.Start(t, testenv.Options{Spaces: []string{"wds1"}})
-	space := fleet.Space(t, "wds1")
-	space.Install(t, testenv.APIs(t, "pkg.crossplane.io_")...)
-	space.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: starling-system}}")
 	registry, err := testxpkg.NewRegistry()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(registry.Close)
-	h := &hub{Space: space, registry: registry, generations: map[string]int64{}}
+	h := &hub{Space: fleets.Lend(t).Space(t, "wds1"), registry: registry, generations: map[string]int64{}}
 	t.Cleanup(func() { h.logState(t) })
 	return h
 }

@@ -152,6 +152,18 @@ func payloadOf(s workv1.ManifestWorkStatus) string {
 	return string(raw)
 }
 
+// identityOf returns what is reported of an object for which the work asks which one it is.
+func identityOf(work *workv1.ManifestWork, name string) (values []workv1.FeedbackValue) {
+	for _, c := range work.Spec.ManifestConfigs {
+		for _, rule := range c.FeedbackRules {
+			if uid := "uid-of-" + name; c.ResourceIdentifier.Name == name {
+				values = append(values, workv1.FeedbackValue{Name: rule.JsonPaths[0].Name, Value: workv1.FieldValue{Type: workv1.String, String: &uid}})
+			}
+		}
+	}
+	return values
+}
+
 func report(e *environment, work *workv1.ManifestWork, fails func(string) string) workv1.ManifestWorkStatus {
 	var status workv1.ManifestWorkStatus
 	lines := describe(e.t, work)
@@ -175,7 +187,8 @@ func report(e *environment, work *workv1.ManifestWork, fails func(string) string
 				Ordinal: int32(i), Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Resource: resource.Resource,
 				Namespace: o.Namespace, Name: o.Name,
 			},
-			Conditions: []metav1.Condition{condition},
+			Conditions:      []metav1.Condition{condition},
+			StatusFeedbacks: workv1.StatusFeedbackResult{Values: identityOf(work, o.Name)},
 		})
 	}
 	return status

@@ -13,12 +13,14 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
 // stake returns how a WDS has the ConfigMap "one" in a mailbox: "delivers 1", "claims 1" or
-// "releases 1".
+// "releases 1". What the work says of its claims must be so.
 func (e *environment) stake(mailbox string) string {
 	e.t.Helper()
 	var stakes []string
@@ -38,9 +40,14 @@ func (e *environment) stake(mailbox string) string {
 					how = "releases"
 				}
 			}
-			if strings.Contains(line, e.name+"/one") {
-				stakes = append(stakes, how+" "+content)
+			if !strings.Contains(line, e.name+"/one") {
+				continue
 			}
+			one := objref.New(configMaps.GroupResource(), e.name, "one")
+			if says := corestatus.Claims(work.Annotations[controlv1alpha1.AnnotationClaims]).Has(corestatus.ReportName(one)); says != (how == "claims") {
+				how += fmt.Sprintf(" (and says that it claims: %t)", says)
+			}
+			stakes = append(stakes, how+" "+content)
 		}
 	}
 	return strings.Join(stakes, ", ")

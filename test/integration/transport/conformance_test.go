@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
@@ -50,7 +49,7 @@ type mirror struct {
 	reports      plugin.Reports
 }
 
-func (m *mirror) OnReport(mailbox string, ref objref.Ref, _ *health.Verdict) {
+func (m *mirror) OnReport(mailbox string, ref objref.Ref, _ *plugin.Report) {
 	m.t.Errorf("%s: a report on %s that no agent made", mailbox, ref)
 }
 
@@ -177,6 +176,15 @@ func conform(t *testing.T, s subject) {
 	deliver(a, cm(t, "b", "2"), c)
 	deliver(a, flagged(b), c)
 	deliver(flagged(a), b, observed(c), d)
+	// An object that is orphaned leaves when the cluster has reported that.
+	testenv.Eventually(t, patience, func() (bool, string) {
+		for work, item := range plan.Items(m.of(origin.BindingUID, s.mailbox)) {
+			if item.State == plan.Pending {
+				return false, fmt.Sprintf("%s of %s is not reported", item.Ref, work.Name)
+			}
+		}
+		return true, ""
+	})
 	deliver(b, d)
 	deliver(a, b, c, d)
 

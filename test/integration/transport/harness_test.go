@@ -293,6 +293,25 @@ func (e *environment) settled() {
 	testenv.Still(e.t, testenv.Held, func() string { return e.binding().ResourceVersion })
 }
 
+// reported waits until the agents have reported on every work of these clusters as it is, and the
+// controller has nothing to do about that.
+func (e *environment) reported(c *running, sites []string) {
+	e.t.Helper()
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		for _, site := range sites {
+			for _, work := range e.works(site) {
+				for _, m := range work.Status.ResourceStatus.Manifests {
+					if m.Conditions[0].ObservedGeneration != work.Generation {
+						return false, fmt.Sprintf("work %s/%s: generation %d, %+v", site, work.Name, work.Generation, m)
+					}
+				}
+			}
+		}
+		return true, ""
+	})
+	idle(e.t, c)
+}
+
 func (e *environment) binding() *controlv1alpha1.Binding {
 	e.t.Helper()
 	return testenv.Get[controlv1alpha1.Binding](e.t, e.wds.Resource(bindings), e.name)

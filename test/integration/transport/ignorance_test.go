@@ -285,7 +285,7 @@ func TestLimits(t *testing.T) {
 
 	// One that outgrows its work is in both until the cluster has it from the new one.
 	e.agent.set(func(a *agent) { a.offline[sites[0]] = true })
-	e.edit("d", strings.Repeat("y", 1850))
+	e.edit("d", strings.Repeat("y", 1750))
 	testenv.Eventually(t, patience, func() (bool, string) {
 		n := 0
 		for _, line := range e.contents(sites[0]) {
@@ -302,7 +302,7 @@ func TestLimits(t *testing.T) {
 		return ""
 	})
 	e.agent.set(func(a *agent) { a.offline[sites[0]] = false })
-	e.expectContents(sites[0], "ConfigMap "+e.name+"/b: 1", "ConfigMap "+e.name+"/c: 1", "ConfigMap "+e.name+"/d: "+strings.Repeat("y", 1850))
+	e.expectContents(sites[0], "ConfigMap "+e.name+"/b: 1", "ConfigMap "+e.name+"/c: 1", "ConfigMap "+e.name+"/d: "+strings.Repeat("y", 1750))
 }
 
 // TestADeadSpaceHoldsUpItsOwnClustersOnly starts with a second inventory space that does not

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/test/testenv"
 )
 
@@ -35,8 +37,9 @@ func (e *environment) strategies(mailbox, binding string) []string {
 				if apply.Force {
 					text += " force"
 				}
-				for _, ignored := range apply.IgnoreFields {
-					text += fmt.Sprintf(" %s %s", ignored.Condition, strings.Join(ignored.JSONPaths, ","))
+				for _, rule := range c.FeedbackRules {
+					staged, _ := plan.ParseStage(rule.JsonPaths[0].Name)
+					text += fmt.Sprintf(" without %q by %s", staged.Stage.Left, apply.FieldManager)
 				}
 			}
 			said[c.ResourceIdentifier.Name] = text
@@ -76,13 +79,14 @@ func TestOptions(t *testing.T) {
 		}
 		c.reset()
 	}
-	expect := func(what string, want ...string) {
+	expectAfter := func(writes int, what string, want ...string) {
 		t.Helper()
 		for _, site := range sites {
 			e.expectStrategies(site, e.name, want...)
 		}
-		step(what, len(sites))
+		step(what, writes*len(sites))
 	}
+	expect := func(what string, want ...string) { t.Helper(); expectAfter(1, what, want...) }
 	annotate := func(name, annotations string) {
 		t.Helper()
 		e.patch(configMaps, e.name, name, `{"metadata":{"annotations":{`+annotations+`}}}`)
@@ -95,10 +99,11 @@ func TestOptions(t *testing.T) {
 
 	annotate("one", `"starling.io/apply":"server-side"`)
 	expect("server-side", "one: ServerSideApply")
+	e.reported(c, sites) // the stages of ignored fields begin with what a cluster has reported
 	annotate("one", `"starling.io/apply":null,"starling.io/ignore-fields":".data.content","starling.io/on-removal":"orphan"`)
-	expect("ignored fields", "one: ServerSideApply force OnSpokePresent .data.content orphan")
+	expectAfter(2, "ignored fields", `one: ServerSideApply force without ".data.content" by work-agent orphan`)
 	all(`"starling.io/apply":"create-only"`)
-	expect("the whole Binding", "one: ServerSideApply force OnSpokePresent .data.content orphan", "two: CreateOnly")
+	expect("the whole Binding", `one: ServerSideApply force without ".data.content" by work-agent orphan`, "two: CreateOnly")
 	e.applied()
 
 	// A mistake is reported with its field, and the delivered object stays; others are not
@@ -115,8 +120,8 @@ func TestOptions(t *testing.T) {
 		})
 	}
 	said("configmaps " + e.name + `/one: cannot be delivered: metadata.annotations[starling.io/apply]: "ssa" must be one of update, server-side, server-side-force, create-only`)
-	e.expectContents(sites[0], "ConfigMap "+e.name+"/one: 1", "ConfigMap "+e.name+"/two: 2")
-	e.expectStrategies(sites[0], e.name, "one: ServerSideApply force OnSpokePresent .data.content orphan", "two: CreateOnly")
+	e.expectContents(sites[0], "ConfigMap "+e.name+"/one", "ConfigMap "+e.name+"/two: 2")
+	e.expectStrategies(sites[0], e.name, `one: ServerSideApply force without ".data.content" by work-agent orphan`, "two: CreateOnly")
 	annotate("one", `"starling.io/apply":null,"starling.io/ignore-fields":null,"starling.io/on-removal":null`)
 	e.expectStrategies(sites[0], e.name, "one: CreateOnly", "two: CreateOnly")
 	all(`"starling.io/apply":"never"`)
@@ -137,6 +142,43 @@ func TestOptions(t *testing.T) {
 	}
 	e.expectContents(sites[1], "ConfigMap "+e.name+"/one: 2", "ConfigMap "+e.name+"/two: 3")
 	e.applied()
+}
+
+// TestOptionOfWhatLeaves: an option that is given together with the removal is in force in the
+// clusters before the object leaves, if it is given by the Binding and if it is given by an object
+// that is deleted at once.
+func TestOptionOfWhatLeaves(t *testing.T) {
+	e := newEnvironment(t)
+	sites := e.clusters(1)
+	c := e.start(roomy)
+	one, two, three := e.configMap("one", "1"), e.configMap("two", "1"), e.configMap("three", "1")
+	e.bind(sites, one, two, three)
+	e.applied()
+	keep := `"metadata":{"annotations":{"starling.io/on-removal":"orphan"}}`
+	// left removes an object, and expects that its work was written twice: with the option, and
+	// without the object.
+	left := func(what string, remove func(), stay ...string) {
+		t.Helper()
+		c.reset()
+		remove()
+		e.expectContents(sites[0], stay...)
+		if diff := cmp.Diff(map[string]int{"its1 patch manifestworks": 2}, c.inSpace("its1")); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", what, diff)
+		}
+	}
+	left("an object", func() {
+		e.patch(configMaps, e.name, "one", "{"+keep+"}")
+		e.delete(configMaps, e.name, "one")
+		e.rebind(sites, two, three)
+	}, "ConfigMap "+e.name+"/three: 1", "ConfigMap "+e.name+"/two: 1")
+	e.applied()
+	left("a Binding", func() {
+		lists, err := json.Marshal(spec(sites, three))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.patch(bindings, "", e.name, "{"+keep+`,"spec":`+string(lists)+"}")
+	}, "ConfigMap "+e.name+"/three: 1")
 }
 
 // TestOverlap: Bindings that deliver one object to one cluster deal with it alike there; elsewhere
@@ -228,7 +270,7 @@ func TestRulesOfKinds(t *testing.T) {
 	data := apply(claims, "data", `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"$NAME","namespace":"$NAMESPACE"},
 		"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
 	e.bind(sites, scaled, free, hpa, data)
-	const ignored = "scaled: ServerSideApply force OnSpokePresent .spec.replicas"
+	const ignored = `scaled: ServerSideApply force without ".spec.replicas" by work-agent`
 	e.expectStrategies(sites[0], e.name, ignored)
 	e.patch(deployments, e.name, "scaled", `{"metadata":{"annotations":{"starling.io/apply":"update"}}}`)
 	e.expectStrategies(sites[0], e.name, "scaled: Update")
@@ -280,6 +322,6 @@ func TestInvalidAutoscaler(t *testing.T) {
 		t.Error("the target was delivered, though it is not known whether it is scaled")
 	}
 	e.patch(autoscalers, e.name, "hpa", `{"metadata":{"annotations":null}}`)
-	e.expectStrategies(sites[0], e.name, "target: ServerSideApply force OnSpokePresent .spec.replicas")
+	e.expectStrategies(sites[0], e.name, `target: ServerSideApply force without ".spec.replicas" by work-agent`)
 	e.expectErrors()
 }

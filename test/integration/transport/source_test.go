@@ -80,8 +80,9 @@ func (e *environment) expectSources(want string, mailboxes ...string) {
 	}
 }
 
-// TestSourceGeneration: objects whose status is asked for say of which generation they are, in all
-// Bindings alike; that changes with edits and with nothing else.
+// TestSourceGeneration: objects say of which object of the WDS they are, and those whose status is
+// asked for of which generation, in all Bindings alike; that changes with edits and with nothing
+// else.
 func TestSourceGeneration(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(2)
@@ -93,7 +94,7 @@ func TestSourceGeneration(t *testing.T) {
 	settings.asks = true
 
 	e.bind(sites, d, settings)
-	e.expectSources(`"-"`, sites...)
+	e.expectSources(`"0"`, sites...)
 	e.applied()
 	c.reset()
 	e.rebind(sites, asked, settings)
@@ -134,12 +135,12 @@ func TestSourceGeneration(t *testing.T) {
 	quiet(t, c)
 
 	e.rebind(sites, d, settings)
-	e.expectSources(`"-" -other"-"`, sites[0])
-	e.expectSources(`"-"`, sites[1])
+	e.expectSources(`"0" -other"0"`, sites[0])
+	e.expectSources(`"0"`, sites[1])
 	e.rebind(sites, asked, settings)
 	e.expectSources(`"3" -other"3"`, sites[0])
 	e.rebind(nil) // it is not listed any more
-	e.expectSources(`-other"-"`, sites[0])
+	e.expectSources(`-other"0"`, sites[0])
 }
 
 // TestSourceGenerationOfTwoWDSes: two that deliver the same are in no conflict because their

@@ -154,7 +154,7 @@ func TestTemplates(t *testing.T) {
 	// An object with an invalid template stays as it was everywhere, and the error is reported
 	// once.
 	e.patch(configMaps, e.name, "one", `{"data":{"content":"{{.site"}}`)
-	errs("configmaps " + e.name + "/one: .data.content cannot be parsed as a template: configmaps.data.content:1: unclosed action")
+	errs("configmaps " + e.name + "/one: cannot be delivered: .data.content cannot be parsed as a template: configmaps.data.content:1: unclosed action")
 	testenv.Never(t, time.Second, func() string { return cmp.Diff(map[string]int{}, c.inSpace("its1")) })
 	expect(1, sites[1]+" again!")
 	e.patch(configMaps, e.name, "one", `{"metadata":{"annotations":null}}`)

@@ -123,7 +123,13 @@ func TestCustomTransform(t *testing.T) {
 		t.Helper()
 		for _, site := range sites {
 			for _, name := range names {
-				metadata := map[string]any{"name": name, "namespace": e.name}
+				live, err := e.wds.Resource(configMaps).Namespace(e.name).Get(t.Context(), name, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				metadata := map[string]any{"name": name, "namespace": e.name, "annotations": map[string]any{
+					controlv1alpha1.AnnotationSourceGeneration: "0/" + string(live.GetUID()),
+				}}
 				if labelled {
 					metadata["labels"] = labels
 				}

@@ -114,7 +114,7 @@ func (e *environment) removeFinalizers(ctx context.Context, t *testing.T) {
 
 var kinds = map[string]string{
 	"packagevariantsets": "PackageVariantSet", "packagevariants": "PackageVariant", "repositories": "Repository", "packagerevisions": "PackageRevision",
-	"namespaces": "Namespace", "managedclusters": "ManagedCluster", "teams": "Team", "resourcequotas": "ResourceQuota",
+	"namespaces": "Namespace", "managedclusters": "ManagedCluster", "teams": "Team",
 }
 
 // resource is where objects of the environment are.

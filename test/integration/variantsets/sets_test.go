@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -311,28 +312,59 @@ func TestRefused(t *testing.T) {
 	e := newEnvironment(t)
 	e.upstream(t, "up", "foo", 1, "")
 	e.repositories(t, "r1", "r2")
-	quotas := schema.GroupVersionResource{Version: "v1", Resource: "resourcequotas"}
-	e.create(t, quotas, "few", "{spec: {hard: {count/packagevariants.config.porch.kpt.dev: '1'}}}")
-	// The controller of quotas finds a new kind within half a minute. It computes a quota from
-	// before that again when the quota changes, otherwise after minutes.
-	pods := 0
-	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
-		pods++
-		e.patch(t, quotas, "few", fmt.Sprintf("{spec: {hard: {pods: '%d'}}}", pods))
-		used, _, err := unstructured.NestedMap(e.Get(t, quotas, e.namespace, "few").Object, "status", "used")
-		_, counts := used["count/packagevariants.config.porch.kpt.dev"]
-		return counts, fmt.Sprintf("the quota does not count yet: %v %v", used, err)
-	})
+	e.refuse(t, "r2")
 	e.run(t, options{})
 	e.create(t, sets, "s", spec("{repositories: [{name: r1}, {name: r2}]}"))
-	e.waitForProblem(t, "s", "exceeded quota: few")
+	e.waitForProblem(t, "s", "nothing comes to r2")
 	if got := len(e.notDeleted(t)); got != 1 {
 		t.Errorf("%d PackageVariants", got)
 	}
 	e.waitForCondition(t, "s", "Ready", "UnexpectedError")
-	e.patch(t, quotas, "few", "{spec: {hard: {count/packagevariants.config.porch.kpt.dev: '2'}}}")
+	e.Delete(t, policyBindings, "", e.namespace)
 	e.waitForVariants(t, names("s", "r1", "r2")...)
 	e.waitForCondition(t, "s", "Ready", "Reconciled")
+}
+
+var (
+	policies       = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+	policyBindings = policies.GroupVersion().WithResource("validatingadmissionpolicybindings")
+)
+
+// refuse makes the API server refuse PackageVariants of a Repository, until the binding of the
+// policy with the name of the namespace is deleted. It blocks until that is in force.
+func (e *environment) refuse(t *testing.T, repository string) {
+	t.Helper()
+	said := "nothing comes to " + repository
+	e.Apply(t, fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
+    resourceRules: [{apiGroups: [config.porch.kpt.dev], apiVersions: ["*"], resources: [packagevariants], operations: [CREATE]}]
+  validations: [{expression: object.spec.downstream.repo != %[2]q, message: %[3]s}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny]}
+`, e.namespace, repository, said))
+	t.Cleanup(func() {
+		e.Remove(t, policyBindings, "", e.namespace)
+		e.Remove(t, policies, "", e.namespace)
+	})
+	probe := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"upstream":   map[string]any{"repo": "up", "package": "foo", "revision": "v1"},
+		"downstream": map[string]any{"repo": repository, "package": "foo"},
+	}}}
+	probe.SetAPIVersion(variants.GroupVersion().String())
+	probe.SetKind("PackageVariant")
+	probe.SetName("probe")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		_, err := e.resource(variants).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), said), fmt.Sprintf("a PackageVariant in %s is not refused: %v", repository, err)
+	})
 }
 
 // TestStatusCounts: the states of PackageVariants are counted, and their problems are listed.

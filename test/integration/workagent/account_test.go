@@ -6,20 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
-	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
-	"open-cluster-management.io/ocm/pkg/work/spoke/auth"                           //nolint:depguard // the test asks OCM's agent itself
-	"open-cluster-management.io/ocm/pkg/work/spoke/controllers/manifestcontroller" //nolint:depguard // the test asks OCM's agent itself
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -37,9 +27,7 @@ func TestMain(m *testing.M) {
 //
 // Should this test fail with a later OCM, 0004-transport.md can be corrected.
 func TestReportBeforeAccount(t *testing.T) {
-	fleet, site := testenv.Shared(t), testenv.Name(t)
-	fleet.Space(t, "its1").Install(t, testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"))
-	fleet.Space(t, "wds1").Install(t, testenv.OCM(t, "work/v1/0000_01_work.open-cluster-management.io_appliedmanifestworks.crd.yaml"))
+	site := testenv.Name(t)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -47,34 +35,8 @@ func TestReportBeforeAccount(t *testing.T) {
 		}
 	}
 	ctx := t.Context()
-	hubConfig, wecConfig := fleet.Config(t, "its1"), fleet.Config(t, "wds1")
-	hubClient, err := workclient.NewForConfig(hubConfig)
-	must(err)
-	wecClient, err := workclient.NewForConfig(wecConfig)
-	must(err)
-	kube, err := kubernetes.NewForConfig(wecConfig)
-	must(err)
-	extensions, err := apiextensionsclient.NewForConfig(wecConfig)
-	must(err)
-	objects, err := dynamic.NewForConfig(wecConfig)
-	must(err)
-	httpClient, err := rest.HTTPClientFor(wecConfig)
-	must(err)
-	mapper, err := apiutil.NewDynamicRESTMapper(wecConfig, httpClient)
-	must(err)
-	hub, err := kubernetes.NewForConfig(hubConfig)
-	must(err)
-	for _, space := range []kubernetes.Interface{hub, kube} {
-		_, err = space.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: site}}, metav1.CreateOptions{})
-		must(err)
-	}
-
-	// Informers that do not run are caches that the test fills.
-	works := workinformers.NewSharedInformerFactory(hubClient, 0).Work().V1().ManifestWorks()
-	accounts := workinformers.NewSharedInformerFactory(wecClient, 0).Work().V1().AppliedManifestWorks()
-	agent := manifestcontroller.NewManifestWorkController(objects, kube, extensions, hubClient.WorkV1().ManifestWorks(site), works,
-		works.Lister().ManifestWorks(site), wecClient.WorkV1().AppliedManifestWorks(), accounts, nil, "hub", "agent", mapper,
-		auth.NewFactory(wecConfig, kube, works, site, mapper).NewExecutorValidator(ctx, false))
+	a := newAgent(t, site, "")
+	hubClient, wecClient, kube, works, accounts, agent := a.hub, a.wec, a.kube, a.works, a.accounts, a.Controller
 
 	manifest := func(name string) workv1.Manifest {
 		raw := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q},"data":{"a":"b"}}`, site, name)
@@ -90,7 +52,7 @@ func TestReportBeforeAccount(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "w", Finalizers: []string{workv1.ManifestWorkFinalizer}}, Spec: spec("a"),
 	}, metav1.CreateOptions{})
 	must(err)
-	const account = "hub-w"
+	account := "hub-" + site + "-w"
 	edit := func(s workv1.ManifestWorkSpec) {
 		t.Helper()
 		work, err = hubClient.WorkV1().ManifestWorks(site).Get(ctx, "w", metav1.GetOptions{})
