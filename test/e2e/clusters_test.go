@@ -31,8 +31,8 @@ var (
 	leases  = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 )
 
-// starling runs `kubectl starling cluster`, `clusters` or `rollout` in wds1, as the administrator
-// of the fleet. It returns the exit code too.
+// starling runs `kubectl starling cluster`, `clusters`, `plan` or `rollout` in wds1, as the
+// administrator of the fleet. It returns the exit code too.
 func (s *story) starling(args ...string) (out string, code int) {
 	s.Helper()
 	var text bytes.Buffer
@@ -46,6 +46,8 @@ func (s *story) starling(args ...string) (out string, code int) {
 		cmd, args = cli.NewListCommand(flags, streams, clock.RealClock{}), args[1:]
 	case "rollout":
 		cmd, args = foresight.NewRolloutCommand(flags, streams), args[1:]
+	case "plan":
+		cmd, args = foresight.NewPlanCommand(flags, streams), args[1:]
 	}
 	cmd.SilenceUsage, cmd.SilenceErrors = true, true
 	cmd.SetOut(&text)

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/test/testenv"
@@ -65,6 +67,73 @@ spec:
 	s.remove("wds2", controlv1alpha1.BindingPolicies, "", s.name)
 	s.leaves("cluster1", configMaps, s.name, "settings")
 	s.leaves("cluster1", namespaces, "", s.name)
+}
+
+// TestStatusOfTwoWDSes: the status of an object that two WDSes want comes back to the one that
+// delivers it, although the work of the other one, which claims it, is older; and to both once they
+// deliver the same.
+func TestStatusOfTwoWDSes(t *testing.T) {
+	t.Parallel()
+	s := balanced(t, `{matchLabels: {name: nowhere}}`)
+	for _, manifest := range []struct {
+		resource schema.GroupVersionResource
+		text     string
+	}{
+		{namespaces, `{apiVersion: v1, kind: Namespace, metadata: {name: $NAME, labels: {story: $NAME}}}`},
+		{configMaps, `{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: $NAME, labels: {story: $NAME}}, data: {key: first}}`},
+		{controlv1alpha1.BindingPolicies, `
+apiVersion: control.kubestellar.io/v1alpha1
+kind: BindingPolicy
+metadata: {name: $NAME}
+spec:
+  clusterSelectors: [{matchLabels: {name: cluster1}}]
+  downsync:
+  - objectSelectors: [{matchLabels: {story: $NAME}}]
+    wantSingletonReportedState: true`},
+	} {
+		s.create("wds2", manifest.resource, manifest.text)
+	}
+	s.arrives("cluster1", "settings", "first") // its work is older than what follows
+	s.patch("wds1", controlv1alpha1.BindingPolicies, "", s.name, `{"spec":{"clusterSelectors":[{"matchLabels":{"name":"cluster1"}}]}}`)
+	s.address("cluster1", "192.0.2.1")
+	s.shows("192.0.2.1")
+
+	s.Log("the other one wants the Service too, with other content, and has room for it in its work")
+	s.create("wds2", services, `
+apiVersion: v1
+kind: Service
+metadata: {name: door, namespace: $NAME, labels: {story: $NAME}}
+spec: {type: LoadBalancer, allocateLoadBalancerNodePorts: false, ports: [{port: 81}]}`)
+	s.saysOn("wds2", `delivers this object, with different content; this Binding does not deliver it`)
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		list, err := s.space("cluster1", appliedWorks).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		holding := 0
+		for i := range list.Items {
+			resources, _, _ := unstructured.NestedSlice(list.Items[i].Object, "status", "appliedResources")
+			for _, r := range resources {
+				if r, ok := r.(map[string]any); ok && r["resource"] == "services" && r["namespace"] == s.name {
+					holding++
+				}
+			}
+		}
+		return holding == 2, fmt.Sprintf("%d works hold the Service in the cluster", holding)
+	})
+	s.address("cluster1", "192.0.2.2")
+	s.shows("192.0.2.2")
+	if got := s.shownIn("wds2"); got != "" {
+		t.Errorf("the WDS that only claims the object shows %q", got)
+	}
+
+	s.Log("and then the same content: both deliver it")
+	s.patch("wds2", services, s.name, "door", `{"spec":{"ports":[{"port":80}]}}`)
+	s.saysOn("wds2", "")
+	s.address("cluster1", "192.0.2.3")
+	for _, space := range []string{"wds1", "wds2"} {
+		testenv.Eventually(t, arrival, func() (bool, string) { return s.shownIn(space) == "192.0.2.3", space + " shows " + s.shownIn(space) })
+	}
 }
 
 // namespaceIn waits until the story's Namespace has a color in a cluster.

@@ -60,7 +60,12 @@ func (s *story) shows(ip string) {
 
 func (s *story) shown() string {
 	s.Helper()
-	obj, err := s.get("wds1", services, s.name, "door")
+	return s.shownIn("wds1")
+}
+
+func (s *story) shownIn(space string) string {
+	s.Helper()
+	obj, err := s.get(space, services, s.name, "door")
 	if err != nil {
 		s.Fatal(err)
 	}

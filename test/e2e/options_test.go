@@ -97,6 +97,122 @@ spec: {maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, n
 	s.remove("wds1", controlv1alpha1.BindingPolicies, "", s.name)
 }
 
+// TestIgnoredFields: a field that nobody changed in a cluster keeps its value, when the object is
+// created, when an autoscaler comes, and when it goes; all other fields are repaired, and go.
+func TestIgnoredFields(t *testing.T) {
+	t.Parallel()
+	s := tell(t, testenv.Shared(t))
+	autoscalers := grouped("autoscaling", "horizontalpodautoscalers")
+	autoscalers.Version = "v2"
+	s.namespace()
+	deployment := func(name, annotations string) {
+		t.Helper()
+		s.create("wds1", deployments, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: `+name+`, namespace: $NAME, labels: {story: $NAME, old: "1"}, annotations: {`+annotations+`}}
+spec:
+  replicas: 5
+  selector: {matchLabels: {app: `+name+`}}
+  template:
+    metadata: {labels: {app: `+name+`}}
+    spec: {containers: [{name: c, image: "example.com/c:1"}]}`)
+	}
+	deployment("ignoring", `starling.io/ignore-fields: .spec.replicas`)
+	deployment("scaled", "")
+	s.policy(both)
+	holds := func(what, cluster, name string, replicas int64, labels map[string]string) {
+		t.Helper()
+		testenv.Eventually(t, arrival, func() (bool, string) {
+			d, err := s.get(cluster, deployments, s.name, name)
+			if err != nil {
+				return false, err.Error()
+			}
+			got, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
+			if got != replicas {
+				t.Fatalf("%s: %s in %s has %d replicas, want %d", what, name, cluster, got, replicas)
+			}
+			for key, value := range labels {
+				if d.GetLabels()[key] != value {
+					return false, fmt.Sprintf("%s: %s in %s has the labels %v; errors %q", what, name, cluster, d.GetLabels(), s.observed().Status.Errors)
+				}
+			}
+			return true, ""
+		})
+	}
+	all := func(what string, labels map[string]string) {
+		t.Helper()
+		for _, cluster := range []string{"cluster1", "cluster2"} {
+			holds(what, cluster, "ignoring", 5, labels)
+			holds(what, cluster, "scaled", 5, labels)
+		}
+	}
+	s.isReady()
+	all("created", nil)
+
+	s.Log("an autoscaler comes beside a running Deployment; nothing else is edited")
+	s.create("wds1", autoscalers, `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: scaled, namespace: $NAME, labels: {story: $NAME}}
+spec: {minReplicas: 5, maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: scaled}}`)
+	for _, cluster := range []string{"cluster1", "cluster2"} {
+		testenv.Eventually(t, arrival, func() (bool, string) {
+			_, err := s.get(cluster, autoscalers, s.name, "scaled")
+			return err == nil, fmt.Sprintf("the autoscaler in %s: %v", cluster, err)
+		})
+	}
+	s.isReady()
+	all("the autoscaler came", nil)
+
+	s.Log("labels come and go, and drift of them is repaired")
+	for _, name := range []string{"ignoring", "scaled"} {
+		s.patch("wds1", deployments, s.name, name, `{"metadata":{"labels":{"old":null,"new":"1"}}}`)
+	}
+	all("an edit", map[string]string{"old": "", "new": "1"})
+	s.patch("cluster1", deployments, s.name, "ignoring", `{"metadata":{"labels":{"new":"changed"}},"spec":{"replicas":7}}`)
+	s.patch("wds1", deployments, s.name, "ignoring", `{"metadata":{"labels":{"more":"1"}}}`)
+	holds("drift", "cluster1", "ignoring", 7, map[string]string{"new": "1", "more": "1"})
+
+	s.Log("the autoscaler goes, and the Deployment that a cluster lost comes back as it was")
+	s.remove("wds1", autoscalers, s.name, "scaled")
+	s.leaves("cluster1", autoscalers, s.name, "scaled")
+	s.isReady()
+	holds("the autoscaler went", "cluster1", "scaled", 5, nil)
+	s.remove("cluster2", deployments, s.name, "ignoring")
+	s.patch("wds1", deployments, s.name, "ignoring", `{"metadata":{"labels":{"more":"2"}}}`)
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		d, err := s.get("cluster2", deployments, s.name, "ignoring")
+		if err != nil {
+			return false, err.Error()
+		}
+		replicas, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
+		return replicas == 5, fmt.Sprintf("the new Deployment has %d replicas", replicas)
+	})
+
+	s.Log("without the annotation the cluster gets the value of the WDS")
+	s.patch("wds1", deployments, s.name, "ignoring", `{"metadata":{"annotations":{"starling.io/ignore-fields":null}}}`)
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		d, err := s.get("cluster1", deployments, s.name, "ignoring")
+		if err != nil {
+			return false, err.Error()
+		}
+		replicas, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
+		return replicas == 5, fmt.Sprintf("the Deployment has %d replicas", replicas)
+	})
+	s.isReady()
+
+	s.Log("a path into a list is an error")
+	s.patch("wds1", deployments, s.name, "ignoring", `{"metadata":{"annotations":{"starling.io/ignore-fields":".spec.template.spec.containers[0].image"}}}`)
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		errors := strings.Join(s.observed().Status.Errors, "\n")
+		return strings.Contains(errors, "is in a list"), fmt.Sprintf("errors %q", errors)
+	})
+	s.remove("wds1", controlv1alpha1.BindingPolicies, "", s.name)
+	s.leaves("cluster1", deployments, s.name, "ignoring")
+	s.leaves("cluster2", deployments, s.name, "scaled")
+}
+
 // TestRemovalsArrive: what is removed from an object in the WDS is removed in the clusters, and
 // what others added there stays.
 func TestRemovalsArrive(t *testing.T) {

@@ -25,15 +25,7 @@ spec:
   template:
     metadata: {labels: {app: server}}
     spec: {containers: [{name: server, image: "example.com/server:1"}]}`)
-	s.create("wds1", controlv1alpha1.BindingPolicies, `
-apiVersion: control.kubestellar.io/v1alpha1
-kind: BindingPolicy
-metadata: {name: $NAME}
-spec:
-  clusterSelectors: [{matchLabels: {name: cluster1}}]
-  downsync:
-  - objectSelectors: [{matchLabels: {story: $NAME}}]
-    wantSingletonReportedState: true`)
+	s.returning("")
 
 	available := func(want int64) {
 		t.Helper()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,9 +77,14 @@ func (s *story) space(space string, gvr schema.GroupVersionResource) dynamic.Nam
 	return client.Resource(gvr)
 }
 
+// changing is held while a story changes the fleet: one command at a time may do that.
+var changing sync.Mutex
+
 // addCluster adds a cluster to the fleet, with these flags of `starling wec add`.
 func (s *story) addCluster(name string, flags ...string) {
 	s.Helper()
+	changing.Lock()
+	defer changing.Unlock()
 	if _, err := s.fleet.Run(append([]string{"wec", "add", name}, flags...)...); err != nil {
 		s.Fatal(err)
 	}
@@ -87,6 +93,8 @@ func (s *story) addCluster(name string, flags ...string) {
 
 func (s *story) removeCluster(name string) {
 	s.Helper()
+	changing.Lock()
+	defer changing.Unlock()
 	if _, err := s.fleet.Run("wec", "remove", name); err != nil {
 		s.Fatal(err)
 	}
@@ -159,6 +167,21 @@ spec:
   clusterSelectors: [%s]
   downsync:
   - objectSelectors: [{matchLabels: {story: $NAME}}]`, selector))
+}
+
+// returning places everything with a label of the story on cluster1 alone, and has its status
+// returned. The policy has the name of the story and the suffix, and so has the label's value.
+func (s *story) returning(suffix string) {
+	s.Helper()
+	s.create("wds1", controlv1alpha1.BindingPolicies, strings.ReplaceAll(`
+apiVersion: control.kubestellar.io/v1alpha1
+kind: BindingPolicy
+metadata: {name: $NAME$SUFFIX}
+spec:
+  clusterSelectors: [{matchLabels: {name: cluster1}}]
+  downsync:
+  - objectSelectors: [{matchLabels: {story: $NAME$SUFFIX}}]
+    wantSingletonReportedState: true`, "$SUFFIX", suffix))
 }
 
 func (s *story) patch(space string, gvr schema.GroupVersionResource, namespace, name, mergePatch string) {
