@@ -6,6 +6,7 @@ import (
 	"maps"
 	"sync"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,7 @@ func (p *Pool) Lend(t testing.TB) *Fleet {
 		f = p.start(t)
 	}
 	t.Cleanup(func() {
-		f.dumpIfFailed(t)
+		defer f.dumpIfFailed(t)
 		if t.Failed() {
 			return // it may hold anything
 		}
@@ -123,9 +124,20 @@ func (s *Space) empty(t testing.TB, but map[types.UID]int64) {
 
 // release deletes an object. Its finalizers go first, but for a CustomResourceDefinition, whose
 // only one has the server delete the objects of its kind.
+//
+// The server can forget such a deletion for minutes: it ends its attempts when a write of its own
+// conflicts with what it has just written, and that has changed nothing but the condition
+// Terminating, after which it does not begin again (crd_finalizer.go of
+// k8s.io/apiextensions-apiserver). Any other change makes it try again.
 func release(ctx context.Context, objects metadata.ResourceInterface, obj *metav1.PartialObjectMetadata) error {
-	if len(obj.Finalizers) > 0 && obj.Kind != "CustomResourceDefinition" {
-		_, err := objects.Patch(ctx, obj.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	const most = 5 * time.Second
+	patch := `{"metadata":{"finalizers":null}}`
+	if obj.Kind == "CustomResourceDefinition" {
+		patch = fmt.Sprintf(`{"metadata":{"annotations":{"tried-again":%q}}}`, time.Now())
+	}
+	if obj.Kind != "CustomResourceDefinition" && len(obj.Finalizers) > 0 ||
+		obj.DeletionTimestamp != nil && time.Since(obj.DeletionTimestamp.Time) > most {
+		_, err := objects.Patch(ctx, obj.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}

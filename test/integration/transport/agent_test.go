@@ -40,7 +40,11 @@ func newAgent(e *environment) *agent {
 	a := &agent{e: e, prefix: e.name + "-", fails: func(string) string { return "" }, offline: map[string]bool{}, said: map[types.UID]string{}, again: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(e.t.Context())
 	informer := dynamicinformer.NewFilteredDynamicInformer(e.its, ocm.ManifestWorks, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	// One answer at a time: of two at once, what was said last might not be what was written last.
+	var answering sync.Mutex
 	handle := func(obj any) {
+		answering.Lock()
+		defer answering.Unlock()
 		if work, ok := obj.(*unstructured.Unstructured); ok {
 			a.answer(ctx, work)
 		}

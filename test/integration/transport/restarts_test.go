@@ -33,11 +33,11 @@ func TestRandomRestarts(t *testing.T) {
 				environment: e, random: random, content: map[string]string{}, objects: map[string]bool{}, sites: map[string]bool{}, offline: map[string]bool{},
 				changed: make(chan struct{}, 1),
 			}
-			l.clusters = e.clusters(2)
-			for i := range 8 {
-				name := fmt.Sprint(i)
-				l.content[name] = l.text()
-				e.configMap(name, l.content[name])
+			for range 2 {
+				l.clusters = append(l.clusters, l.newCluster())
+			}
+			for range 8 {
+				l.names = append(l.names, l.newObject())
 			}
 			l.objects["0"], l.sites[l.clusters[0]], l.sites[l.clusters[1]] = true, true, true
 			l.watch()
@@ -58,13 +58,16 @@ func TestRandomRestarts(t *testing.T) {
 // life is what the test knows of what should be.
 type life struct {
 	*environment
-	random   *rand.Rand
-	clusters []string
-	content  map[string]string // of all objects
-	objects  map[string]bool   // those that the Binding lists
-	sites    map[string]bool   // the destinations
-	offline  map[string]bool   // clusters that do not answer
-	running  *running
+	random *rand.Rand
+	// clusters and names are those that the Binding may list. What it has listed and does not list
+	// any more never comes back: a late removal would look like a wrong one.
+	clusters, names []string
+	ever            []string          // all clusters
+	content         map[string]string // of all objects
+	objects         map[string]bool   // those that the Binding lists
+	sites           map[string]bool   // the destinations
+	offline         map[string]bool   // clusters that do not answer
+	running         *running
 
 	mu sync.Mutex
 	// wanted are the objects, as "cluster name", that must not leave once they are there; held are
@@ -78,6 +81,20 @@ type life struct {
 
 func (l *life) text() string {
 	return strings.Repeat(fmt.Sprint(l.random.IntN(10)), 1+l.random.IntN(700))
+}
+
+func (l *life) newObject() string {
+	name := fmt.Sprint(len(l.content))
+	l.content[name] = l.text()
+	l.configMap(name, l.content[name])
+	return name
+}
+
+func (l *life) newCluster() string {
+	name := fmt.Sprintf("%s-%d", l.name, len(l.ever)+1)
+	l.cluster(name)
+	l.ever = append(l.ever, name)
+	return name
 }
 
 func (l *life) listed(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
@@ -100,22 +117,28 @@ func (l *life) step() {
 	case 1, 2, 3:
 		l.run()
 	case 4, 5, 6, 7:
-		name := fmt.Sprint(l.random.IntN(8))
+		name := l.names[l.random.IntN(len(l.names))]
 		l.content[name] = l.text()
 		l.edit(name, l.content[name])
 	case 8, 9:
-		name := fmt.Sprint(l.random.IntN(8))
-		if !l.objects[name] || l.random.IntN(2) == 0 {
+		i := l.random.IntN(len(l.names))
+		if name := l.names[i]; !l.objects[name] {
 			l.toggle(l.objects, name)
+		} else if l.random.IntN(2) == 0 {
+			l.toggle(l.objects, name)
+			l.names[i] = l.newObject()
 		}
 	case 10:
 		cluster := l.clusters[l.random.IntN(2)]
 		l.offline[cluster] = !l.offline[cluster]
 		l.agent.set(func(a *agent) { a.offline[cluster] = l.offline[cluster] })
 	case 11:
-		cluster := l.clusters[l.random.IntN(2)]
-		if !l.sites[cluster] || l.random.IntN(4) == 0 {
+		i := l.random.IntN(len(l.clusters))
+		if cluster := l.clusters[i]; !l.sites[cluster] {
 			l.toggle(l.sites, cluster)
+		} else if l.random.IntN(4) == 0 {
+			l.toggle(l.sites, cluster)
+			l.clusters[i] = l.newCluster()
 		}
 	}
 }
@@ -147,34 +170,16 @@ func (l *life) run() {
 	}
 }
 
-// toggle adds an object or a destination to the Binding, or removes it. What was removed comes back
-// only after it has left: before, nobody could tell a late removal from a wrong one.
+// toggle adds an object or a destination to the Binding, or removes it.
 func (l *life) toggle(set map[string]bool, name string) {
 	if set[name] {
 		delete(set, name)
 	} else {
-		if l.anywhere(name) {
-			return
-		}
 		set[name] = true
 	}
 	l.unwant()
 	l.rebind(l.listed(l.sites), l.entries()...)
 	l.want()
-}
-
-// anywhere reports whether a mailbox contains the object, or the mailbox of that name contains
-// anything.
-func (l *life) anywhere(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for work, objects := range l.works {
-		_, has := objects[name]
-		if len(objects) > 0 && strings.HasPrefix(work, name+" ") || has {
-			return true
-		}
-	}
-	return false
 }
 
 // pairs are the objects that the Binding places, as "cluster name".
@@ -220,7 +225,7 @@ func (l *life) watch() {
 	go func() {
 		defer close(done)
 		for event := range watcher.ResultChan() {
-			if o, ok := event.Object.(*unstructured.Unstructured); ok && slices.Contains(l.clusters, o.GetNamespace()) {
+			if o, ok := event.Object.(*unstructured.Unstructured); ok && strings.HasPrefix(o.GetNamespace(), l.name+"-") {
 				l.see(o, event.Type == watch.Deleted || o.GetDeletionTimestamp() != nil)
 			}
 		}
@@ -293,7 +298,7 @@ func (l *life) done() bool {
 }
 
 func (l *life) finish() {
-	for _, cluster := range l.clusters {
+	for _, cluster := range l.ever {
 		l.agent.set(func(a *agent) { a.offline[cluster] = false })
 	}
 	l.run()
@@ -308,7 +313,7 @@ func (l *life) finish() {
 // converges waits until mailboxes hold what they should. Nothing leaves a work of a cluster that
 // does not answer.
 func (l *life) converges(which func(cluster string) bool) {
-	for _, cluster := range l.clusters {
+	for _, cluster := range l.ever {
 		if !which(cluster) {
 			continue
 		}
