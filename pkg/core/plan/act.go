@@ -260,7 +260,7 @@ func (c *changes) existing(w, j int) {
 	}
 	if c.home[i] == w && !c.upToDate(i, item) {
 		entry := c.entry(i)
-		entry.Options = c.owning(item, entry.Options)
+		entry.Options = c.keeping(item, entry.Options)
 		c.replaced = append(c.replaced, Change{Op: OpReplace, At: j, Ref: item.Ref, Object: entry.Object})
 		c.flagged = c.flagged || item.Options != entry.Options
 		c.after = append(c.after, entry)
@@ -293,7 +293,7 @@ func (c *changes) release(item *Item) {
 func (c *changes) orphan(item *Item) {
 	options := item.Options
 	options.Orphan = true
-	options = c.owning(item, options)
+	options = c.keeping(item, options)
 	handOver := HandOver{Ref: item.Ref}
 	if item.State == Failed && item.Options == options {
 		handOver.Failed = item

@@ -186,7 +186,7 @@ func (b *builder) options(i int, item *Item) Options {
 		options.Orphan = false
 	}
 	if item != nil {
-		return b.owning(item, options)
+		return b.keeping(item, options)
 	}
 	return options
 }

@@ -198,10 +198,13 @@ func TestLeaving(t *testing.T) {
 		"OursClaims":            {plan.Item{}, []plan.Owner{claimed}, "stays"},
 		"OursClaimsFromThem":    {plan.Item{}, append(claims, claimed), "createOnly orphan"},
 		"OursListedAndThem":     {plan.Item{}, append(claims, plan.Owner{Binding: "b"}), "stays"},
-		"OursAppliedAndThem":    {plan.Item{}, append(claims, applied), "createOnly orphan"},
-		"OneOfOursIsLate":       {plan.Item{}, []plan.Owner{applied, {Binding: "b"}}, "stays"},
-		"WeOnlyClaimAndOurs":    {plan.Item{Options: claim}, []plan.Owner{pending}, "deleted"},
-		"WeClaimAndOursListed":  {plan.Item{Options: claim}, append(claims, plan.Owner{Binding: "b"}), "observe"},
+		"ReleasedOursListedAndThem": {
+			plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, append(claims, plan.Owner{Binding: "b"}), "createOnly orphan",
+		},
+		"OursAppliedAndThem":   {plan.Item{}, append(claims, applied), "createOnly orphan"},
+		"OneOfOursIsLate":      {plan.Item{}, []plan.Owner{applied, {Binding: "b"}}, "stays"},
+		"WeOnlyClaimAndOurs":   {plan.Item{Options: claim}, []plan.Owner{pending}, "deleted"},
+		"WeClaimAndOursListed": {plan.Item{Options: claim}, append(claims, plan.Owner{Binding: "b"}), "observe"},
 
 		"PackageListed":    {plan.Item{}, with(plan.Owner{Binding: "b"}, package1), "stays"},
 		"PackageClaims":    {plan.Item{}, with(claimed, package1), "createOnly orphan"},

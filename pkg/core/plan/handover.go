@@ -106,18 +106,19 @@ const (
 //
 // It stays until each owner of our WDS that lists the object has it: one of our source must keep it
 // in the cluster, unless another source or WDS keeps that one at a claim; one of another source
-// needs at least its claim. A claim stays until they have one, too: without it, what another WDS
-// delivers would be deleted when that leaves. If an owner then has the object that may not keep it
-// in the cluster, it is released: another WDS that delivers it may be about to release it, too. An
-// object that no other owner is to have is removed, or stays if its user wants that (orphaned).
+// needs at least its claim. A claim, and what was released to another WDS, stays until they have
+// one, too: without it, what the other WDS delivers would be deleted when that leaves. If an owner
+// then has the object that may not keep it in the cluster, it is released: another WDS that
+// delivers it may be about to release it, too. An object that no other owner is to have is removed,
+// or stays if its user wants that (orphaned).
 func departing(item *Item, owners []Owner) (departure, *Owner) {
-	if len(owners) == 0 || item.Withdrawn || released(item) && !item.Observe {
+	disputed := slices.ContainsFunc(owners, func(o Owner) bool { return o.Work != nil && !o.SameSource() && !o.Leaving })
+	if len(owners) == 0 || item.Withdrawn || released(item) && !item.Observe && !disputed {
 		return removal, nil
 	}
-	disputed := slices.ContainsFunc(owners, func(o Owner) bool { return o.Work != nil && !o.SameSource() && !o.Leaving })
 	able := func(o *Owner) bool { return !o.Leaving && !o.Awaits }
 	holds := func(o *Owner) bool {
-		if item.Observe || !o.SameSource() || o.State == OwnerClaimed && disputed {
+		if released(item) || !o.SameSource() || o.State == OwnerClaimed && disputed {
 			return o.State > OwnerListed
 		}
 		return o.State == OwnerApplied
@@ -126,7 +127,7 @@ func departing(item *Item, owners []Owner) (departure, *Owner) {
 		i := slices.IndexFunc(owners, func(o Owner) bool { return able(&o) && !holds(&o) })
 		return wait, &owners[i]
 	}
-	if item.Observe {
+	if released(item) {
 		return removal, nil
 	}
 	heir := first(owners, func(o *Owner) bool {
@@ -144,7 +145,14 @@ func departing(item *Item, owners []Owner) (departure, *Owner) {
 // relied reports whether an owner of our source leaves an object, or may be about to, because we
 // own it; or whether a cluster has yet to do with what left a work. It deletes the object if
 // nothing else owns it then. Of the works of others nobody notifies this Binding.
+//
+// An owner that leaves the object in the cluster relies on nobody who leaves, too (keepsItThere):
+// the two would wait for each other.
 func (b *builder) relied(ref objref.Ref) (relied, byOthers bool) {
+	leave := !b.desired.Wants(ref)
+	relies := func(o Owner) bool {
+		return o.SameSource() && o.Delivers() && (o.Writing || o.Leaving && !(leave && o.Orphans))
+	}
 	lost := func(w *Work) bool {
 		if item := w.item(ref); item != nil {
 			return !item.Awaited() && (item.Withdrawn || w.Deleting)
@@ -152,7 +160,7 @@ func (b *builder) relied(ref objref.Ref) (relied, byOthers bool) {
 		_, may := w.Lost(ref)
 		return may
 	}
-	byOthers = slices.ContainsFunc(b.now.Owners[ref], func(o Owner) bool { return o.SameSource() && o.Delivers() && (o.Leaving || o.Writing) }) ||
+	byOthers = slices.ContainsFunc(b.now.Owners[ref], relies) ||
 		slices.ContainsFunc(b.now.Siblings, lost)
 	return byOthers || slices.ContainsFunc(b.all, lost), byOthers
 }
@@ -167,6 +175,17 @@ func (b *builder) owning(item *Item, options Options) Options {
 	b.plan.Postponed = b.plan.Postponed || byOthers
 	options.Orphan = !relied
 	return options
+}
+
+// keeping returns the options that an item gets instead of others, such that those of an item on
+// which nothing was reported are those that it came with, as far as its object is orphaned: the
+// cluster may have the object with any options since. An item that is released to another owner is
+// none of them.
+func (b *builder) keeping(item *Item, options Options) Options {
+	if options.Orphan && !item.Orphan && !item.Seen && item.State != Silent {
+		options.Orphan = false
+	}
+	return b.owning(item, options)
 }
 
 // disputes finds out which objects are contested, and what becomes of them.
@@ -231,7 +250,7 @@ func (b *builder) departures() {
 		if how == release && b.now.Passed && b.now.Unattended {
 			how = removal // nobody would report that it is released
 		}
-		if how == removal && b.orphaned(item) {
+		if how == removal && (work.Begun || item.Seen) && b.orphaned(item) {
 			how = orphaning
 		}
 		if how == removal {

@@ -34,6 +34,8 @@ type fleet struct {
 
 	cluster *agentmodel.Cluster
 	uids    int
+	// kept is always to be orphaned; zero if nothing is.
+	kept objref.Ref
 	// planned is when the delivery was planned that took an object out of a work.
 	planned map[types.UID]map[objref.Ref]int64
 }
@@ -69,10 +71,10 @@ type binding struct {
 	// selects is what the policy selects, or the package has; contents are those of a package.
 	selects  map[objref.Ref]bool
 	contents map[objref.Ref]string
-	// gone: the policy is deleted. invalid: it does not write its Binding.
-	gone, invalid bool
-	written       written
-	sync          func() // a write of the Binding that is under way
+	// gone: the policy is deleted. invalid: it does not write its Binding. keeps: it orphans all.
+	gone, invalid, keeps bool
+	written              written
+	sync                 func() // a write of the Binding that is under way
 
 	seen   written        // by the informer of the transport
 	placed *placedBinding // what the transport gathered
@@ -162,15 +164,23 @@ func (b *binding) gather() {
 		b.placed = nil
 		return
 	}
-	p := &placedBinding{written: b.seen, contents: b.hub.contents, orphan: maps.Clone(b.orphan), unread: map[objref.Ref]bool{}}
+	p := &placedBinding{written: b.seen, contents: b.hub.contents, orphan: map[objref.Ref]bool{}, unread: map[objref.Ref]bool{}}
 	if b.source != "" {
-		p.contents, p.orphan = b.contents, nil
+		p.contents = b.contents
+	}
+	for _, ref := range b.refs {
+		p.orphan[ref] = b.asksToOrphan(ref)
 	}
 	p.contents = maps.Clone(p.contents)
 	if b.chance(4) {
 		p.unread[b.ref()] = true
 	}
 	b.placed = p
+}
+
+// asksToOrphan reports whether the policy, or the object, asks that the object stays there.
+func (b *binding) asksToOrphan(ref objref.Ref) bool {
+	return b.source == "" && (b.keeps || b.hub.orphan[ref])
 }
 
 // changed reports whether the Binding has changed and was not gathered since: its former content,
@@ -220,6 +230,7 @@ func (b *binding) owners() plan.Owners {
 			default:
 				peer := &plan.Peer{
 					Binding: other.name, Works: slices.Collect(maps.Values(other.view)), Lists: other.lists,
+					Orphans: func(ref objref.Ref) bool { return other.placed != nil && other.placed.orphan[ref] },
 					Writing: other.begun > 0 || other.doubt || other.unseen(),
 				}
 				if other.source != b.source {
@@ -254,8 +265,10 @@ func (b *binding) deliver() {
 	if b.placed == nil || b.unseen() || b.doubt {
 		return
 	}
+	placed := b.placed
 	current := &plan.Current{
 		Mailbox: "cluster1", Prefix: string(b.placed.uid), Works: slices.Collect(maps.Values(b.view)), Hold: b.placed.hold, Owners: b.owners(),
+		Orphans: func(ref objref.Ref) (orphan, known bool) { return placed.orphan[ref], true },
 	}
 	for _, other := range b.hub.bindings {
 		if other != b && other.source == b.source {
@@ -278,7 +291,10 @@ func (b *binding) desired() []plan.Object {
 	var objects []plan.Object
 	for ref := range b.placed.lists {
 		o := object(ref, b.placed.contents[ref])
-		o.Orphan = b.placed.orphan[ref]
+		o.Orphan = slices.ContainsFunc(b.hub.bindings, func(other *binding) bool {
+			p := other.placed
+			return other.source == b.source && p != nil && p.lists[ref] && !p.deleting && p.orphan[ref]
+		})
 		if b.placed.unread[ref] {
 			o = plan.Object{Object: transform.Object{Ref: ref}}
 		}
@@ -390,6 +406,9 @@ func (f *fleet) collect() {
 
 // lost checks whether an object was to be deleted.
 func (f *fleet) lost(ref objref.Ref, uid types.UID) {
+	if ref == f.kept {
+		f.t.Errorf("at %d %s was deleted for %s, though it is to be orphaned", f.now, ref, uid)
+	}
 	for _, h := range f.hubs {
 		for source, guards := range h.guards {
 			if g := guards[ref]; g != nil && g.secured > 0 && g.secured < f.planned[uid][ref] {
@@ -501,7 +520,11 @@ func (h *hub) change() {
 	case 6:
 		b.contents[ref] = h.content()
 	case 7:
-		h.orphan[ref] = !h.orphan[ref]
+		if h.chance(2) {
+			h.orphan[ref] = !h.orphan[ref] || ref == h.kept
+		} else {
+			b.keeps = !b.keeps
+		}
 	case 8:
 		b.invalid = !b.invalid && b.source == ""
 	case 9:
@@ -634,15 +657,16 @@ func (f *fleet) describe() string {
 func (f *fleet) check() {
 	for _, ref := range f.refs {
 		wanted, delivered := map[transform.Hash]bool{}, map[transform.Hash]bool{}
-		orphaned := false
 		for _, h := range f.hubs {
 			for _, b := range h.bindings {
 				wants := b.selects[ref] && !b.gone
-				content, orphan := h.contents[ref], h.orphan[ref]
+				content := h.contents[ref]
 				if b.source != "" {
-					content, orphan = b.contents[ref], false
+					content = b.contents[ref]
 				}
-				orphaned = orphaned || orphan
+				orphan := slices.ContainsFunc(h.bindings, func(o *binding) bool {
+					return o.source == b.source && o.selects[ref] && !o.gone && o.asksToOrphan(ref)
+				})
 				if wants {
 					wanted[transform.HashOf([]byte(content))] = true
 				}
@@ -680,11 +704,18 @@ func (f *fleet) check() {
 }
 
 // TestHandOverHistories runs random histories of hand-overs. An object that owners of one source
-// want all the time, and have once had in a work, is never deleted from the cluster; in the end all
-// is delivered as it should be, and nothing is written any more.
+// want all the time, and have once had in a work, is never deleted from the cluster, nor is one
+// that is always to be orphaned. In the end all is delivered as it should be, and nothing is
+// written any more.
 func TestHandOverHistories(t *testing.T) {
 	for seed := range uint64(200) {
 		f := newFleet(t, seed, 1+int(seed%2), 3, int(seed/2%2), 3)
+		if seed/2%2 == 0 && seed%3 == 0 { // no packages: they orphan nothing
+			f.kept = f.refs[0]
+			for _, h := range f.hubs {
+				h.orphan[f.kept] = true
+			}
+		}
 		for range 3 {
 			pace := 1 + f.random.IntN(25) // of users
 			for range 400 {

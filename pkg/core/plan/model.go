@@ -253,6 +253,14 @@ func (d *Desired) Ignores() bool {
 // a destination it matters what other Bindings of its source have of it there (Current.Siblings).
 func (d *Desired) Once() []objref.Ref { return d.once }
 
+// Object returns one of them, nil if it is none.
+func (d *Desired) Object(ref objref.Ref) *Object {
+	if i, ok := d.index[ref]; ok {
+		return &d.objects[i]
+	}
+	return nil
+}
+
 // Wants reports whether the object is one of them.
 func (d *Desired) Wants(ref objref.Ref) bool {
 	_, ok := d.index[ref]

@@ -56,6 +56,9 @@ type Owner struct {
 	// Leaving: the Binding does not list the object at the destination any more. It is not known of
 	// other WDSes.
 	Leaving bool
+	// Orphans: it is Leaving, and is not removed before the cluster has reported that it keeps the
+	// object.
+	Orphans bool
 	// Writing: a write to the Binding's works is under way, or is not seen yet. What they show may
 	// be over. It is not known of other WDSes.
 	Writing bool
@@ -124,6 +127,9 @@ type Peer struct {
 	// Lists reports whether the Binding lists an object at the destination. It is nil if that is
 	// not known, as with other WDSes.
 	Lists func(objref.Ref) bool
+	// Orphans reports whether an object that the Binding does not list is to stay in the cluster.
+	// It is nil if none is, or if that is not known.
+	Orphans func(objref.Ref) bool
 	// Writing: a write to the works is under way, or is not seen yet.
 	Writing bool
 }
@@ -147,6 +153,7 @@ func (o Owners) Add(peer *Peer, matters func(objref.Ref) bool) {
 			}
 			owner.WDS, owner.Source = peer.WDS, peer.Source
 			owner.Leaving = peer.Lists != nil && !peer.Lists(item.Ref)
+			owner.Orphans = owner.Leaving && peer.Orphans != nil && peer.Orphans(item.Ref)
 			if owner.Writing = peer.Writing; owner.Writing {
 				owner.State = min(owner.State, OwnerPending)
 			}

@@ -27,6 +27,8 @@ type mailbox struct {
 	proven map[types.UID]int64                 // the generation from which on that proves something
 	hold   plan.Hold
 	owners plan.Owners
+	// orphans is Current.Orphans.
+	orphans func(objref.Ref) (orphan, known bool)
 	// siblings are works of other Bindings.
 	siblings []*plan.Work
 	// prefix distinguishes the names of works from those of another Binding.
@@ -53,6 +55,7 @@ func (m *mailbox) list() []*plan.Work {
 func (m *mailbox) current() *plan.Current {
 	return &plan.Current{
 		Mailbox: "cluster1", Prefix: "uid" + m.prefix, Works: m.list(), Hold: m.hold, Owners: m.owners, Siblings: m.siblings, Dependents: m.dependents,
+		Orphans: m.orphans,
 	}
 }
 

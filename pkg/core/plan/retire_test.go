@@ -23,7 +23,7 @@ func TestOrphanAfterRetiring(t *testing.T) {
 	if len(p.Actions) != 1 || p.Actions[0].Verb != Create || p.Actions[0].After[0].Orphan {
 		t.Fatalf("beside the restored work: %+v", p.Actions)
 	}
-	now.Works = []*Work{{Mailbox: "c", Name: "u-r1-1-0", UID: "9", Wave: 1, Items: []Item{{Ref: ref, Hash: p.Actions[0].After[0].Hash, State: Applied}}}}
+	now.Works = []*Work{{Mailbox: "c", Name: "u-r1-1-0", UID: "9", Wave: 1, Items: []Item{{Ref: ref, Hash: p.Actions[0].After[0].Hash, State: Applied, Seen: true}}}}
 	p = Build(desired, &now)
 	if retired := Retire(now.Restored, desired, &now, &p); len(p.Actions) > 0 || len(retired) != 1 {
 		t.Errorf("when the cluster has it: %+v, and %d restored works go", p.Actions, len(retired))

@@ -38,7 +38,8 @@ func (i *Item) mayLeave() bool {
 // deletable reports whether the cluster may have the object, and would delete it if the item left
 // now. An agent that finds an object gone from its work does what the last options ask for that it
 // has applied, and a cluster that is away has applied none of the newer ones: so an option is in
-// force when the cluster has reported that. Of a kind that it does not serve it has no object.
+// force when the cluster has reported that. One that an item came with is: nothing was reported of
+// it (keeping). Of a kind that the cluster does not serve it has no object.
 func (i *Item) deletable() bool {
 	switch {
 	case i.Withdrawn || i.Observe || i.NotServed():
@@ -46,7 +47,7 @@ func (i *Item) deletable() bool {
 	case i.State == Silent:
 		return !i.Orphan
 	}
-	return i.Seen && (!i.Orphan || i.State != Applied)
+	return !i.Orphan || i.Seen && i.State != Applied
 }
 
 // owned reports whether the cluster may delete the object for the work, and the object was not

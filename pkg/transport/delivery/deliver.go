@@ -34,10 +34,13 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (result worker.Result,
 			result.After = Sooner(result.After, patience)
 		}
 	}()
-	current := d.current(p, key.Mailbox, works)
-	current.Restored = slices.DeleteFunc(slices.Clone(all), isLive) // all is read again at the end
 	removing := p.Deleting || !p.Lists(key.Mailbox)
 	desired, outcome := &plan.Desired{}, &Outcome{}
+	if !removing {
+		desired, outcome.properties, outcome.Errors = d.desiredAt(p, key.Mailbox)
+	}
+	current := d.current(p, key.Mailbox, desired, works)
+	current.Restored = slices.DeleteFunc(slices.Clone(all), isLive) // all is read again at the end
 	switch assigned, _ := d.controller.fleet.assigned(key.Mailbox); {
 	case removing:
 		outcome.removedFor = p
@@ -51,7 +54,6 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (result worker.Result,
 	default:
 		d.left(key, p, "")
 		outcome.desired = p.Desired
-		desired, outcome.properties, outcome.Errors = d.desiredAt(p, key.Mailbox)
 	}
 	built := plan.Build(share(desired, current.Owners), current)
 	actions := slices.Concat(built.Actions, plan.Retire(current.Restored, desired, current, &built))

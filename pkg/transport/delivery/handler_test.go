@@ -55,7 +55,7 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 // begins, and when it ends.
 func TestDeliveryWithADoubt(t *testing.T) {
 	f, key := newFixture(t), Key{Binding: "b", Mailbox: "edge"}
-	f.publish("b", "", placement.Placement{Destinations: at("edge")}) // the cluster belongs to no ITS: nothing is written
+	f.publish("b", "", placement.Placement{Destinations: at("edge"), Desired: &plan.Desired{}}) // the cluster belongs to no ITS: nothing is written
 	f.d.its.store.setWork(nil, &plan.Work{Mailbox: "edge", BindingUID: "b", Name: "w", UID: "1"})
 	end := f.d.underWay.begin(key)
 	f.d.underWay.doubt(key, &plan.Action{Verb: plan.Patch, Name: "w", UID: "1"}, context.DeadlineExceeded, time.Now().Add(-2*patience))

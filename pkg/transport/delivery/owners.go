@@ -15,39 +15,45 @@ import (
 // objectsOfWDS is the name that packages see of the source of the objects of the WDS.
 const objectsOfWDS = "objects"
 
-// current returns what a Binding has at one destination, and who else is to have, or has, the same
-// objects there.
+// current returns what a Binding that wants these objects has at one destination, and who else is
+// to have, or has, the same objects there.
 //
 // A cluster that is not accepted reports nothing, so nothing can be handed over there, and nothing
 // is delivered: no owner counts. If the name of the cluster has passed to another ITS, those count
 // that are there.
-func (d *deliverer) current(p *placement.Placement, mailbox string, works []*plan.Work) *plan.Current {
+func (d *deliverer) current(p *placement.Placement, mailbox string, desired *plan.Desired, works []*plan.Work) *plan.Current {
 	current := &plan.Current{
 		Mailbox: mailbox, Prefix: string(p.UID), Works: works, Hold: d.controller.config.Index.HoldAt(p, mailbox), Orphans: p.Orphans,
 	}
 	if d.restored != "" {
 		current.Prefix += "-" + d.restored
 	}
+	current.Unattended = d.unattended(p, mailbox)
 	destination, _ := d.its.store.destination(mailbox)
-	current.Unattended = !destination.Accepted || p.Deleting && p.Annotations.Release.Of(mailbox)
 	switch heir := d.heir(mailbox); {
 	case heir != nil:
 		current.Owners, current.Passed = heir.successors(p, mailbox, works), true
 	case destination.Accepted:
-		current.Owners, current.Siblings = d.owners(p, mailbox, works)
+		current.Owners, current.Siblings = d.owners(p, mailbox, desired, works)
 	}
 	current.Dependents = d.dependents(p, mailbox, d.its.store.all(p.UID, mailbox), current.Passed)
 	return current
+}
+
+// unattended reports whether a Binding does not wait for the reports of a destination.
+func (d *deliverer) unattended(p *placement.Placement, mailbox string) bool {
+	destination, _ := d.its.store.destination(mailbox)
+	return !destination.Accepted || p.Deleting && p.Annotations.Release.Of(mailbox)
 }
 
 // owners returns who else is to have, or has, the objects that a Binding wants at a mailbox or has
 // there: those that leave, those that another WDS or source has in a work, and those that are to be
 // orphaned from now on. Siblings are the works of others in which the former one of an object may
 // be that was re-created. Where there are none, which is most frequent, no work is read.
-func (d *deliverer) owners(p *placement.Placement, mailbox string, works []*plan.Work) (owners plan.Owners, siblings []*plan.Work) {
+func (d *deliverer) owners(p *placement.Placement, mailbox string, desired *plan.Desired, works []*plan.Work) (owners plan.Owners, siblings []*plan.Work) {
 	owners = plan.Owners{}
 	d.its.store.addForeign(owners, p, mailbox, works)
-	leaving, orphaned, shared := d.leaving(p, mailbox, works)
+	leaving, orphaned, shared := d.leaving(p, mailbox, desired, works)
 	changed := changedToList(d.controller.config.Index, p, leaving, mailbox)
 	d.controller.config.Index.View(func(view placement.View) {
 		g := gathering{deliverer: d, view: view, planned: p, mailbox: mailbox, changed: changed}
@@ -146,13 +152,12 @@ func (g *gathering) coming(works []*plan.Work) []objref.Ref {
 // leaving returns the objects that leave the works of a Binding, for example one that passes from
 // one policy to another, and those that stay, but are to be orphaned. Shared are those of which it
 // matters what the works of other Bindings have (plan.Current.Siblings).
-func (d *deliverer) leaving(p *placement.Placement, mailbox string, works []*plan.Work) (leaving, orphaned, shared refs) {
+func (d *deliverer) leaving(p *placement.Placement, mailbox string, desired *plan.Desired, works []*plan.Work) (leaving, orphaned, shared refs) {
 	leaving, orphaned, shared = refs{}, refs{}, refs{}
-	listed := p.Lists(mailbox) && !p.Deleting
 	for _, item := range plan.Items(works) {
-		object, wanted := p.Objects[item.Ref]
+		object := desired.Object(item.Ref)
 		switch {
-		case !wanted || !listed:
+		case object == nil:
 			leaving[item.Ref] = true
 			if orphan, known := p.Orphans(item.Ref); orphan && known && !item.Orphan {
 				shared[item.Ref] = true
@@ -165,10 +170,8 @@ func (d *deliverer) leaving(p *placement.Placement, mailbox string, works []*pla
 			shared[item.Ref] = true
 		}
 	}
-	if listed && p.Desired != nil {
-		for _, ref := range missingFrom(works, p.Desired.Once()) {
-			shared[ref] = true
-		}
+	for _, ref := range missingFrom(works, desired.Once()) {
+		shared[ref] = true
 	}
 	if len(leaving) == 0 {
 		return nil, orphaned, shared
@@ -265,6 +268,12 @@ func (g *gathering) peer(uid types.UID) *plan.Peer {
 	peer.Lists = func(ref objref.Ref) bool {
 		lists, _ := g.lists(peer.Binding, ref)
 		return lists
+	}
+	if p := g.view.Get(peer.Binding); p != nil && p.UID == uid && !p.Provisional && !g.unattended(p, g.mailbox) {
+		peer.Orphans = func(ref objref.Ref) bool {
+			orphan, known := p.Orphans(ref)
+			return orphan && known
+		}
 	}
 	key := Key{Binding: peer.Binding, Mailbox: g.mailbox}
 	peer.Writing = g.underWay.has(key, peer.Works) || g.its.expected.unmet(key, peer.Works, g.controller.config.Clock.Now())

@@ -32,6 +32,21 @@ func describeOwners(owners []plan.Owner) []string {
 	return all
 }
 
+// currentOf returns what is current for a Binding at the mailbox "edge".
+func currentOf(d *deliverer, p *placement.Placement, works []*plan.Work) *plan.Current {
+	desired := &plan.Desired{}
+	if !p.Deleting && p.Lists("edge") {
+		var objects []plan.Object
+		for ref, object := range p.Objects {
+			object.Ref = ref
+			objects = append(objects, object)
+		}
+		p.Desired = plan.NewDesired(objects, packing.Limits{Count: 9, Bytes: 999})
+		desired, _, _ = d.desiredAt(p, "edge")
+	}
+	return d.current(p, "edge", desired, works)
+}
+
 func TestOwners(t *testing.T) {
 	known := func(refs ...objref.Ref) map[objref.Ref]plan.Object {
 		objects := map[objref.Ref]plan.Object{}
@@ -102,7 +117,7 @@ func TestOwners(t *testing.T) {
 			ours := tc.ours.Placement
 			ours.Name, ours.UID = "b", "uid"
 			works := []*plan.Work{{Mailbox: "edge", Items: []plan.Item{{Ref: settings}, {Ref: web}}}}
-			got := d.current(&ours, "edge", works).Owners
+			got := currentOf(d, &ours, works).Owners
 			if diff := cmp.Diff(tc.want, describeOwners(got[settings])); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -110,7 +125,7 @@ func TestOwners(t *testing.T) {
 				t.Errorf("the Namespace has owners: %+v", got[web])
 			}
 			d.OnDestination("edge", &plugin.Destination{})
-			if got := d.current(&ours, "edge", works).Owners; got != nil {
+			if got := currentOf(d, &ours, works).Owners; got != nil {
 				t.Errorf("at a cluster that is not accepted: %+v", got)
 			}
 		})
@@ -132,11 +147,11 @@ func TestOwnersOfWhatComes(t *testing.T) {
 		Mailbox: "edge", Name: "theirs", Binding: "other", BindingUID: "other", Items: []plan.Item{{Ref: settings, State: plan.Applied}},
 	})
 	ours := placement.Placement{Name: "b", UID: "uid", Destinations: at("edge"), Objects: objects}
-	if diff := cmp.Diff([]string{"other applied"}, describeOwners(d.current(&ours, "edge", nil).Owners[settings])); diff != "" {
+	if diff := cmp.Diff([]string{"other applied"}, describeOwners(currentOf(d, &ours, nil).Owners[settings])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	works := []*plan.Work{{Mailbox: "edge", Items: []plan.Item{{Ref: settings}}}}
-	if got := d.current(&ours, "edge", works).Owners; len(got) > 0 {
+	if got := currentOf(d, &ours, works).Owners; len(got) > 0 {
 		t.Errorf("once it is there: %+v", got)
 	}
 }
@@ -182,14 +197,13 @@ func TestSiblings(t *testing.T) {
 			}
 			f.d.its.store.setWork(nil, theirs)
 			ours := placement.Placement{Name: "b", UID: "uid", Destinations: at("edge"), Objects: map[objref.Ref]plan.Object{tc.wants: object(tc.wants)}}
-			ours.Desired = plan.NewDesired([]plan.Object{object(tc.wants)}, packing.Limits{Count: 9, Bytes: 999})
 			works := []*plan.Work{{Mailbox: "edge", Items: tc.has}}
-			got := f.d.current(&ours, "edge", works).Siblings
+			got := currentOf(f.d, &ours, works).Siblings
 			if is := len(got) > 0; is != tc.want || is && got[0] != theirs {
 				t.Errorf("the siblings are %v, want theirs: %t", got, tc.want)
 			}
 			ours.Deleting = true
-			if got := f.d.current(&ours, "edge", works).Siblings; len(got) > 0 {
+			if got := currentOf(f.d, &ours, works).Siblings; len(got) > 0 {
 				t.Errorf("of one that is being deleted: %v", got)
 			}
 		})
@@ -219,12 +233,37 @@ func TestContestedInOneWDS(t *testing.T) {
 	d.its.store.setWork(nil, work("orphaned", plan.WDS{}))
 	f.publish("left", "", placement.Placement{Destinations: at("edge")})
 	ours := f.publish("ours", "", placement.Placement{Destinations: at("edge"), Objects: map[objref.Ref]plan.Object{settings: {Known: true}}})
-	if got := d.current(ours, "edge", nil).Owners[settings]; got != nil {
+	if got := currentOf(d, ours, nil).Owners[settings]; got != nil {
 		t.Errorf("without another WDS: %q", describeOwners(got))
 	}
 	d.its.store.setWork(nil, work("theirs", plan.WDS{UID: "2"}))
 	want := []string{"left applied leaving", "theirs pending"}
-	if diff := cmp.Diff(want, describeOwners(d.current(ours, "edge", nil).Owners[settings])); diff != "" {
+	if diff := cmp.Diff(want, describeOwners(currentOf(d, ours, nil).Owners[settings])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestOwnersOfWhatOthersOrphan: of an object that stays, and that only another Binding wants to be
+// orphaned, also a Binding counts that is to remove it: it relies on our work, which must own the
+// object until then.
+func TestOwnersOfWhatOthersOrphan(t *testing.T) {
+	f := newFixture(t)
+	d := f.d
+	d.OnDestination("edge", &plugin.Destination{Accepted: true})
+	d.its.store.setWork(nil, &plan.Work{
+		Mailbox: "edge", Name: "left", Binding: "left", BindingUID: "left", Items: []plan.Item{{Ref: settings, State: plan.Applied}},
+	})
+	f.publish("left", "", placement.Placement{Destinations: at("edge")})
+	for _, name := range []string{"ours", "orphaning"} {
+		f.list(name, settings)
+	}
+	f.publish("orphaning", "", placement.Placement{
+		Destinations: at("edge"), Objects: map[objref.Ref]plan.Object{settings: {Known: true, Options: plan.Options{Orphan: true}}},
+	})
+	ours := f.publish("ours", "", placement.Placement{Destinations: at("edge"), Objects: map[objref.Ref]plan.Object{settings: {Known: true}}})
+	works := []*plan.Work{{Mailbox: "edge", Items: []plan.Item{{Ref: settings, State: plan.Applied}}}}
+	got := describeOwners(currentOf(d, ours, works).Owners[settings])
+	if !slices.Contains(got, "left applied leaving") {
+		t.Errorf("the owners are %q", got)
 	}
 }
