@@ -122,6 +122,11 @@ func TestWalk(t *testing.T) {
 		}
 	})
 	w.prepare()
+	t.Cleanup(func() { // before all is removed
+		if t.Failed() {
+			w.logWorks()
+		}
+	})
 	changes := []struct {
 		weight int
 		do     func()
@@ -442,7 +447,9 @@ func (w *walk) check() {
 	wanted := w.wanted()
 	var found map[walkCopy]*unstructured.Unstructured
 	var left leftovers
-	testenv.Eventually(w, 2*arrival, func() (bool, string) {
+	// An agent that is killed may delete an object for one work that it has just applied for
+	// another one: it read its owners before. Then it looks for the copy after four to six minutes.
+	testenv.Eventually(w, 4*arrival, func() (bool, string) {
 		var err error
 		if found, err = w.found(); err != nil {
 			return false, err.Error()
@@ -470,6 +477,25 @@ func (w *walk) check() {
 		w.seen[c] = walkSeen{w.spans[c], obj.GetUID()}
 	}
 	w.log = append(w.log, time.Now().Format(time.TimeOnly)+" checked")
+}
+
+// logWorks logs what the clusters have reported of the works that hold something of the walk.
+func (w *walk) logWorks() {
+	for _, cluster := range walkClusters {
+		list, err := w.space("its1", manifestWorks).Namespace(cluster).List(contextOf(w.T), metav1.ListOptions{})
+		if err != nil {
+			w.Log(err)
+			continue
+		}
+		for i := range list.Items {
+			work := &list.Items[i]
+			if binding := work.GetAnnotations()[controlv1alpha1.AnnotationBinding]; strings.HasPrefix(binding, w.name) {
+				manifests, _, _ := unstructured.NestedSlice(work.Object, "status", "resourceStatus", "manifests")
+				text, _ := json.Marshal(manifests)
+				w.Logf("%s %s of %s, generation %d, deleted %v: %s", cluster, work.GetName(), binding, work.GetGeneration(), work.GetDeletionTimestamp(), text)
+			}
+		}
+	}
 }
 
 // mostLeft is more than OCM's agent leaves in ten minutes.
