@@ -46,10 +46,11 @@ func (f *Fleet) connect(ctx context.Context) error {
 	var cause error
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, f.requestTimeout, true, func(context.Context) (bool, error) {
 		f.supervisor, cause = f.dial(ctx)
-		if !errors.Is(cause, fs.ErrNotExist) && !errors.Is(cause, syscall.ECONNREFUSED) {
+		if !errors.Is(cause, fs.ErrNotExist) && !errors.Is(cause, syscall.ECONNREFUSED) && !errors.Is(cause, syscall.ECONNRESET) {
 			return true, cause
 		}
-		// A supervisor that starts or ends has no socket. One that runs may have lost it.
+		// A supervisor that starts or ends has no socket, and one that is killed resets what it has
+		// accepted. One that runs may have lost its socket.
 		if info := loadSupervisorInfo(f.layout); !isLocked(f.layout.SupervisorLock()) && !info.alive() {
 			return false, errDown
 		}
