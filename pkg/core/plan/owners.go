@@ -153,7 +153,7 @@ func (o Owners) Add(peer *Peer, matters func(objref.Ref) bool) {
 			}
 			owner.WDS, owner.Source = peer.WDS, peer.Source
 			owner.Leaving = peer.Lists != nil && !peer.Lists(item.Ref)
-			owner.Orphans = owner.Leaving && peer.Orphans != nil && peer.Orphans(item.Ref)
+			owner.Orphans = owner.Leaving && (work.Begun || item.Seen) && peer.Orphans != nil && peer.Orphans(item.Ref)
 			if owner.Writing = peer.Writing; owner.Writing {
 				owner.State = min(owner.State, OwnerPending)
 			}

@@ -163,6 +163,17 @@ func conform(t *testing.T, s subject) {
 			t.Errorf("planned again: %s", &a)
 		}
 	}
+	reported := func() {
+		t.Helper()
+		testenv.Eventually(t, patience, func() (bool, string) {
+			for work, item := range plan.Items(m.of(origin.BindingUID, s.mailbox)) {
+				if item.State == plan.Pending {
+					return false, fmt.Sprintf("%s of %s is not reported", item.Ref, work.Name)
+				}
+			}
+			return true, ""
+		})
+	}
 	flagged := func(o plan.Object) plan.Object { o.CreateOnly, o.Orphan = true, true; return o }
 	observed := func(o plan.Object) plan.Object { o.Observe = true; return o }
 	a, b, c, d := cm(t, "a", "1"), cm(t, "b", "1"), cm(t, "c", "1"), cm(t, "d", "1")
@@ -174,17 +185,11 @@ func conform(t *testing.T, s subject) {
 	})
 	deliver(a, b, c)
 	deliver(a, cm(t, "b", "2"), c)
+	reported() // only then is an object orphaned that came without the option
 	deliver(a, flagged(b), c)
 	deliver(flagged(a), b, observed(c), d)
 	// An object that is orphaned leaves when the cluster has reported that.
-	testenv.Eventually(t, patience, func() (bool, string) {
-		for work, item := range plan.Items(m.of(origin.BindingUID, s.mailbox)) {
-			if item.State == plan.Pending {
-				return false, fmt.Sprintf("%s of %s is not reported", item.Ref, work.Name)
-			}
-		}
-		return true, ""
-	})
+	reported()
 	deliver(b, d)
 	deliver(a, b, c, d)
 
