@@ -17,6 +17,8 @@ const maxRounds = 2
 type Rounds struct {
 	inputs, version string
 	count           int
+	// refused stays the same: that an error is recorded in the draft changes its Kptfile too.
+	refused error
 }
 
 // Begin returns an error if the files were already written maxRounds times for these inputs, and
@@ -24,15 +26,18 @@ type Rounds struct {
 // would be changed.
 func (r *Rounds) Begin(inputs, version string, files []string) error {
 	if r.inputs != inputs || r.version != version {
-		r.inputs, r.version, r.count = inputs, version, 0
+		*r = Rounds{inputs: inputs, version: version}
 	}
 	if r.count < maxRounds {
 		return nil
 	}
-	slices.Sort(files)
-	const shown = 5
-	return fmt.Errorf("functions of the package change what the PackageVariant sets in %s, each time the package is rendered: "+
-		"change spec, or exclude these objects from the functions", text.List(files, shown))
+	if r.refused == nil {
+		slices.Sort(files)
+		const shown = 5
+		r.refused = fmt.Errorf("functions of the package change what the PackageVariant sets in %s, each time the package is rendered: "+
+			"change spec, or exclude these objects from the functions", text.List(files, shown))
+	}
+	return r.refused
 }
 
 // Wrote records a write of the draft by its PackageVariant, with the resulting resourceVersion;

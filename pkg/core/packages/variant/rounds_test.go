@@ -1,6 +1,7 @@
 package variant_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/starlinghq/starling/pkg/core/packages/variant"
@@ -34,6 +35,9 @@ func TestRounds(t *testing.T) {
 	r.Wrote(string(rune(version)), false) // the failure is recorded in the draft
 	if write("x") {
 		t.Error("written again after the failure was recorded")
+	}
+	if err := r.Begin("x", string(rune(version)), []string{"Kptfile", "b", "a"}); err == nil || !strings.Contains(err.Error(), "sets in a, b,") {
+		t.Errorf("the recorded failure is taken for a change by functions: %v", err)
 	}
 	for i, want := range []bool{true, true, false} {
 		if got := write("y"); got != want {
