@@ -279,9 +279,10 @@ func (c *changes) stay(item *Item, options Options) {
 	c.after = append(c.after, Entry{Ref: item.Ref, Kind: item.Kind, Hash: item.Hash, Size: item.Size, Options: options, Withdrawn: item.Withdrawn})
 }
 
-// release makes the destination drop the ownership of an object, if that is not under way.
+// release makes the destination drop the ownership of an object, if that is not under way. Where
+// nothing was reported of the item, that waits (deletable).
 func (c *changes) release(item *Item) {
-	if item.Orphan {
+	if item.Orphan || !item.Seen && item.State != Silent {
 		c.stay(item, item.Options)
 		return
 	}

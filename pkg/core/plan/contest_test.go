@@ -166,15 +166,16 @@ func TestLeaving(t *testing.T) {
 		owners []plan.Owner
 		want   string // what happens to the work, or which options the object has then
 	}{
-		"NobodyWantsIt":     {plan.Item{}, nil, "deleted"},
-		"SomebodyClaimsIt":  {plan.Item{State: plan.Applied}, claims, "createOnly orphan"},
-		"NotReportedYet":    {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}}, claims, "createOnly orphan"},
-		"CannotBeReleased":  {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Failed}, claims, "createOnly orphan"},
-		"Released":          {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, claims, "deleted"},
-		"OrphanedByItsUser": {plan.Item{Options: orphaned, State: plan.Applied}, claims, "deleted"},
-		"OrphanedButNotYet": {plan.Item{Options: orphaned}, claims, "orphan"},
-		"WeOnlyClaim":       {plan.Item{Options: claim}, claims, "deleted"},
-		"TheyDeliverIt":     {plan.Item{}, []plan.Owner{plan.OwnerOf(foreign, &plan.Item{})}, "createOnly orphan"},
+		"NobodyWantsIt":       {plan.Item{}, nil, "deleted"},
+		"SomebodyClaimsIt":    {plan.Item{Seen: true, State: plan.Applied}, claims, "createOnly orphan"},
+		"NotReportedYet":      {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}}, claims, "createOnly orphan"},
+		"CannotBeReleased":    {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Failed}, claims, "createOnly orphan"},
+		"Released":            {plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, claims, "deleted"},
+		"OrphanedByItsUser":   {plan.Item{Options: orphaned, State: plan.Applied}, claims, "deleted"},
+		"OrphanedButNotYet":   {plan.Item{Options: orphaned}, claims, "orphan"},
+		"WeOnlyClaim":         {plan.Item{Options: claim}, claims, "deleted"},
+		"TheyDeliverIt":       {plan.Item{Seen: true}, []plan.Owner{plan.OwnerOf(foreign, &plan.Item{})}, "createOnly orphan"},
+		"TheyDeliverItUnseen": {plan.Item{}, []plan.Owner{plan.OwnerOf(foreign, &plan.Item{})}, "stays"},
 
 		"OrphanedAndAway":        {plan.Item{Options: orphaned, Seen: true}, nil, "orphan"},
 		"OrphanedAndReportedOld": {plan.Item{Options: orphaned, Seen: true, Reported: true}, nil, "orphan"},
@@ -193,22 +194,22 @@ func TestLeaving(t *testing.T) {
 		"OursFailedAfterwards":  {plan.Item{}, []plan.Owner{plan.OwnerOf(w, &plan.Item{State: plan.Failed, Reported: true})}, "deleted"},
 		"OursSilent":            {plan.Item{}, []plan.Owner{plan.OwnerOf(w, &plan.Item{State: plan.Silent})}, "deleted"},
 		"OursApplied":           {plan.Item{}, []plan.Owner{applied}, "deleted"},
-		"OursAppliedButOrphans": {plan.Item{}, []plan.Owner{plan.OwnerOf(w, &plan.Item{State: plan.Applied, Options: orphaned})}, "createOnly orphan"},
+		"OursAppliedButOrphans": {plan.Item{Seen: true}, []plan.Owner{plan.OwnerOf(w, &plan.Item{State: plan.Applied, Options: orphaned})}, "createOnly orphan"},
 		"OursLeavesToo":         {plan.Item{}, with(pending, left), "deleted"},
 		"OursClaims":            {plan.Item{}, []plan.Owner{claimed}, "stays"},
-		"OursClaimsFromThem":    {plan.Item{}, append(claims, claimed), "createOnly orphan"},
+		"OursClaimsFromThem":    {plan.Item{Seen: true}, append(claims, claimed), "createOnly orphan"},
 		"OursListedAndThem":     {plan.Item{}, append(claims, plan.Owner{Binding: "b"}), "stays"},
 		"ReleasedOursListedAndThem": {
 			plan.Item{Options: plan.Options{CreateOnly: true, Orphan: true}, State: plan.Applied}, append(claims, plan.Owner{Binding: "b"}), "createOnly orphan",
 		},
-		"OursAppliedAndThem":   {plan.Item{}, append(claims, applied), "createOnly orphan"},
+		"OursAppliedAndThem":   {plan.Item{Seen: true}, append(claims, applied), "createOnly orphan"},
 		"OneOfOursIsLate":      {plan.Item{}, []plan.Owner{applied, {Binding: "b"}}, "stays"},
 		"WeOnlyClaimAndOurs":   {plan.Item{Options: claim}, []plan.Owner{pending}, "deleted"},
 		"WeClaimAndOursListed": {plan.Item{Options: claim}, append(claims, plan.Owner{Binding: "b"}), "observe"},
 
 		"PackageListed":    {plan.Item{}, with(plan.Owner{Binding: "b"}, package1), "stays"},
-		"PackageClaims":    {plan.Item{}, with(claimed, package1), "createOnly orphan"},
-		"PackageApplied":   {plan.Item{}, with(applied, package1), "createOnly orphan"},
+		"PackageClaims":    {plan.Item{Seen: true}, with(claimed, package1), "createOnly orphan"},
+		"PackageApplied":   {plan.Item{Seen: true}, with(applied, package1), "createOnly orphan"},
 		"PackageLeavesToo": {plan.Item{}, with(with(applied, package1)[0], left), "deleted"},
 	}
 	for name, tc := range cases {
@@ -305,9 +306,9 @@ func (s *sides) plan(i int) plan.Plan {
 			continue
 		}
 		for _, item := range before.Items {
-			gone := after == nil || !slices.ContainsFunc(after.Items, func(o plan.Item) bool { return o.Ref == item.Ref })
-			if !gone {
-				continue
+			stays := after != nil && slices.ContainsFunc(after.Items, func(o plan.Item) bool { return o.Ref == item.Ref && !o.Withdrawn })
+			if stays || item.Withdrawn {
+				continue // what was withdrawn has left
 			}
 			if s.left[item.Ref] == nil {
 				s.left[item.Ref] = map[types.UID]map[types.UID]bool{}

@@ -179,8 +179,7 @@ func (b *builder) owning(item *Item, options Options) Options {
 
 // keeping returns the options that an item gets instead of others, such that those of an item on
 // which nothing was reported are those that it came with, as far as its object is orphaned: the
-// cluster may have the object with any options since. An item that is released to another owner is
-// none of them.
+// cluster may have the object with any options since. Nor is such an item released.
 func (b *builder) keeping(item *Item, options Options) Options {
 	if options.Orphan && !item.Orphan && !item.Seen && item.State != Silent {
 		options.Orphan = false

@@ -184,6 +184,45 @@ func TestOrphanedBeforeTheReport(t *testing.T) {
 	}
 }
 
+// TestMovedBeforeTheReport: an object that is to be orphaned moves to another work, and the cluster
+// has reported only on that one. It may have the object of the first work without the option.
+func TestMovedBeforeTheReport(t *testing.T) {
+	small, large := strings.Repeat("s", 40), strings.Repeat("l", 120)
+	limits := packing.Limits{Count: 9, Bytes: 200}
+	kept := func(content string) *plan.Desired {
+		objects := []plan.Object{object(settings, content), object(secret, content)}
+		for i := range objects {
+			objects[i].Orphan = content == large
+		}
+		return plan.NewDesired(objects, limits)
+	}
+	m := &mailbox{works: map[string]*plan.Work{}, orphans: func(objref.Ref) (orphan, known bool) { return true, true }}
+	run(t, m, kept(small), "placed")
+	if len(m.works) != 1 {
+		t.Fatalf("%d works", len(m.works))
+	}
+	m.works["uid-1-0"].Begun = true
+	run(t, m, kept(large), "moved")
+	m.report(func(w *plan.Work) bool { return w.Name != "uid-1-0" }, plan.Applied)
+	run(t, m, kept(large), "arrived")
+	if len(m.works) != 2 {
+		t.Fatalf("%d works: nothing moved", len(m.works))
+	}
+	run(t, m, plan.NewDesired(nil, limits), "removed")
+	for _, item := range m.works["uid-1-0"].Items {
+		if item.Withdrawn {
+			t.Errorf("%s is withdrawn: the cluster would delete it", item.Ref)
+		}
+	}
+	for range 4 {
+		m.report(every, plan.Applied)
+		run(t, m, plan.NewDesired(nil, limits), "removed")
+	}
+	if len(m.works) > 0 {
+		t.Errorf("left: %v", m.works)
+	}
+}
+
 // TestDeletionOfAWork: what a work holds is withdrawn before the work is deleted, unless the agent
 // has not begun, or there is none.
 func TestDeletionOfAWork(t *testing.T) {
