@@ -172,9 +172,13 @@ func (b *builder) change(w int, guests []int) (action *Action, nudges []Action) 
 	for i := range c.after {
 		c.after[i].Object = nil
 	}
+	version := ""
+	if !work.Begun && (c.withdrawn || len(c.removed) > 0) {
+		version = work.ResourceVersion
+	}
 	return &Action{
 		Verb: Patch, Reason: c.reason(repair), Mailbox: b.now.Mailbox, Name: work.Name, Wave: work.Wave,
-		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded,
+		UID: work.UID, Generation: work.Generation, Recorded: work.Recorded, ResourceVersion: version,
 		Changes: slices.Concat(c.replaced, c.removed, c.inserted),
 		Rest:    rest, Claims: claims, Unproven: c.withdrawn || c.returned,
 		After: c.after, Left: c.left(),

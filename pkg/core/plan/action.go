@@ -50,8 +50,8 @@ type Action struct {
 	UID        types.UID
 	Generation int64
 	Recorded   transform.Hash
-	// ResourceVersion, if not empty, is that of the work that was planned on: a Delete must fail if
-	// it no longer holds, since the destination may have begun to apply the work.
+	// ResourceVersion, if not empty, is that of the work that was planned on: the write must fail
+	// if it no longer holds, since something leaves that the destination may have begun since.
 	ResourceVersion string
 
 	// Changes are made one after the other; each position is that after the changes before it.

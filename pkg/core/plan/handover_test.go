@@ -307,7 +307,7 @@ func (b *binding) desired() []plan.Object {
 func (b *binding) do(a *plan.Action) {
 	before := b.box.works[a.Name]
 	if a.Verb == plan.Create && before != nil || a.Verb != plan.Create && (before == nil || before.UID != a.UID ||
-		a.Verb == plan.Delete && a.ResourceVersion != "" && a.ResourceVersion != before.ResourceVersion ||
+		a.ResourceVersion != "" && a.ResourceVersion != before.ResourceVersion ||
 		a.Verb == plan.Patch && (before.Generation != a.Generation || before.Recorded != a.Recorded)) {
 		return
 	}

@@ -114,7 +114,7 @@ func (m *mailbox) do(t *testing.T, a *plan.Action) {
 		}
 		return
 	}
-	if guarded := a.Verb == plan.Patch; work == nil || work.UID != a.UID ||
+	if guarded := a.Verb == plan.Patch; work == nil || work.UID != a.UID || a.ResourceVersion != "" && work.ResourceVersion != a.ResourceVersion ||
 		guarded && (work.Generation != a.Generation || work.Recorded != a.Recorded) {
 		t.Fatalf("%s: the guards do not hold for %+v", a, work)
 	}

@@ -257,6 +257,32 @@ func TestDeletionOfAWork(t *testing.T) {
 	}
 }
 
+// TestWithdrawalFromAWork: what leaves a work that the agent has not begun leaves only if it still
+// has not.
+func TestWithdrawalFromAWork(t *testing.T) {
+	limits := packing.Limits{Count: 9, Bytes: 500}
+	for name, tc := range map[string]struct {
+		begun   bool
+		desired []plan.Object
+		want    string
+	}{
+		"NotBegun": {desired: []plan.Object{object(secret, "1")}, want: "7"},
+		"Begun":    {begun: true, desired: []plan.Object{object(secret, "1")}},
+		"Edited":   {desired: []plan.Object{object(settings, "2"), object(secret, "1")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &mailbox{works: map[string]*plan.Work{}}
+			run(t, m, plan.NewDesired([]plan.Object{object(settings, "1"), object(secret, "1")}, limits), "place")
+			work := m.works["uid-1-0"]
+			work.Begun, work.ResourceVersion = tc.begun, "7"
+			actions := plan.Build(plan.NewDesired(tc.desired, limits), m.current()).Actions
+			if len(actions) != 1 || actions[0].Verb != plan.Patch || actions[0].ResourceVersion != tc.want {
+				t.Errorf("got %+v, want a patch at version %q", actions, tc.want)
+			}
+		})
+	}
+}
+
 // withdrawnIn reports whether all works that hold an object only withdraw it.
 func withdrawnIn(m *mailbox, ref objref.Ref) bool {
 	for _, work := range m.works {

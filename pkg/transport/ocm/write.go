@@ -94,6 +94,9 @@ func (p *Plugin) patch(origin plugin.Origin, a *plan.Action) ([]byte, transform.
 	if a.Recorded != (transform.Hash{}) {
 		ops = append(ops, operation{"test", recorded, a.Recorded.String()})
 	}
+	if a.ResourceVersion != "" {
+		ops = append(ops, operation{"test", "/metadata/resourceVersion", a.ResourceVersion})
+	}
 	for _, c := range a.Changes {
 		op, err := change(c)
 		if err != nil {

@@ -219,9 +219,19 @@ func conform(t *testing.T, s subject) {
 	deliver(cm(t, "a", "3"), cm(t, "b", "3"), cm(t, "c", "3"), cm(t, "d", "3"))
 
 	// A nudge changes no content.
-	nudge := plan.NudgeOf(m.of(origin.BindingUID, s.mailbox)[0], plan.ReasonRetry)
+	before := m.of(origin.BindingUID, s.mailbox)[0]
+	nudge := plan.NudgeOf(before, plan.ReasonRetry)
 	if _, err := p.Do(ctx, origin, &nudge); err != nil {
 		t.Fatal(err)
+	}
+	if before.ResourceVersion != "" { // which some transports do not have
+		action := plan.Action{
+			Verb: plan.Patch, Mailbox: s.mailbox, Name: before.Name, UID: before.UID, Generation: before.Generation, Recorded: before.Recorded,
+			ResourceVersion: before.ResourceVersion, Changes: []plan.Change{{Op: plan.OpRemove, At: 0, Ref: before.Items[0].Ref}},
+		}
+		if _, err := p.Do(ctx, origin, &action); !errors.Is(err, plugin.ErrStale) {
+			t.Errorf("a patch on an old version: error %v, want ErrStale", err)
+		}
 	}
 	testenv.Eventually(t, patience, func() (bool, string) {
 		return slices.ContainsFunc(m.of(origin.BindingUID, s.mailbox), func(w *plan.Work) bool { return w.Nudges == 1 }), "the nudge does not show"
