@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type again struct {
 	recheck bool
 	// guessed says that the WDS does not serve kinds of packages: it may serve them later.
 	guessed bool
+	// late says that it is not known yet what some objects that leave asked for last.
+	late bool
 }
 
 // guessedFor is how long the guess of a kind is used before the discovery of the WDS is read again.
@@ -99,7 +102,7 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 	}
 	slices.Sort(p.Problems)
 	p.Desired = plan.NewDesired(objects, g.config.Limits)
-	p.leaving = g.leavingFrom(p, before)
+	p.leaving, more.late = g.leavingFrom(ctx, p, before)
 	p.Held = g.heldOf(binding)
 	p.Decided = g.config.Clock.Now()
 	p.settled = more == again{} && !slices.ContainsFunc(objects, func(o plan.Object) bool { return !o.Known })
@@ -107,38 +110,41 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 }
 
 // leavingFrom returns what the objects asked for last that a Binding does not list any more, and
-// that some work may have; before is its Placement before, nil if there was none.
-func (g *Gatherer) leavingFrom(p, before *Placement) map[objref.Ref]options.Requested {
+// that some work may have; before is its Placement before, nil if there was none. It reports
+// whether a watch is late: objects may have asked for something just before they left.
+func (g *Gatherer) leavingFrom(ctx context.Context, p, before *Placement) (leaving map[objref.Ref]options.Requested, late bool) {
 	if before == nil || before.UID != p.UID {
-		return nil
-	}
-	leaving, left := map[objref.Ref]options.Requested{}, map[objref.Ref]bool{}
-	for ref, requested := range before.leaving {
-		if _, stays := p.Objects[ref]; !stays {
-			leaving[ref], left[ref] = requested, true
-		}
-	}
-	for ref, object := range before.Objects {
-		if _, stays := p.Objects[ref]; stays {
-			continue
-		}
-		left[ref] = true
-		if object.Known {
-			leaving[ref] = before.requested[ref]
-		}
-	}
-	if len(left) == 0 {
-		return nil
+		return nil, false
 	}
 	delivered, complete := g.config.Mailboxes.Delivered(p.UID)
-	for ref := range left {
-		if _, has := delivered[ref]; complete && !has {
-			delete(leaving, ref)
-		} else if requested, known := g.objects.lastRequest(ref); known {
+	leaving = map[objref.Ref]options.Requested{}
+	left := func(ref objref.Ref, requested options.Requested, known bool) bool {
+		_, stays := p.Objects[ref]
+		_, has := delivered[ref]
+		if stays || complete && !has {
+			return false
+		}
+		if known {
+			leaving[ref] = requested
+		}
+		return true
+	}
+	var now []objref.Ref
+	for ref, object := range before.Objects {
+		if left(ref, before.requested[ref], object.Known) {
+			now = append(now, ref)
+		}
+	}
+	for ref, requested := range before.leaving {
+		left(ref, requested, true)
+	}
+	late = g.objects.late(ctx, now, before.watched)
+	for _, ref := range slices.AppendSeq(now, maps.Keys(leaving)) {
+		if requested, known := g.objects.lastRequest(ref); known {
 			leaving[ref] = requested
 		}
 	}
-	return leaving
+	return leaving, late
 }
 
 // need records which resources the entries have.

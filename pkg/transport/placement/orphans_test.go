@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -182,6 +183,75 @@ func TestOrphansOfADeletedBinding(t *testing.T) {
 			p := g.index.Get("b")
 			if orphan, known := p.Orphans(ref); !p.Deleting || !orphan || !known {
 				t.Errorf("being deleted %t; orphan %t, known %t", p.Deleting, orphan, known)
+			}
+		})
+	}
+}
+
+// TestLateWatch: an object got the option to stay and was deleted, or left the Binding, and the
+// watch has not shown that yet when the Binding shows what came afterwards. Nothing leaves before
+// it has.
+func TestLateWatch(t *testing.T) {
+	ref := serviceRef("s1")
+	keep := annotated(controlv1alpha1.AnnotationOnRemoval, "orphan")
+	leave := func(t *testing.T, g *gathering, change func(*controlv1alpha1.Binding)) {
+		t.Helper()
+		b, _ := g.index.Binding("b")
+		b = b.DeepCopy()
+		b.Generation++
+		change(b)
+		if err := g.index.bindings.Update(b); err != nil {
+			t.Fatal(err)
+		}
+		g.enqueue("b", "")
+	}
+	unlist := func(b *controlv1alpha1.Binding) {
+		b.Spec.Workload.NamespaceScope = b.Spec.Workload.NamespaceScope[:1]
+	}
+	remove := func(b *controlv1alpha1.Binding) {
+		b.DeletionTimestamp, b.Finalizers = new(metav1.Now()), []string{controlv1alpha1.BindingFinalizer}
+	}
+	for name, tc := range map[string]struct {
+		deleted bool // the object, too
+		objects int
+		change  func(*controlv1alpha1.Binding)
+	}{
+		"Unlisted":               {false, 3, unlist},
+		"DeletedAndUnlisted":     {true, 3, unlist},
+		"BindingDeleted":         {false, 3, remove},
+		"BothDeleted":            {true, 3, remove},
+		"BothDeletedOfManyOther": {true, 2 * many, remove},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGathering(t, tc.objects)
+			works := holding{}
+			for i := range tc.objects {
+				works[serviceRef(fmt.Sprint("s", i))] = struct{}{}
+			}
+			g.config.Mailboxes = works
+			g.sync(t)
+			shown := g.watch.objects[ref]
+			g.write(t, "s1", "2", keep)
+			last := g.watch.objects[ref]
+			if tc.deleted {
+				g.remove(t, "s1")
+			}
+			g.watch.objects[ref] = shown
+			before := g.index.Get("b")
+			leave(t, g, tc.change)
+			if result, err := g.Sync(t.Context(), "b"); err != nil || result.After == 0 || g.index.Get("b") != before {
+				t.Fatalf("the watch is late: %+v, %v, decided %t", result, err, g.index.Get("b") != before)
+			}
+
+			g.watch.objects[ref] = last
+			if tc.deleted {
+				g.objects.part(ref, last)
+				delete(g.watch.objects, ref)
+			}
+			g.enqueue("b", "")
+			g.sync(t)
+			if orphan, known := g.index.Get("b").Orphans(ref); !orphan || !known {
+				t.Errorf("orphan %t, known %t", orphan, known)
 			}
 		})
 	}

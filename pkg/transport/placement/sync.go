@@ -14,8 +14,6 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
-	"github.com/starlinghq/starling/pkg/core/objref"
-	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/logging"
 	"github.com/starlinghq/starling/pkg/writer"
 )
@@ -41,7 +39,11 @@ func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error)
 		// asked for their deletion.
 		return worker.Result{}, g.publish(name, leads, before, nil)
 	case binding.DeletionTimestamp != nil:
-		return worker.Result{}, g.publish(name, leads, before, g.deleting(ctx, before, binding, changed.held))
+		p, late := g.deleting(ctx, before, binding, changed.held)
+		if late {
+			return worker.Result{After: lateAgain}, nil
+		}
+		return worker.Result{}, g.publish(name, leads, before, p)
 	case leads && !hasFinalizer(binding):
 		// Before anything is delivered, or the Binding could be deleted and leave works behind.
 		if err := SetFinalizer(ctx, g.config.Writer, binding, true); err != nil {
@@ -60,6 +62,9 @@ func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error)
 		}
 	}
 	next, again := g.gatherConfirmed(ctx, binding, before)
+	if again.late {
+		return worker.Result{After: lateAgain}, nil
+	}
 	if !changed.held && before.sameContent(next) {
 		// Only versions changed, or what is wrong with objects: the mailboxes should hold the same.
 		next.Desired, next.Objects, next.Decided = before.Desired, before.Objects, before.Decided
@@ -81,33 +86,25 @@ func (g *Gatherer) Sync(ctx context.Context, name string) (worker.Result, error)
 }
 
 // deleting returns the Placement of a Binding that is being deleted: before, if that is it already,
-// and what Transactions hold has not changed.
-func (g *Gatherer) deleting(ctx context.Context, before *Placement, binding *controlv1alpha1.Binding, held bool) *Placement {
+// and what Transactions hold has not changed. It reports whether a watch is late (leavingFrom).
+func (g *Gatherer) deleting(ctx context.Context, before *Placement, binding *controlv1alpha1.Binding, held bool) (p *Placement, late bool) {
 	known := before != nil && before.Deleting && before.UID == binding.UID
 	if known && !held && before.Generation == binding.Generation && before.Annotations.AreOf(binding) {
-		return before
+		return before, false
 	}
-	p := &Placement{
+	p = &Placement{
 		Name: binding.Name, UID: binding.UID, Generation: binding.Generation, Deleting: true, Source: SourceOf(binding),
 		Annotations: AnnotationsOf(binding), Held: g.heldOf(binding), Decided: g.config.Clock.Now(),
 	}
 	if known {
 		p.leaving = before.leaving
-		return p
+		return p, false
 	}
 	// How the objects leave follows from their annotations as they are now, which may have changed
 	// since they were read, or while no transport was running.
-	last, _ := g.gather(ctx, binding, before)
-	p.leaving = make(map[objref.Ref]options.Requested, len(last.Objects)+len(last.leaving))
-	maps.Copy(p.leaving, last.leaving) // what left before, and may still be in clusters
-	for ref, object := range last.Objects {
-		if object.Known {
-			p.leaving[ref] = last.requested[ref]
-		} else if requested, known := g.objects.lastRequest(ref); known {
-			p.leaving[ref] = requested // it was deleted shortly before
-		}
-	}
-	return p
+	last, more := g.gather(ctx, binding, before)
+	p.leaving, late = g.leavingFrom(ctx, p, last)
+	return p, late || more.late
 }
 
 // publish makes p, which may be nil, the Placement of a Binding, if it is not so already, and

@@ -69,5 +69,5 @@ func TestManyObjectsAreReadTogether(t *testing.T) {
 		add(fmt.Sprintf("z-%03d", i))
 	}
 	e.rebind(sites, entries...)
-	expect("few among many", 25, 25+pages)
+	expect("few among many", 25, 25+2*pages) // and what left is compared with the watch
 }
