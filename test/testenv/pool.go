@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 )
 
@@ -130,14 +131,12 @@ func (s *Space) empty(t testing.TB, but map[types.UID]int64) {
 // Terminating, after which it does not begin again (crd_finalizer.go of
 // k8s.io/apiextensions-apiserver). Any other change makes it try again.
 func release(ctx context.Context, objects metadata.ResourceInterface, obj *metav1.PartialObjectMetadata) error {
-	const most = 5 * time.Second
-	patch := `{"metadata":{"finalizers":null}}`
+	patch := []byte(`{"metadata":{"finalizers":null}}`)
 	if obj.Kind == "CustomResourceDefinition" {
-		patch = fmt.Sprintf(`{"metadata":{"annotations":{"tried-again":%q}}}`, time.Now())
+		patch = tryAgain()
 	}
-	if obj.Kind != "CustomResourceDefinition" && len(obj.Finalizers) > 0 ||
-		obj.DeletionTimestamp != nil && time.Since(obj.DeletionTimestamp.Time) > most {
-		_, err := objects.Patch(ctx, obj.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if obj.Kind != "CustomResourceDefinition" && len(obj.Finalizers) > 0 || isForgotten(obj.DeletionTimestamp) {
+		_, err := objects.Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
@@ -150,6 +149,37 @@ func release(ctx context.Context, objects metadata.ResourceInterface, obj *metav
 		return nil
 	}
 	return err
+}
+
+// isForgotten reports whether an API server may have forgotten a deletion that has begun.
+func isForgotten(begun *metav1.Time) bool {
+	return begun != nil && time.Since(begun.Time) > 5*time.Second
+}
+
+// tryAgain returns the patch that makes an API server try a deletion again.
+func tryAgain() []byte {
+	return fmt.Appendf(nil, `{"metadata":{"annotations":{"tried-again":%q}}}`, time.Now())
+}
+
+// DeleteKind deletes a CustomResourceDefinition, if it exists, and blocks until it is gone: release
+// says why that can take more than a request.
+func DeleteKind(t testing.TB, client dynamic.Interface, name string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // also at the end of a test
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	Eventually(t, Patience, func() (bool, string) {
+		crd, err := crds.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return true, ""
+		case err != nil:
+		case crd.GetDeletionTimestamp() == nil:
+			err = crds.Delete(ctx, name, metav1.DeleteOptions{})
+		case isForgotten(crd.GetDeletionTimestamp()):
+			_, err = crds.Patch(ctx, name, types.MergePatchType, tryAgain(), metav1.PatchOptions{})
+		}
+		return false, fmt.Sprintf("%s is still there (%v)", name, err)
+	})
 }
 
 // each calls a function for each object of the space that somebody wrote, with a client for the

@@ -632,7 +632,7 @@ func TestKindComesAndGoes(t *testing.T) {
 	e.fleet.Space(t, "wds1").Served(t, widgets)
 	e.eventuallyCondition(policy, synced, "True Synced")
 
-	e.remove(crds, "", "widgets.binding.example.com")
+	testenv.DeleteKind(t, e.wds, "widgets.binding.example.com")
 	e.eventuallyBound(policy, "configmaps one", "configmaps three", "configmaps two")
 	errors(unknown)
 	e.eventuallyCondition(policy, synced, "True Synced")
@@ -681,7 +681,7 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 
 	// The API of the Widgets becomes one of a server that is not there, and the inventory is out of
 	// reach.
-	e.remove(crds, "", "widgets.binding.example.com")
+	testenv.DeleteKind(t, e.wds, "widgets.binding.example.com")
 	testenv.Eventually(t, patience, func() (bool, string) {
 		_, err := e.wds.Resource(crds).Get(t.Context(), "widgets.binding.example.com", metav1.GetOptions{})
 		return err != nil, "the CRD is still there"

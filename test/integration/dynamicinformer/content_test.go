@@ -36,7 +36,7 @@ func TestTracksContent(t *testing.T) {
 	if _, err := client.Resource(crds).Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { remove(t, client.Resource(crds), crd.GetName()) })
+	t.Cleanup(func() { testenv.DeleteKind(t, client, crd.GetName()) })
 	synced(t, set, widgets)
 
 	workload := "{selector: {matchLabels: {a: b}}, template: " + podTemplate

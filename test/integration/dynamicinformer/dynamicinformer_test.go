@@ -173,9 +173,7 @@ func TestKindsComeAndGo(t *testing.T) {
 	}
 	handler.mu.Unlock()
 
-	if err := client.Resource(crds).Delete(t.Context(), created.GetName(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.DeleteKind(t, client, created.GetName())
 	testenv.Eventually(t, patience, func() (bool, string) {
 		handler.mu.Lock()
 		defer handler.mu.Unlock()
@@ -223,9 +221,7 @@ func TestBrokenAPIStopsNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	synced(t, set, widgets)
-	if err := client.Resource(crds).Delete(t.Context(), "widgets.example.com", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.DeleteKind(t, client, "widgets.example.com")
 	testenv.Eventually(t, patience, func() (bool, string) {
 		handler.mu.Lock()
 		defer handler.mu.Unlock()

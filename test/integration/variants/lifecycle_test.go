@@ -1,7 +1,6 @@
 package variants
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -244,7 +243,7 @@ func TestInjectedObjects(t *testing.T) {
 	}
 	gate(down.Name, "False", "no in-cluster resources of type inject.example.com/v1.Endpoint")
 	e.create(t, crd("inject.example.com", "Endpoint", "Namespaced"))
-	t.Cleanup(func() { e.deleteCRD(t, "endpoints.inject.example.com") })
+	t.Cleanup(func() { testenv.DeleteKind(t, e.client, "endpoints.inject.example.com") })
 	gate(down.Name, "False", "no resource matched")
 	e.create(t, "{apiVersion: inject.example.com/v1, kind: Endpoint, metadata: {name: north}, spec: {ip: 10.0.0.1}}")
 	gate(down.Name, "True", "north")
@@ -268,12 +267,12 @@ func TestInjectedObjects(t *testing.T) {
 	}
 	gate(next.Name, "False", "no resource matched")
 	contains(next.Name, "ip: 10.0.0.3")
-	e.deleteCRD(t, "endpoints.inject.example.com")
+	testenv.DeleteKind(t, e.client, "endpoints.inject.example.com")
 	gate(next.Name, "False", "no in-cluster resources of type")
 
 	// What may not be read.
 	e.create(t, crd("inject.example.com", "ClusterSettings", "Cluster"))
-	t.Cleanup(func() { e.deleteCRD(t, "clustersettings.inject.example.com") })
+	t.Cleanup(func() { testenv.DeleteKind(t, e.client, "clustersettings.inject.example.com") })
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		obj := testenv.Parse(t, "{apiVersion: inject.example.com/v1, kind: ClusterSettings, metadata: {name: global}, spec: {password: hush}}")
 		_, err := e.of(obj).Create(t.Context(), obj, metav1.CreateOptions{})
@@ -296,15 +295,6 @@ func TestInjectedObjects(t *testing.T) {
 		if files := asText(t, e.files(t, made.Name)); strings.Contains(files, "hush") || !strings.Contains(files, "kpt.dev/injected-resource: 'global'") {
 			t.Errorf("%s: %s", pkg, files)
 		}
-	}
-}
-
-// deleteCRD deletes a CustomResourceDefinition if it exists.
-func (e *environment) deleteCRD(t *testing.T, name string) {
-	t.Helper()
-	crds := e.of(testenv.Parse(t, "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}}"))
-	if err := crds.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		t.Error(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/test/testenv"
 )
 
 const (
@@ -44,7 +45,7 @@ func TestKindDeleted(t *testing.T) {
 	}
 	e.waitForVariants(t, all...)
 	e.waitForCondition(t, "s", "Ready", "Reconciled")
-	e.delete(t, crds, "teams.deleted.example.com")
+	testenv.DeleteKind(t, e.client, "teams.deleted.example.com")
 	for _, set := range []string{"s", "both"} {
 		e.waitForCondition(t, set, "Stalled", "NoMatchingTargets")
 	}
