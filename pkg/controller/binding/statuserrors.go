@@ -14,7 +14,7 @@ const (
 	statusErrorPrefix = "status return: "
 	// settleStatusErrors is how long after a start the stored errors of a policy that asks for
 	// status are kept: it takes a moment until what prevents status is found again.
-	settleStatusErrors = 10 * time.Second
+	settleStatusErrors = 30 * time.Second
 )
 
 // statusErrors are what keeps the status of objects from coming back, by object and by the policies
