@@ -72,11 +72,15 @@ spec:
 		s.apply(name)
 	}
 	s.isApplied()
-	for _, cluster := range clusters {
-		for _, name := range manifests {
-			s.hasAsWritten(cluster, name)
+	testenv.Eventually(s, arrival, func() (bool, string) { // Applied may be of before the last ones
+		var all []string
+		for _, cluster := range clusters {
+			for _, name := range manifests {
+				all = append(all, s.differences(cluster, name)...)
+			}
 		}
-	}
+		return len(all) == 0, strings.Join(all, "\n")
+	})
 
 	s.Log("the status of the clusters returns")
 	s.returned("kube-monitoring", "adapter", 2)
@@ -164,22 +168,23 @@ func (s *story) read(name string) []unstructured.Unstructured {
 	}
 }
 
-// hasAsWritten fails the test if a cluster does not have each field of each object of the
-// manifests.
-func (s *story) hasAsWritten(cluster, name string) {
+// differences returns how a cluster differs from the manifests: each field of each object is to be
+// there, except those that are not delivered.
+func (s *story) differences(cluster, name string) (differences []string) {
 	s.Helper()
+	say := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
 	for _, written := range s.read(name) {
 		gvr, _ := meta.UnsafeGuessKindToResource(written.GroupVersionKind())
 		where := fmt.Sprintf("%s: %s %s", cluster, written.GetKind(), written.GetName())
 		obj, err := s.get(cluster, gvr, written.GetNamespace(), written.GetName())
 		if gvr == apiServices {
 			if !apierrors.IsNotFound(err) {
-				s.Errorf("%s: an APIService is not delivered: %v", where, err)
+				say("%s: an APIService is not delivered: %v", where, err)
 			}
 			continue
 		}
 		if err != nil {
-			s.Errorf("%s: %v", where, err)
+			say("%s: %v", where, err)
 			continue
 		}
 		want := written.Object
@@ -189,15 +194,16 @@ func (s *story) hasAsWritten(cluster, name string) {
 		if text, found, _ := unstructured.NestedMap(want, "stringData"); found {
 			for key := range text {
 				if _, found, _ := unstructured.NestedString(obj.Object, "data", key); !found {
-					s.Errorf("%s has no key %s", where, key)
+					say("%s has no key %s", where, key)
 				}
 			}
 			delete(want, "stringData")
 		}
 		if missing := missingFrom(want, obj.Object, ""); len(missing) > 0 {
-			s.Errorf("%s differs from what was written at %v", where, missing)
+			say("%s differs from what was written at %v", where, missing)
 		}
 	}
+	return differences
 }
 
 // missingFrom returns the paths of the fields of want that got does not have. The API server fills

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
@@ -749,13 +750,18 @@ func (m *model) catchUp() {
 		revisions: upstreamName(1), configv1alpha1.PackageVariants: m.all(configv1alpha1.PackageVariants)[0].GetName(),
 	} {
 		obj, err := m.of(resource).Patch(m.t.Context(), name, types.MergePatchType, touch, metav1.PatchOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
 			m.t.Fatal(err)
 		}
 		testenv.Eventually(m.t, patience, func() (bool, string) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			return m.seen[resource.Resource+"/"+name] == obj.GetResourceVersion(), "the watch of " + resource.Resource + " is behind"
+			// Somebody else may have written afterwards.
+			order, err := resourceversion.CompareResourceVersion(m.seen[resource.Resource+"/"+name], obj.GetResourceVersion())
+			return err == nil && order >= 0, "the watch of " + resource.Resource + " is behind"
 		})
 	}
 }

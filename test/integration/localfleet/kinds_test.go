@@ -201,7 +201,7 @@ func TestAgentAppliesAndDeletesBuiltInKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Kubectl(t, "its1", "apply", "--filename", file)
-	testenv.Eventually(t, time.Minute, func() (bool, string) {
+	testenv.Eventually(t, 5*time.Minute, func() (bool, string) {
 		applied := f.Kubectl(t, "its1", "--namespace", "cluster1", "get", "manifestwork", "built-in", "-o",
 			`jsonpath={range .status.resourceStatus.manifests[*]}{.resourceMeta.kind} {.conditions[?(@.type=="Applied")].status} {end}`)
 		return strings.Count(applied, " True ") == 8, fmt.Sprintf("applied: %q", applied)

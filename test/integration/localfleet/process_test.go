@@ -55,7 +55,7 @@ func TestEveryChildComesBackAfterKill(t *testing.T) {
 	for _, c := range f.KillAll(t) {
 		before[c.Name] = c
 	}
-	testenv.Eventually(t, 2*time.Minute, func() (bool, string) {
+	testenv.Eventually(t, 5*time.Minute, func() (bool, string) {
 		for _, c := range f.Components(t) {
 			switch old := before[c.Name]; {
 			case c.State != localfleet.StateReady:
@@ -68,7 +68,7 @@ func TestEveryChildComesBackAfterKill(t *testing.T) {
 		}
 		return true, ""
 	})
-	testenv.Eventually(t, time.Minute, func() (bool, string) {
+	testenv.Eventually(t, 5*time.Minute, func() (bool, string) {
 		out, err := f.Run("kubectl", "--", "--context", "cluster1", "get", "namespaces")
 		return err == nil, fmt.Sprint(out, err)
 	})
@@ -82,7 +82,7 @@ func TestKilledSupervisorLeavesNothing(t *testing.T) {
 	f := testenv.Start(t, testenv.Options{Spaces: []string{"wds1"}})
 	f.Kubectl(t, "wds1", "create", "namespace", "kept")
 	f.Kill(t, localfleet.SupervisorName)
-	testenv.Eventually(t, time.Minute, func() (bool, string) {
+	testenv.Eventually(t, 5*time.Minute, func() (bool, string) {
 		left := processesOf(t, f)
 		return len(left) == 0, fmt.Sprintf("processes %v are left", left)
 	})
@@ -120,7 +120,7 @@ func TestFleetDiesWithItsStarter(t *testing.T) {
 	t.Parallel()
 	f := testenv.Start(t, testenv.Options{Spaces: []string{"wds1"}})
 	f.Abandon()
-	testenv.Eventually(t, time.Minute, func() (bool, string) {
+	testenv.Eventually(t, 5*time.Minute, func() (bool, string) {
 		left := processesOf(t, f)
 		_, err := os.Stat(f.Dir)
 		return len(left) == 0 && os.IsNotExist(err), fmt.Sprintf("processes %v, directory: %v", left, err)

@@ -149,7 +149,7 @@ func TestPendingCluster(t *testing.T) {
 	csr := strings.TrimSpace(f.Kubectl(t, "its1", "get", "csr", "-l", "open-cluster-management.io/cluster-name=edge", "-o", "name"))
 	f.Kubectl(t, "its1", "certificate", "approve", csr)
 	f.Kubectl(t, "its1", "patch", "managedcluster", "edge", "--type", "merge", "-p", `{"spec":{"hubAcceptsClient":true}}`)
-	testenv.Eventually(t, time.Minute, func() (bool, string) {
+	testenv.Eventually(t, 5*time.Minute, func() (bool, string) {
 		w := status()
 		return w.Available, fmt.Sprintf("%+v", w)
 	})

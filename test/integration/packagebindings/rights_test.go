@@ -1,6 +1,7 @@
 package packagebindings
 
 import (
+	"fmt"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,8 +60,11 @@ func TestClusterRepositories(t *testing.T) {
 	remove := func(name string) error {
 		return controller.Delete(t.Context(), name, metav1.DeleteOptions{DryRun: dryRun})
 	}
-	// A policy takes effect some time after it was created.
+	// Rights and a policy take effect some time after they were created.
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		if err := create("new", "new"); err != nil {
+			return false, fmt.Sprint("the rights are not in force: ", err)
+		}
 		return create("new", "") != nil, "the policy is not in force"
 	})
 	for name, tc := range map[string]struct {

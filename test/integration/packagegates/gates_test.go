@@ -291,9 +291,7 @@ func TestHistory(t *testing.T) {
 	var names []string
 	for i := range 4 {
 		names = append(names, h.create(t, "history", fmt.Sprint("p", i), "v1", "", map[string]string{"crd.yaml": crd(t, fmt.Sprintf("p%d.example.org", i), "a")}))
-	}
-	for _, name := range names {
-		h.becomes(t, name, "True")
+		h.becomes(t, names[i], "True") // one after the other: the history is in the order of their Transactions
 	}
 	h.wds.Patch(t, locks, "", "lock", `{"metadata":{"annotations":{"pkg.crossplane.io/transaction-history-limit":"1"}}}`)
 	defer h.wds.Patch(t, locks, "", "lock", `{"metadata":{"annotations":{"pkg.crossplane.io/transaction-history-limit":null}}}`)

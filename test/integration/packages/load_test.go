@@ -35,10 +35,10 @@ func TestRandomClients(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), duration)
-	defer cancel()
 	var second victim
 	second.replace(t, e)
+	ctx, cancel := context.WithTimeout(t.Context(), duration)
+	defer cancel()
 	var working sync.WaitGroup
 	const clients = 6
 	all := make([]*client, clients)

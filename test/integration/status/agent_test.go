@@ -754,7 +754,7 @@ spec:
 	create()
 	m.reports(sprocket, "")
 
-	m.wec.Delete(t, crds, "", "sprockets.test.example.com")
+	testenv.DeleteKind(t, m.wec.Client, "sprockets.test.example.com")
 	m.reports(sprocket, "gone")
 	m.wec.setStatus(t, widgets, m.cluster, "one", map[string]any{"count": 5})
 	m.reports(widget, `{"count":5}`)
@@ -804,7 +804,7 @@ spec:
 
 	// One kind goes; of the other the version in which it was applied, so that its list is answered
 	// alike.
-	m.wec.Delete(t, crds, "", "cogs.gone.example.com")
+	testenv.DeleteKind(t, m.wec.Client, "cogs.gone.example.com")
 	m.wec.Apply(t, fmt.Sprintf(definition, "axles", "Axle", "axle", false))
 	testenv.Eventually(t, patience, func() (bool, string) {
 		return m.wec.Get(t, crds, "", "cogs.gone.example.com") == nil, "the kind is still there"
@@ -916,9 +916,8 @@ type wire struct {
 
 func newWire(t *testing.T, config *rest.Config) *wire {
 	t.Helper()
-	w := &wire{target: strings.TrimPrefix(config.Host, "https://"), at: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
+	w := &wire{target: strings.TrimPrefix(config.Host, "https://"), at: testenv.Address(t), open: map[net.Conn]struct{}{}}
 	w.restore()
-	w.at = w.listener.Addr().String()
 	w.config = rest.CopyConfig(config)
 	w.config.Host = "https://" + w.at
 	host, _, err := net.SplitHostPort(w.target)
@@ -951,6 +950,10 @@ func (w *wire) restore() {
 			}
 			w.mu.Lock()
 			w.open[near], w.open[far] = struct{}{}, struct{}{}
+			if w.listener != listener { // cut since
+				near.Close()
+				far.Close()
+			}
 			w.mu.Unlock()
 			for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
 				go func() {
@@ -971,7 +974,10 @@ func (w *wire) restore() {
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.listener.Close()
+	if w.listener != nil {
+		w.listener.Close()
+	}
+	w.listener = nil
 	for c := range w.open {
 		c.Close()
 	}

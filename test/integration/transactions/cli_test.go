@@ -139,7 +139,10 @@ func TestCommands(t *testing.T) {
 	h.apply(t, "Provider", "s3", "org/s3", "v2.0.0")
 	tx := h.becomes(t, "s3", "False", "ValidationFailed")
 	c.gives(0, []string{"explain", tx.Name}, "[!] Validated  SchemaIncompatible", "logs", "kubectl annotate provider s3 pkg.crossplane.io/allow-breaking-crds=buckets.s3.aws.example.org")
-	c.gives(0, []string{"tree"}, "Not installed yet:", "(installed: v1.0.0), transaction "+tx.Name+": ValidationFailed")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) { // it is tried again every few seconds
+		tree := c.gives(0, []string{"tree"}, "Not installed yet:")
+		return strings.Contains(tree, "(installed: v1.0.0), transaction "+tx.Name+": ValidationFailed"), tree
+	})
 
 	// The commands are right: the next Transaction succeeds.
 	h.Patch(t, pkgv1.Providers, "", "s3", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-breaking-crds":"buckets.s3.aws.example.org"}}}`)

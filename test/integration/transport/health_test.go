@@ -20,9 +20,7 @@ func TestHealth(t *testing.T) {
 	e := newEnvironment(t)
 	sites := e.clusters(2)
 	crd := workStatuses.GroupResource().String()
-	if err := e.its.Resource(crds).Delete(t.Context(), crd, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.DeleteKind(t, e.its, crd)
 	testenv.Eventually(t, patience, func() (bool, string) {
 		_, err := e.its.Resource(workStatuses).List(t.Context(), metav1.ListOptions{})
 		return err != nil, "WorkStatuses are still served"
@@ -76,7 +74,11 @@ func TestHealth(t *testing.T) {
 	})
 	e.patch(workStatuses, sites[0], "by-hand", `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Forged","message":""}]}}`, "status")
 	e.delete(workStatuses, sites[1], corestatus.ReportName(web))
-	expect("False", "Progressing", "3/4")
+	testenv.Eventually(t, patience, func() (bool, string) { // first Progressing, and Unhealthy when it has been missing for long
+		b := e.binding()
+		healthy := meta.IsStatusConditionTrue(b.Status.Conditions, controlv1alpha1.BindingConditionHealthy)
+		return !healthy && b.Status.Rollup.AppliedOf == "4/4" && b.Status.Rollup.HealthyOf == "3/4", fmt.Sprintf("Healthy %t, %+v", healthy, b.Status.Rollup)
+	})
 }
 
 // TestMailboxThatIsTooLarge: of a cluster whose mailbox has more than is read of one cluster, a

@@ -130,6 +130,7 @@ func TestSourceGeneration(t *testing.T) {
 	e.expectSources(`"3"`, sites[1])
 	e.applied()
 	(&environment{t: t, fleet: e.fleet, wds: e.wds, its: e.its, space: e.space, name: e.name + "-other", agent: e.agent}).applied()
+	e.reported(c, sites)
 	c.stop()
 	c = e.start(roomy)
 	quiet(t, c)

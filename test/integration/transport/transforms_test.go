@@ -168,6 +168,7 @@ func TestCustomTransform(t *testing.T) {
 	expect("edited", 3, 3, false, "content")
 	e.expectTransform(transform, fine)
 
+	e.reported(c, sites)
 	c.stop()
 	c = e.start(roomy)
 	quiet(t, c)
@@ -248,6 +249,7 @@ func TestCustomTransformWithErrors(t *testing.T) {
 	expect(sites[0], "an edit with what was valid", "2")
 	e.applied()
 
+	e.reported(c, sites)
 	c.stop()
 	c = e.start(roomy)
 	quiet(t, c)
@@ -276,6 +278,7 @@ func TestCustomTransformWithErrors(t *testing.T) {
 	e.expectContents(sites[1], "ClusterRole "+e.name)
 	expect(sites[0], "held", "3")
 	says()
+	e.reported(c, sites)
 	c.stop()
 	c = e.start(roomy)
 	quiet(t, c)
