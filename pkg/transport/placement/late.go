@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,24 +48,36 @@ func (o *objects) late(ctx context.Context, refs []objref.Ref, kinds map[schema.
 	return false
 }
 
-// versions returns the versions of those objects of one group that exist now.
+// versions returns the versions of those objects of one group that exist now. Below a page of a
+// list it reads each of them, so that who takes objects out one by one pays for those only.
 func (o *objects) versions(ctx context.Context, gvr schema.GroupVersionResource, namespace string, refs []objref.Ref) (map[objref.Ref]string, error) {
 	var from dynamic.ResourceInterface = o.client.Resource(gvr)
 	if namespace != metav1.NamespaceAll {
 		from = o.client.Resource(gvr).Namespace(namespace)
 	}
 	versions := make(map[objref.Ref]string, len(refs))
-	if len(refs) < many {
+	if len(refs) < pageSize {
+		var mu sync.Mutex
+		var failed error
+		slots := make(chan struct{}, atOnce)
+		var reading sync.WaitGroup
 		for _, ref := range refs {
-			live, err := from.Get(ctx, ref.Name, metav1.GetOptions{})
-			switch {
-			case err == nil:
-				versions[ref] = live.GetResourceVersion()
-			case !apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
-				return nil, err
-			}
+			slots <- struct{}{}
+			reading.Go(func() {
+				live, err := from.Get(ctx, ref.Name, metav1.GetOptions{})
+				<-slots
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					versions[ref] = live.GetResourceVersion()
+				case !apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+					failed = err
+				}
+			})
 		}
-		return versions, nil
+		reading.Wait()
+		return versions, failed
 	}
 	for options := (metav1.ListOptions{Limit: pageSize}); ; {
 		page, err := from.List(ctx, options)

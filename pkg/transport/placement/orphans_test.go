@@ -220,7 +220,7 @@ func TestLateWatch(t *testing.T) {
 		"DeletedAndUnlisted":     {true, 3, unlist},
 		"BindingDeleted":         {false, 3, remove},
 		"BothDeleted":            {true, 3, remove},
-		"BothDeletedOfManyOther": {true, 2 * many, remove},
+		"BothDeletedOfManyOther": {true, pageSize + 1, remove},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGathering(t, tc.objects)
