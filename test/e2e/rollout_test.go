@@ -109,7 +109,7 @@ spec:
 	wake()
 	says("Waiting for deployment \"server\" rollout to finish: 0 out of 2 new replicas have been updated")
 	s.starlingSays(0, []string{"rollout", "status", "deployment/server", "--for=applied", "--timeout=" + arrival.String()}, "1 object is applied in 2 clusters")
-	s.starlingSays(124, []string{"rollout", "status", "deployment/server", "--timeout=20s"}, "waits for", "cluster2")
+	s.starlingSays(124, []string{"rollout", "status", "deployment/server", "--timeout=3s"}, "waits for", "cluster2")
 
 	s.Log("there is room")
 	s.remove("cluster2", quotas, s.name, "none-more")
