@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -116,30 +115,36 @@ func (g *Gatherer) leavingFrom(ctx context.Context, p, before *Placement) (leavi
 	if before == nil || before.UID != p.UID {
 		return nil, false
 	}
-	delivered, complete := g.config.Mailboxes.Delivered(p.UID)
-	leaving = map[objref.Ref]options.Requested{}
-	left := func(ref objref.Ref, requested options.Requested, known bool) bool {
-		_, stays := p.Objects[ref]
-		_, has := delivered[ref]
-		if stays || complete && !has {
-			return false
-		}
-		if known {
-			leaving[ref] = requested
-		}
-		return true
-	}
-	var now []objref.Ref
-	for ref, object := range before.Objects {
-		if left(ref, before.requested[ref], object.Known) {
+	left := func(ref objref.Ref) bool { _, stays := p.Objects[ref]; return !stays }
+	var now, earlier []objref.Ref
+	for ref := range before.Objects {
+		if left(ref) {
 			now = append(now, ref)
 		}
 	}
-	for ref, requested := range before.leaving {
-		left(ref, requested, true)
+	for ref := range before.leaving {
+		if left(ref) {
+			earlier = append(earlier, ref)
+		}
 	}
+	if len(now)+len(earlier) == 0 {
+		return nil, false // mostly: what is delivered costs all of it
+	}
+	delivered, complete := g.config.Mailboxes.Delivered(p.UID)
+	isGone := func(ref objref.Ref) bool { _, has := delivered[ref]; return complete && !has }
+	now, earlier = slices.DeleteFunc(now, isGone), slices.DeleteFunc(earlier, isGone)
+
 	late = g.objects.late(ctx, now, before.watched)
-	for _, ref := range slices.AppendSeq(now, maps.Keys(leaving)) {
+	leaving = make(map[objref.Ref]options.Requested, len(now)+len(earlier))
+	for _, ref := range earlier {
+		leaving[ref] = before.leaving[ref]
+	}
+	for _, ref := range now {
+		if before.Objects[ref].Known {
+			leaving[ref] = before.requested[ref]
+		}
+	}
+	for _, ref := range slices.Concat(earlier, now) {
 		if requested, known := g.objects.lastRequest(ref); known {
 			leaving[ref] = requested
 		}
