@@ -151,7 +151,8 @@ func release(ctx context.Context, objects metadata.ResourceInterface, obj *metav
 	return err
 }
 
-// isForgotten reports whether an API server may have forgotten a deletion that has begun.
+// isForgotten reports whether an API server may have forgotten a deletion that has begun. The time
+// is a back-off: until it is over, each other change would make the server's own writes conflict.
 func isForgotten(begun *metav1.Time) bool {
 	return begun != nil && time.Since(begun.Time) > 5*time.Second
 }

@@ -682,10 +682,6 @@ func TestWhatCannotBeReadStays(t *testing.T) {
 	// The API of the Widgets becomes one of a server that is not there, and the inventory is out of
 	// reach.
 	testenv.DeleteKind(t, e.wds, "widgets.binding.example.com")
-	testenv.Eventually(t, patience, func() (bool, string) {
-		_, err := e.wds.Resource(crds).Get(t.Context(), "widgets.binding.example.com", metav1.GetOptions{})
-		return err != nil, "the CRD is still there"
-	})
 	api := object("", "v1.binding.example.com", nil)
 	api.Object["spec"] = map[string]any{
 		"group": "binding.example.com", "version": "v1", "groupPriorityMinimum": int64(1000), "versionPriority": int64(10),

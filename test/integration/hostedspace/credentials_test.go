@@ -160,11 +160,24 @@ func TestCredentials(t *testing.T) { //nolint:paralleltest // the tests of this 
 	// A token of a ServiceAccount that was created again is of no use.
 	space := testenv.Shared(t).Space(t, "wds1")
 	mortal := c.args(t, "mortal")
+	said, err := os.Create(filepath.Join(t.TempDir(), "said"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	says := func() string {
+		text, err := os.ReadFile(said.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
 	waited := make(chan string, 1)
 	go func() {
-		out, code := run(t, mortal...)
-		waited <- fmt.Sprintf("%s exit code %d", out, code)
+		code := runTo(t, said, mortal...)
+		waited <- fmt.Sprintf("%s exit code %d", says(), code)
 	}()
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) { return strings.Contains(says(), "Waiting: "), says() })
 	testenv.Never(t, 2*time.Second, func() string {
 		select {
 		case out := <-waited:
@@ -175,7 +188,7 @@ func TestCredentials(t *testing.T) { //nolint:paralleltest // the tests of this 
 	})
 	space.Apply(t, "{apiVersion: v1, kind: ServiceAccount, metadata: {namespace: starling-system, name: mortal}}")
 	out := <-waited
-	contains(t, out, "Wrote Secret", "exit code 0") // below it says what it waits for
+	contains(t, out, "Waiting: ", "Wrote Secret", "exit code 0")
 	c.outputs.WriteString(out)
 	dead := c.secret(t, "wds1-mortal")
 	space.Delete(t, serviceAccounts, "starling-system", "mortal")

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,6 +48,14 @@ var (
 // run runs `starling space` and returns what it prints, and its exit code.
 func run(t testing.TB, args ...string) (output string, code int) {
 	t.Helper()
+	var stderr bytes.Buffer
+	code = runTo(t, &stderr, args...)
+	return stderr.String(), code
+}
+
+// runTo is run for a command whose output is read while it runs.
+func runTo(t testing.TB, stderr io.Writer, args ...string) (code int) {
+	t.Helper()
 	bin, err := testenv.Binary()
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +63,8 @@ func run(t testing.TB, args ...string) (output string, code int) {
 	ctx, cancel := context.WithTimeout(t.Context(), testenv.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, bin, append([]string{"space"}, args...)...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var stdout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, stderr
 	err = cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		code = exit.ExitCode()
@@ -65,7 +74,7 @@ func run(t testing.TB, args ...string) (output string, code int) {
 	if stdout.Len() > 0 {
 		t.Errorf("starling space %s prints on stdout: %s", args[0], stdout.String())
 	}
-	return stderr.String(), code
+	return code
 }
 
 // succeeds runs `starling space`, which must succeed and print all this.
