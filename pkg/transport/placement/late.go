@@ -5,13 +5,16 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/logging"
 )
 
 // lateAgain is when to check again whether a watch shows what it should. Normally an event comes
@@ -41,6 +44,7 @@ func (o *objects) late(ctx context.Context, refs []objref.Ref, kinds map[schema.
 		for _, ref := range refs {
 			meta, present := o.watched.Get(ref)
 			if version, exists := versions[ref]; present && (!exists || Newer(version, meta.GetResourceVersion())) {
+				klog.FromContext(ctx).V(1).Info("Waiting for a watch to show an object as it is", logging.Object, ref)
 				return true
 			}
 		}
@@ -51,45 +55,32 @@ func (o *objects) late(ctx context.Context, refs []objref.Ref, kinds map[schema.
 // versions returns the versions of those objects of one group that exist now. Below a page of a
 // list it reads each of them, so that who takes objects out one by one pays for those only.
 func (o *objects) versions(ctx context.Context, gvr schema.GroupVersionResource, namespace string, refs []objref.Ref) (map[objref.Ref]string, error) {
-	var from dynamic.ResourceInterface = o.client.Resource(gvr)
-	if namespace != metav1.NamespaceAll {
-		from = o.client.Resource(gvr).Namespace(namespace)
-	}
 	versions := make(map[objref.Ref]string, len(refs))
-	if len(refs) < pageSize {
-		var mu sync.Mutex
-		var failed error
-		slots := make(chan struct{}, atOnce)
-		var reading sync.WaitGroup
-		for _, ref := range refs {
-			slots <- struct{}{}
-			reading.Go(func() {
-				live, err := from.Get(ctx, ref.Name, metav1.GetOptions{})
-				<-slots
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil:
-					versions[ref] = live.GetResourceVersion()
-				case !apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
-					failed = err
-				}
-			})
-		}
-		reading.Wait()
-		return versions, failed
+	if len(refs) >= pageSize {
+		return versions, o.pages(ctx, gvr, namespace, func(page []unstructured.Unstructured) (more bool) {
+			for i := range page {
+				versions[refOf(gvr, &page[i])] = page[i].GetResourceVersion()
+			}
+			return true
+		})
 	}
-	for options := (metav1.ListOptions{Limit: pageSize}); ; {
-		page, err := from.List(ctx, options)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			item := &page.Items[i]
-			versions[objref.New(gvr.GroupResource(), item.GetNamespace(), item.GetName())] = item.GetResourceVersion()
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return versions, nil
-		}
+	var mu sync.Mutex
+	reading, ctx := errgroup.WithContext(ctx)
+	reading.SetLimit(atOnce)
+	for _, ref := range refs {
+		reading.Go(func() error {
+			live, err := o.client.Resource(gvr).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			versions[ref] = live.GetResourceVersion()
+			return nil
+		})
 	}
+	return versions, reading.Wait()
 }

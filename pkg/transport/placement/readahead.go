@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/klog/v2"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -165,32 +164,41 @@ func (o *objects) stillWanted(unread batches) (n int) {
 // All pages show the objects as they were at the first one. An object that changes meanwhile is
 // read again, as one that changes after a read is.
 func (o *objects) readMany(ctx context.Context, gvr schema.GroupVersionResource, namespace string, wanted wantedObjects) {
-	var from dynamic.ResourceInterface = o.client.Resource(gvr)
-	if namespace != metav1.NamespaceAll {
-		from = o.client.Resource(gvr).Namespace(namespace)
-	}
-	options := metav1.ListOptions{Limit: pageSize}
-	for listed, found := 0, 0; found < len(wanted) && found*10 >= listed; {
-		page, err := from.List(ctx, options)
-		if err != nil {
-			klog.FromContext(ctx).V(2).Info("Cannot list objects; reading each", logging.Resource, gvr, "err", err)
-			return
-		}
-		for i := range page.Items {
-			item := &page.Items[i]
-			ref := objref.New(gvr.GroupResource(), item.GetNamespace(), item.GetName())
+	listed, found := 0, 0
+	err := o.pages(ctx, gvr, namespace, func(page []unstructured.Unstructured) (more bool) {
+		for i := range page {
+			ref := refOf(gvr, &page[i])
 			if how, ok := wanted[ref]; ok {
 				found++
 				if how.version == gvr.Version {
-					o.listed(ref, how, item)
+					o.listed(ref, how, &page[i])
 				}
 			}
 		}
-		listed += len(page.Items)
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return
+		listed += len(page)
+		return found < len(wanted) && found*10 >= listed
+	})
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Cannot list objects; reading each", logging.Resource, gvr, "err", err)
+	}
+}
+
+// pages lists a resource, in one namespace or in all, and calls visit for each page until it
+// returns false.
+func (o *objects) pages(ctx context.Context, gvr schema.GroupVersionResource, namespace string, visit func([]unstructured.Unstructured) bool) error {
+	for options := (metav1.ListOptions{Limit: pageSize}); ; {
+		page, err := o.client.Resource(gvr).Namespace(namespace).List(ctx, options)
+		if err != nil {
+			return err
+		}
+		if options.Continue = page.GetContinue(); !visit(page.Items) || options.Continue == "" {
+			return nil
 		}
 	}
+}
+
+func refOf(gvr schema.GroupVersionResource, obj *unstructured.Unstructured) objref.Ref {
+	return objref.New(gvr.GroupResource(), obj.GetNamespace(), obj.GetName())
 }
 
 // listed caches the content of an object, unless a later version of it was read meanwhile, or no
