@@ -28,9 +28,10 @@ import (
 type Config struct {
 	// Done is closed when the server shuts down. It ends all watches.
 	Done <-chan struct{}
-	// Ready is called when the server has the CA of the aggregator's client certificate. Clients
-	// that connect earlier are not asked for a certificate, and stay anonymous as long as the
-	// connection lasts.
+	// Ready is called when the server has the CA of the aggregator's client certificate, and the
+	// Store has read which packages exist. Clients that connect earlier are not asked for a
+	// certificate, and stay anonymous as long as the connection lasts; and concurrent creations
+	// that exclude each other may all fail.
 	Ready func()
 	// Store implements the operations.
 	Store *store.Store
@@ -49,8 +50,11 @@ type Config struct {
 	InFlight, MutatingInFlight int
 }
 
-// errNoClientCA is why the server is not ready.
-var errNoClientCA = errors.New("the CA of the aggregator's client certificate is not loaded yet")
+// Why the server is not ready.
+var (
+	errNoClientCA = errors.New("the CA of the aggregator's client certificate is not loaded yet")
+	errNotRead    = errors.New("it is not read yet which packages exist")
+)
 
 // readyPollInterval is the time between two checks whether the server is ready.
 const readyPollInterval = 50 * time.Millisecond
@@ -95,13 +99,19 @@ func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 	if err := authorization.ApplyTo(&config.Authorization); err != nil {
 		return nil, fmt.Errorf("set up authorization: %w", err)
 	}
-	knows := func() error {
+	hasCA := func(*http.Request) error {
 		if h := config.Authentication.RequestHeaderConfig; h != nil && len(h.CAContentProvider.CurrentCABundleContent()) == 0 {
 			return errNoClientCA
 		}
 		return nil
 	}
-	config.AddReadyzChecks(healthz.NamedCheck("request-header-ca", func(*http.Request) error { return knows() }))
+	hasRead := func(*http.Request) error {
+		if !c.Store.LayoutIsRead() {
+			return errNotRead
+		}
+		return nil
+	}
+	config.AddReadyzChecks(healthz.NamedCheck("request-header-ca", hasCA), healthz.NamedCheck("packages", hasRead))
 
 	server, err := config.Complete().New("package-server", genericapiserver.NewEmptyDelegate())
 	if err != nil {
@@ -109,7 +119,9 @@ func New(c Config) (*genericapiserver.GenericAPIServer, error) {
 	}
 	err = server.AddPostStartHook("ready", func(hook genericapiserver.PostStartHookContext) error {
 		go func() { // a hook must return
-			err := wait.PollUntilContextCancel(hook.Context, readyPollInterval, true, func(context.Context) (bool, error) { return knows() == nil, nil })
+			err := wait.PollUntilContextCancel(hook.Context, readyPollInterval, true, func(context.Context) (bool, error) {
+				return hasCA(nil) == nil && hasRead(nil) == nil, nil
+			})
 			if err == nil {
 				c.Ready()
 			}

@@ -147,3 +147,10 @@ func (s *Store) WatchLayout(ctx context.Context) {
 	}
 	cache.NewReflectorWithOptions(lists, &metav1.PartialObjectMetadata{}, s.layout, cache.ReflectorOptions{Name: "places of packages"}).RunWithContext(ctx)
 }
+
+// LayoutIsRead reports whether WatchLayout has read which packages exist.
+func (s *Store) LayoutIsRead() bool {
+	s.layout.mu.Lock()
+	defer s.layout.mu.Unlock()
+	return s.layout.synced
+}
