@@ -37,6 +37,11 @@ const (
 
 	// history is how many releases Helm keeps.
 	history = 3
+
+	// withoutValidation: Helm validates objects only if the cluster does not (before Kubernetes
+	// 1.25; ValidateBytes of k8s.io/kubectl/pkg/validation). To know that, it reads the cluster's
+	// whole OpenAPI for each release, which takes most of the time of an installation.
+	withoutValidation = true
 )
 
 // Chart is a chart with its values.
@@ -135,6 +140,7 @@ func installOrUpgrade(
 	if _, err := cfg.Releases.Deployed(Release); err == nil {
 		up := action.NewUpgrade(cfg)
 		up.Namespace, up.Labels, up.Timeout, up.MaxHistory, up.TakeOwnership = Namespace, labels, c.Timeout, history, true
+		up.DisableOpenAPIValidation = withoutValidation
 		up.ResetValues = true // otherwise Helm keeps the values of the last release if there are none now
 		// A goroutine of Helm marks the release as failed if it finds that the context has ended,
 		// also if it finds that after the upgrade. So this one does not end then.
@@ -146,6 +152,7 @@ func installOrUpgrade(
 	in := action.NewInstall(cfg)
 	in.ReleaseName, in.Namespace, in.CreateNamespace = Release, Namespace, true
 	in.Labels, in.Timeout, in.Replace, in.TakeOwnership = labels, c.Timeout, true, true
+	in.DisableOpenAPIValidation = withoutValidation
 	return in.RunWithContext(ctx, loaded, c.Values)
 }
 

@@ -107,6 +107,7 @@ func (h *helm) install(t *testing.T, chart, name, values, dryRun string) (*relea
 	in := action.NewInstall(h.config)
 	in.ReleaseName, in.Namespace, in.DryRunOption, in.DryRun = name, h.namespace, dryRun, dryRun != "none"
 	in.TakeOwnership = h.namespace == system // as "starling space install" does
+	in.DisableOpenAPIValidation = true       // see package pkg/install/chart
 	return in.RunWithContext(t.Context(), loaded, parse(t, values))
 }
 
@@ -119,6 +120,7 @@ func (h *helm) upgrade(t *testing.T, chart, name, values string) (*release.Relea
 	}
 	up := action.NewUpgrade(h.config)
 	up.Namespace, up.ResetValues, up.MaxHistory = h.namespace, true, 2
+	up.DisableOpenAPIValidation = true // see package pkg/install/chart
 	return up.RunWithContext(t.Context(), name, loaded, parse(t, values))
 }
 
