@@ -65,19 +65,23 @@ clean: ## Delete bin/.
 
 ##@ Test
 
-test: build test-unit test-integration test-e2e ## Run all tests (before a commit, and in CI).
+# The last ones mostly wait, so they run at the same time.
+test: build test-unit test-integration ## Run all tests but e2e-kind (before a commit, and in CI; KIND=1: e2e-kind too).
+	@$(MAKE) -j2 test-e2e $(if $(KIND),e2e-kind)
 
 # The race detector makes compiling, linking and running several times slower. So it has only the tests in whose process
 # goroutines of ours run: not decisions, and not tests that start programs, render charts or check commands.
 # Packages without tests are left out, or the race detector would compile Kubernetes for cmd/starling.
 # pkg/runner has tests of both kinds.
-plain-unit := api charts cmd config hack pkg/bundle pkg/certificates pkg/core pkg/hostedspace pkg/install test/rights
+plain-unit := api charts cmd config hack pkg/bundle pkg/certificates pkg/client pkg/clusters/cli pkg/controller/packages/bindings \
+	pkg/controller/packages/clusterrepositories pkg/core pkg/foresight/cli pkg/hostedspace pkg/install pkg/packages/remote/git \
+	pkg/packages/remote/registry pkg/transactions/cli pkg/writer test/perf test/rights test/testxpkg
 plain-integration := bundle charts content explain fanout hostedspace localfleet packagecli packages workagent
 with-tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 units = $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./config/... ./hack/... ./test/perf ./test/rights ./test/testenv ./test/testxpkg/... | \
 	grep $1 -E '^[^/]+/[^/]+/[^/]+/($(subst $(space),|,$(plain-unit)))(/|$$)')
 # The longest begin first, or they are left alone at the end.
-longest := transport status foresight localfleet hostedspace charts
+longest := binding transport status foresight localfleet packages hostedspace
 integrations = $$(go list $(addprefix ./test/integration/,$(longest)) ./test/integration/... | awk '!seen[$$0]++' | grep $1 -E '/($(subst $(space),|,$(plain-integration)))$$')
 space := $(subst ,, )
 
@@ -93,7 +97,7 @@ test-integration-plain:
 	STARLING_BIN_DIR=$(BIN) $(GOTEST) -p 2 -timeout 45m $(call integrations,)
 
 test-integration-race:
-	$(RACE) STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 2 -timeout 45m $(call integrations,-v)
+	$(RACE) STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 3 -timeout 45m $(call integrations,-v)
 
 test-e2e: build $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
 	@rm -rf $(BIN)/rights && mkdir -p $(BIN)/rights
