@@ -101,7 +101,7 @@ test-integration-race:
 
 test-e2e: build $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
 	@rm -rf $(BIN)/rights && mkdir -p $(BIN)/rights
-	STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN) $(GOTEST) -p 1 -parallel 6 -timeout 45m ./test/e2e/...
+	STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN) $(GOTEST) -p 2 -parallel 6 -timeout 45m ./test/e2e/...
 	go run ./test/rights/check $(BIN)/rights
 
 e2e-kind: build ## Run the tests on clusters of kind, if there is a container engine (ARGS: flags of the test binary).

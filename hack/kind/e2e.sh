@@ -17,7 +17,7 @@ if [[ -w $instances ]] && (($(<"$instances") < 1024)); then echo 1024 >"$instanc
 mkdir -p bin/kind
 # Before engine.sh: its own engine has no network outside, and the Go command may need one.
 hack/kind/node-image.sh --build-only >/dev/null
-make images ARCHITECTURES="$(go env GOARCH)" # what `make build` has linked is not linked again
+MAKEFLAGS= make images ARCHITECTURES="$(go env GOARCH)" # what `make build` has linked is not linked again
 STARLING_IMAGES=$PWD/bin/images/starling-$(go env GOARCH).tar
 export STARLING_IMAGES
 go test -c -o bin/kind/kind.test ./test/kind

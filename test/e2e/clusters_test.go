@@ -97,6 +97,7 @@ func (s *story) agentOf(cluster string) *rest.Config {
 // administrator. After it is denied, its certificate is of no use. One cluster is added at a time,
 // so it does not run in parallel.
 func TestClusterCommands(t *testing.T) {
+	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	const edge = "edge-commands"
 	s.addCluster(edge, "--pending", "--labels", "story="+s.name)
@@ -216,6 +217,7 @@ func (s *story) agentMay(config *rest.Config, cluster string, want bool, only ..
 // TestRemoveSilentCluster: a cluster whose agent does not respond is removed only with force, and
 // keeps what was delivered to it.
 func TestRemoveSilentCluster(t *testing.T) {
+	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	const edge = "edge-silent"
 	s.addCluster(edge, "--labels", "story="+s.name)

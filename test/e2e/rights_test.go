@@ -17,6 +17,7 @@ import (
 // that OCM's agent may not apply is in the errors of its policy, and the others arrive, with their
 // status. When it is allowed it arrives too, and nothing is created again.
 func TestListedWorkRights(t *testing.T) {
+	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	const cluster = "listed"
 	s.addCluster(cluster, "--work-rights", "listed")
