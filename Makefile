@@ -67,7 +67,7 @@ clean: ## Delete bin/.
 
 # The last ones mostly wait, so they run at the same time.
 test: build test-unit test-integration ## Run all tests but e2e-kind (before a commit, and in CI; KIND=1: e2e-kind too).
-	@$(MAKE) -j2 test-e2e $(if $(KIND),e2e-kind)
+	@$(MAKE) -j3 test-e2e $(if $(KIND),e2e-kind)
 
 # The race detector makes compiling, linking and running several times slower. So it has only the tests in whose process
 # goroutines of ours run: not decisions, and not tests that start programs, render charts or check commands.
@@ -99,10 +99,19 @@ test-integration-plain:
 test-integration-race:
 	$(RACE) STARLING_BIN_DIR=$(BIN) $(GOTEST) -race -p 3 -timeout 45m $(call integrations,-v)
 
-test-e2e: build $(BIN)/tools/gotestsum ## Run the tests against whole fleets with real OCM.
-	@rm -rf $(BIN)/rights && mkdir -p $(BIN)/rights
-	STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN) $(GOTEST) -p 2 -parallel 6 -timeout 45m ./test/e2e/...
+test-e2e: test-e2e-stories test-e2e-walk ## Run the tests against whole fleets with real OCM.
 	go run ./test/rights/check $(BIN)/rights
+
+# The walk takes as long as all stories, and needs the fleet for itself.
+e2e = STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN) $(GOTEST) -p 2 -parallel 6 -timeout 45m
+test-e2e-stories: no-rights $(BIN)/tools/gotestsum
+	$(e2e) -skip '^TestWalk$$' ./test/e2e/...
+
+test-e2e-walk: no-rights $(BIN)/tools/gotestsum
+	$(e2e) -run '^TestWalk$$' ./test/e2e
+
+no-rights: build
+	@rm -rf $(BIN)/rights && mkdir -p $(BIN)/rights
 
 e2e-kind: build ## Run the tests on clusters of kind, if there is a container engine (ARGS: flags of the test binary).
 	hack/kind/e2e.sh $(ARGS)
@@ -219,5 +228,5 @@ tools: $(addprefix $(BIN)/tools/,$(notdir $(tools)))
 $(BIN)/tools/%: hack/tools/go.sum
 	@hack/tool.sh $@ $(filter %/$*,$(tools))
 
-.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-integration-plain test-integration-race test-e2e kind-downloads bench bench-compare bench-latency bench-placement bench-hub bench-fleet bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets images dist push generate fmt \
+.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-integration-plain test-integration-race test-e2e test-e2e-stories test-e2e-walk no-rights kind-downloads bench bench-compare bench-latency bench-placement bench-hub bench-fleet bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets images dist push generate fmt \
 	lint verify verify-generated verify-modules verify-links verify-words tools
