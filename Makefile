@@ -65,9 +65,17 @@ clean: ## Delete bin/.
 
 ##@ Test
 
-# The last ones mostly wait, so they run at the same time.
-test: build test-unit test-integration ## Run all tests but e2e-kind (before a commit, and in CI; KIND=1: e2e-kind too).
-	@$(MAKE) -j3 test-e2e $(if $(KIND),e2e-kind)
+# Two lanes, of which each ends with what waits more than it works.
+test: build test-unit $(BIN)/tools/gotestsum ## Run all tests but e2e-kind (before a commit, and in CI; KIND=1: e2e-kind too).
+	@$(MAKE) -j3 test-plain-and-kind test-race-and-e2e
+
+test-plain-and-kind:
+	@$(MAKE) test-integration-plain
+	@$(if $(KIND),$(MAKE) e2e-kind)
+
+test-race-and-e2e:
+	@$(MAKE) test-integration-race
+	@$(MAKE) test-e2e
 
 # The race detector makes compiling, linking and running several times slower. So it has only the tests in whose process
 # goroutines of ours run: not decisions, and not tests that start programs, render charts or check commands.
@@ -81,12 +89,17 @@ with-tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{en
 units = $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./config/... ./hack/... ./test/perf ./test/rights ./test/testenv ./test/testxpkg/... | \
 	grep $1 -E '^[^/]+/[^/]+/[^/]+/($(subst $(space),|,$(plain-unit)))(/|$$)')
 # The longest begin first, or they are left alone at the end.
-longest := binding transport status foresight localfleet packages hostedspace
+longest := binding transport status foresight transactions variants localfleet packages hostedspace
 integrations = $$(go list $(addprefix ./test/integration/,$(longest)) ./test/integration/... | awk '!seen[$$0]++' | grep $1 -E '/($(subst $(space),|,$(plain-integration)))$$')
 space := $(subst ,, )
 
-test-unit: $(BIN)/tools/gotestsum ## Run the tests that need no API server.
+test-unit: ## Run the tests that need no API server.
+	@$(MAKE) -j2 test-unit-plain test-unit-race
+
+test-unit-plain: $(BIN)/tools/gotestsum
 	$(GOTEST) -shuffle=on $(call units,) ./pkg/runner
+
+test-unit-race: $(BIN)/tools/gotestsum
 	$(RACE) $(GOTEST) -race -shuffle=on $(call units,-v)
 
 # They mostly wait for API servers, so several run at the same time.
@@ -228,5 +241,5 @@ tools: $(addprefix $(BIN)/tools/,$(notdir $(tools)))
 $(BIN)/tools/%: hack/tools/go.sum
 	@hack/tool.sh $@ $(filter %/$*,$(tools))
 
-.PHONY: help build build-kwok build-race demo up down clean test test-unit test-integration test-integration-plain test-integration-race test-e2e test-e2e-stories test-e2e-walk no-rights kind-downloads bench bench-compare bench-latency bench-placement bench-hub bench-fleet bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets images dist push generate fmt \
+.PHONY: help build build-kwok build-race demo up down clean test test-plain-and-kind test-race-and-e2e test-unit test-unit-plain test-unit-race test-integration test-integration-plain test-integration-race test-e2e test-e2e-stories test-e2e-walk no-rights kind-downloads bench bench-compare bench-latency bench-placement bench-hub bench-fleet bench-status bench-packages bench-transactions bench-foresight bench-merge bench-sets images dist push generate fmt \
 	lint verify verify-generated verify-modules verify-links verify-words tools
