@@ -81,9 +81,7 @@ test-race-and-e2e:
 # goroutines of ours run: not decisions, and not tests that start programs, render charts or check commands.
 # Packages without tests are left out, or the race detector would compile Kubernetes for cmd/starling.
 # pkg/runner has tests of both kinds.
-plain-unit := api charts cmd config hack pkg/bundle pkg/certificates pkg/client pkg/clusters/cli pkg/controller/packages/bindings \
-	pkg/controller/packages/clusterrepositories pkg/core pkg/foresight/cli pkg/hostedspace pkg/install pkg/packages/remote/git \
-	pkg/packages/remote/registry pkg/transactions/cli pkg/writer test/perf test/rights test/testxpkg
+plain-unit := api charts cmd config hack pkg/bundle pkg/certificates pkg/core pkg/hostedspace pkg/install test/rights
 plain-integration := bundle charts content explain fanout hostedspace localfleet packagecli packages workagent
 with-tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 units = $$($(with-tests) ./api/... ./cmd/... ./pkg/... ./charts ./config/... ./hack/... ./test/perf ./test/rights ./test/testenv ./test/testxpkg/... | \
@@ -115,7 +113,7 @@ test-integration-race:
 test-e2e: test-e2e-stories test-e2e-walk ## Run the tests against whole fleets with real OCM.
 	go run ./test/rights/check $(BIN)/rights
 
-# The walk takes as long as all stories, and needs the fleet for itself.
+# The walk takes minutes in which it mostly waits, and needs its fleet for itself.
 e2e = STARLING_AUDIT_DIR=$(BIN)/rights STARLING_BIN_DIR=$(BIN) $(GOTEST) -p 2 -parallel 6 -timeout 45m
 test-e2e-stories: no-rights $(BIN)/tools/gotestsum
 	$(e2e) -skip '^TestWalk$$' ./test/e2e/...

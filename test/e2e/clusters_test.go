@@ -94,8 +94,7 @@ func (s *story) agentOf(cluster string) *rest.Config {
 
 // TestClusterCommands: a cluster asks to join and is accepted, drained, undrained, denied, accepted
 // again, denied while its agent does not respond, and removed, with the commands of an
-// administrator. After it is denied, its certificate is of no use. One cluster is added at a time,
-// so it does not run in parallel.
+// administrator. After it is denied, its certificate is of no use.
 func TestClusterCommands(t *testing.T) {
 	t.Parallel()
 	s := tell(t, testenv.Shared(t))

@@ -159,7 +159,7 @@ func TestHandOver(t *testing.T) {
 // than any write of a Binding waits. Whatever order the policies write in, each object is listed by
 // one of them at every version.
 func TestHandOverUnderLoad(t *testing.T) {
-	const objects, perSecond = 800, 60
+	const objects, perSecond = 2000, 150
 	e := newEnvironment(t)
 	edge := e.name + "-edge"
 	e.cluster(edge, map[string]string{"test": e.name})
