@@ -22,9 +22,11 @@ func TestOptions(t *testing.T) {
 	autoscalers := schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
 	s.namespace()
 	s.configMap("settings", "one")
-	s.configMap("kept", "one")
 	s.patch("wds1", configMaps, s.name, "settings", `{"metadata":{"annotations":{"starling.io/apply":"create-only"}}}`)
-	s.patch("wds1", configMaps, s.name, "kept", `{"metadata":{"annotations":{"starling.io/on-removal":"orphan"}}}`)
+	for _, name := range []string{"kept", "kept-to-the-end"} {
+		s.configMap(name, "one")
+		s.patch("wds1", configMaps, s.name, name, `{"metadata":{"annotations":{"starling.io/on-removal":"orphan"}}}`)
+	}
 	s.create("wds1", claims, `
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -94,7 +96,18 @@ spec: {maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, n
 	s.remove("wds1", configMaps, s.name, "settings")
 	s.leaves("cluster1", configMaps, s.name, "settings")
 	s.arrives("cluster1", "kept", "two")
+
+	s.Log("when the policy goes, the Namespace of an orphaned object stays with it")
+	uid := s.arrives("cluster1", "kept-to-the-end", "one").GetUID()
 	s.remove("wds1", controlv1alpha1.BindingPolicies, "", s.name)
+	s.leaves("cluster1", claims, s.name, "data")
+	namespace, err := s.get("cluster1", namespaces, "", s.name)
+	if err != nil || namespace.GetDeletionTimestamp() != nil || s.arrives("cluster1", "kept-to-the-end", "one").GetUID() != uid {
+		t.Errorf("the Namespace is %v: %v", namespace, err)
+	}
+	for _, cluster := range []string{"cluster1", "cluster2"} { // what no policy has any more
+		s.remove(cluster, namespaces, "", s.name)
+	}
 }
 
 // TestIgnoredFields: a field that nobody changed in a cluster keeps its value, when the object is

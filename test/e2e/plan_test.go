@@ -96,7 +96,9 @@ func TestPlanIsWhatClustersDo(t *testing.T) {
 		{"replicas and an image beside an autoscaler", server("scaled", "", 1, "c:2"), "", []string{"update Deployment scaled: kept: ignored field .spec.replicas"}},
 		{"a template", config("banner", expand, `a: "I am {{.clusterName}}"`), "", []string{"update ConfigMap banner"}},
 		{"what a CustomTransform removes", config("secretive", "", "a: b, secretofplan: two"), "", nil},
-		{"an object that is orphaned", "", "kept", []string{"release ConfigMap kept"}},
+		{"an object that is orphaned", "", "kept", []string{
+			"release ConfigMap kept", "update Namespace " + s.name + ": the cluster will delete it when it leaves",
+		}},
 		{"an object that is deleted", "", "removed", []string{"delete ConfigMap removed"}},
 		{"a new create-only object", config("new", createOnly, "a: b"), "", []string{"create ConfigMap new"}},
 	} {
@@ -128,7 +130,9 @@ func TestPlanIsWhatClustersDo(t *testing.T) {
 						line += ": " + item.Why
 					}
 					said[cluster] = append(said[cluster], line)
-					verbs[cluster+" "+item.Kind+" "+item.Ref.Name] = item.Verb
+					if item.Kind != "Namespace" { // only what becomes of it when it leaves
+						verbs[cluster+" "+item.Kind+" "+item.Ref.Name] = item.Verb
+					}
 				}
 			}
 		}

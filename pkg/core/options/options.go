@@ -111,6 +111,9 @@ func (r Requested) WithDefaults(defaults Requested) Requested {
 // SetsApply reports whether r requests how the object is applied.
 func (r Requested) SetsApply() bool { return r.apply != "" || r.ignored != "" }
 
+// SetsRemoval reports whether r requests what becomes of the object when it is no longer delivered.
+func (r Requested) SetsRemoval() bool { return r.removal != "" }
+
 // Options returns the options that are requested. By default a cluster applies the object
 // server-side and takes the ownership of all its fields: so it removes what the object no longer
 // has, and leaves what others in the cluster added.

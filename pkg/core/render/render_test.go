@@ -167,7 +167,7 @@ func TestCarry(t *testing.T) {
 				}
 				requested[of] = r
 			}
-			scope := render.NewScope(requested[binding])
+			scope := render.NewScope(requested[binding], nil)
 			if tc.has {
 				scope.Add(autoscaler, tc.scaler, tc.known)
 			}
@@ -182,8 +182,48 @@ func TestCarry(t *testing.T) {
 			}
 		})
 	}
-	orphaned, _ := render.NewScope(options.Requested{}).Carry(&render.Listed{Ref: objref.Ref{Resource: "namespaces", Name: "default"}})
-	if diff := cmp.Diff(plan.Options{Orphan: true}, orphaned); diff != "" {
-		t.Errorf("Namespace default (-want +got):\n%s", diff)
+}
+
+// TestCarryWhatStays: Namespaces that a cluster cannot do without stay, and so does what an object
+// needs that stays, also if its own annotation says otherwise.
+func TestCarryWhatStays(t *testing.T) {
+	asking := func(value string) options.Requested {
+		r, err := options.Parse(map[string]string{controlv1alpha1.AnnotationOnRemoval: value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	namespace := func(name string) objref.Ref { return objref.Ref{Resource: "namespaces", Name: name} }
+	widget := objref.Ref{Group: "example.com", Resource: "widgets", Namespace: "web", Name: "one"}
+	definition := plan.DefinitionOf(widget.GroupResource())
+	for name, tc := range map[string]struct {
+		ref                     objref.Ref
+		requested               options.Requested
+		dependent, ofTheBinding options.Requested
+		want                    bool
+	}{
+		"Default":                         {ref: namespace("default"), want: true},
+		"Nothing":                         {ref: namespace("web")},
+		"ADependent":                      {ref: namespace("web"), dependent: asking("orphan"), want: true},
+		"ADependentElsewhere":             {ref: namespace("db"), dependent: asking("orphan")},
+		"ItsDefinition":                   {ref: definition, dependent: asking("orphan"), want: true},
+		"NotWhatIsBesideIt":               {ref: objref.Ref{Group: widget.Group, Resource: widget.Resource, Namespace: "web", Name: "two"}, dependent: asking("orphan")},
+		"NoDependent":                     {ref: namespace("web"), dependent: asking("delete"), ofTheBinding: asking("orphan"), requested: asking("delete")},
+		"ADependentByTheBinding":          {ref: namespace("web"), ofTheBinding: asking("orphan"), requested: asking("delete"), want: true},
+		"ADependentThoughToBeDeleted":     {ref: definition, dependent: asking("orphan"), requested: asking("delete"), want: true},
+		"ADependentThatDoesNotStayAtLast": {ref: definition, dependent: asking("delete")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept := render.Kept{}
+			kept.Add(widget, tc.dependent, tc.ofTheBinding)
+			got, _ := render.NewScope(tc.ofTheBinding, kept).Carry(&render.Listed{Ref: tc.ref, Requested: tc.requested})
+			if diff := cmp.Diff(plan.Options{Orphan: tc.want}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if render.NewScope(options.Requested{}, nil).Equal(render.NewScope(options.Requested{}, render.Kept{definition: true})) {
+		t.Error("a Scope that keeps something equals one that does not")
 	}
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// Scope is what the objects of one Binding have in common: defaults, and autoscalers. The zero
-// Scope has neither.
+// Scope is what the objects of one Binding have in common: defaults, autoscalers, and what stays
+// with others. The zero Scope has none of them.
 type Scope struct {
 	defaults options.Requested
+	kept     Kept
 	// scaled are the targets of autoscalers, and waits those of autoscalers that are not known.
 	// unsure are the Namespaces in which an autoscaler is not known, and neither is its target.
 	scaled map[options.Target]bool
@@ -24,14 +25,28 @@ type Scope struct {
 	unsure map[string]objref.Ref
 }
 
-// NewScope returns the Scope of a Binding with these defaults, without autoscalers.
-func NewScope(defaults options.Requested) *Scope {
-	return &Scope{defaults: defaults, scaled: map[options.Target]bool{}, waits: map[options.Target]objref.Ref{}, unsure: map[string]objref.Ref{}}
+// NewScope returns the Scope of a Binding with these defaults, without autoscalers. It keeps kept.
+func NewScope(defaults options.Requested, kept Kept) *Scope {
+	return &Scope{defaults: defaults, kept: kept, scaled: map[options.Target]bool{}, waits: map[options.Target]objref.Ref{}, unsure: map[string]objref.Ref{}}
 }
 
 // Equal reports whether objects are carried alike in both.
 func (s *Scope) Equal(other *Scope) bool {
-	return s.defaults == other.defaults && maps.Equal(s.scaled, other.scaled) && maps.Equal(s.waits, other.waits) && maps.Equal(s.unsure, other.unsure)
+	return s.defaults == other.defaults && maps.Equal(s.kept, other.kept) && maps.Equal(s.scaled, other.scaled) && maps.Equal(s.waits, other.waits) && maps.Equal(s.unsure, other.unsure)
+}
+
+// Kept are the Namespaces and CustomResourceDefinitions that stay in a cluster when they are no
+// longer delivered, because the cluster would delete objects with them that are to stay.
+type Kept map[objref.Ref]bool
+
+// Add adds what an object needs, if it is to stay.
+func (k Kept) Add(ref objref.Ref, requested, defaults options.Requested) {
+	if !requested.WithDefaults(defaults).Options().Orphan {
+		return
+	}
+	for _, need := range plan.Prerequisites(ref) {
+		k[need] = true
+	}
 }
 
 // Listed is an object that a Binding lists.
@@ -81,7 +96,7 @@ func (s *Scope) Add(ref objref.Ref, seen *transform.Object, known bool) {
 func (s *Scope) Carry(o *Listed) (carried plan.Options, waitsFor *objref.Ref) {
 	wanted := o.Requested.WithDefaults(s.defaults)
 	carried = wanted.Options()
-	carried.Orphan = carried.Orphan || options.NeverDeleted(o.Ref)
+	carried.Orphan = carried.Orphan || options.NeverDeleted(o.Ref) || s.kept[o.Ref]
 	if o.CreateOnly {
 		carried = options.Merge(carried, plan.Options{CreateOnly: true})
 	}

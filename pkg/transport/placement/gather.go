@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -74,6 +75,7 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 		g.packages.use(binding.Name, nil)
 	}
 	for i, e := range entries {
+		p.Objects[e.ref] = plan.Object{} // until it is known how it is carried
 		f := &findings[i]
 		if err := render.Withheld(e.ref, g.config.ManagementNamespaces); err != nil { // here all objects pass
 			*f = finding{err: err}
@@ -85,6 +87,8 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 			if m.Requested != (options.Requested{}) {
 				p.requested[e.ref] = m.Requested
 			}
+		} else if before != nil && before.UID == p.UID && before.requested[e.ref] != (options.Requested{}) {
+			p.requested[e.ref] = before.requested[e.ref] // as it was delivered, and stays
 		}
 		if f.err != nil {
 			p.Problems = append(p.Problems, e.ref.String()+": "+Clip(f.err.Error()))
@@ -92,20 +96,40 @@ func (g *Gatherer) gather(ctx context.Context, binding *controlv1alpha1.Binding,
 		more.retry = more.retry || f.retry
 		more.recheck = more.recheck || f.recheck
 	}
+	p.leaving, more.late = g.leavingFrom(ctx, p, before)
+	g.keep(p)
 	own := listed{entries, findings}
-	p.autoscalers = p.Annotations.scope(own)
-	objects, waiting := carry(own, listed{scalers, beside}, &p.Annotations)
+	p.autoscalers = p.Annotations.scope(nil, own)
+	objects, waiting := carry(own, listed{scalers, beside}, p.kept, &p.Annotations)
 	p.Problems = append(p.Problems, waiting...)
 	for i := range objects {
 		p.Objects[objects[i].Ref] = objects[i]
 	}
 	slices.Sort(p.Problems)
 	p.Desired = plan.NewDesired(objects, g.config.Limits)
-	p.leaving, more.late = g.leavingFrom(ctx, p, before)
 	p.Held = g.heldOf(binding)
 	p.Decided = g.config.Clock.Now()
 	p.settled = more == again{} && !slices.ContainsFunc(objects, func(o plan.Object) bool { return !o.Known })
 	return p, more
+}
+
+// keep finds out what must stay in the clusters because objects do that the Binding lists or that
+// leave it, or that the other Bindings of its policy have.
+func (g *Gatherer) keep(p *Placement) {
+	p.keeps = render.Kept{}
+	for ref := range p.Objects {
+		p.keeps.Add(ref, p.requested[ref], p.Annotations.options)
+	}
+	for ref, requested := range p.leaving {
+		p.keeps.Add(ref, requested, p.Annotations.options)
+	}
+	p.kept = p.keeps
+	for _, b := range g.index.Beside(p.policy, p.Name) {
+		if other := g.index.Get(b.Name); other != nil && len(other.keeps) > 0 {
+			p.kept = maps.Clone(p.kept)
+			maps.Copy(p.kept, other.keeps)
+		}
+	}
 }
 
 // leavingFrom returns what the objects asked for last that a Binding does not list any more, and

@@ -15,8 +15,8 @@ type listed struct {
 }
 
 // scope returns the Scope of a Binding with these annotations that lists these objects.
-func (a *Annotations) scope(of ...listed) *render.Scope {
-	scope := render.NewScope(a.options)
+func (a *Annotations) scope(kept render.Kept, of ...listed) *render.Scope {
+	scope := render.NewScope(a.options, kept)
 	for _, l := range of {
 		for i := range l.entries {
 			f := &l.findings[i]
@@ -30,12 +30,13 @@ func (a *Annotations) scope(of ...listed) *render.Scope {
 	return scope
 }
 
-// carry returns the objects of a Binding as it carries them, beside these autoscalers. Where the
+// carry returns the objects of a Binding as it carries them, beside these autoscalers, and if these
+// are kept. Where the
 // options are not known, the content is marked as not known either: then the object and its options
 // stay as they were delivered. It returns the texts for the user about objects that wait for
 // others.
-func carry(own, beside listed, a *Annotations) (objects []plan.Object, problems []string) {
-	scope := a.scope(own, beside)
+func carry(own, beside listed, kept render.Kept, a *Annotations) (objects []plan.Object, problems []string) {
+	scope := a.scope(kept, own, beside)
 	failed := map[objref.Ref]bool{}
 	for _, l := range []listed{own, beside} {
 		for i := range l.entries {

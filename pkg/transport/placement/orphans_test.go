@@ -12,6 +12,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/render"
 )
 
 // TestOrphans: whether an object that leaves stays in the clusters follows from what its own
@@ -26,6 +27,7 @@ func TestOrphans(t *testing.T) {
 		}
 		return r
 	}
+	web := objref.Ref{Resource: "namespaces", Name: "web"}
 	deleting := func(leaving map[objref.Ref]options.Requested, onBinding options.Requested) *Placement {
 		return &Placement{Deleting: true, leaving: leaving, Annotations: Annotations{options: onBinding}}
 	}
@@ -50,6 +52,9 @@ func TestOrphans(t *testing.T) {
 		"LeftAndKept":         {&Placement{leaving: own(asking("orphan"))}, ref, answer{true, true}},
 		"LeftByTheBinding":    {&Placement{leaving: own(options.Requested{}), Annotations: Annotations{options: asking("orphan")}}, ref, answer{true, true}},
 		"LeftNotByTheObject":  {&Placement{leaving: own(asking("delete")), Annotations: Annotations{options: asking("orphan")}}, ref, answer{false, true}},
+		"WithWhatStays":       {&Placement{kept: render.Kept{web: true}, leaving: map[objref.Ref]options.Requested{web: asking("delete")}}, web, answer{true, true}},
+		"AsItWasDelivered":    {&Placement{leaving: map[objref.Ref]options.Requested{web: {}}}, web, answer{false, false}},
+		"NamespaceDeleted":    {&Placement{leaving: map[objref.Ref]options.Requested{web: asking("delete")}}, web, answer{false, true}},
 		"NotForTheCluster":    {&Placement{Objects: map[objref.Ref]plan.Object{ref: {Known: true, Options: plan.Options{Orphan: true}}}}, ref, answer{true, true}},
 		"UnreadForTheCluster": {&Placement{Objects: map[objref.Ref]plan.Object{ref: {}}}, ref, answer{false, false}},
 	} {

@@ -60,6 +60,9 @@ type Placement struct {
 	// may have, asked for last; while Deleting, of all of them. Those that could not be read are
 	// left out.
 	leaving map[objref.Ref]options.Requested
+	// keeps is what must stay for the objects of the Binding that are to stay; kept is what must
+	// for those of all Bindings of its policy.
+	keeps, kept render.Kept
 	// policy is the UID of the policy of the Binding, "" if it has none.
 	policy types.UID
 	// autoscalers are those that the Binding lists. On them depends how all Bindings of the policy
@@ -85,9 +88,12 @@ func (p *Placement) Orphans(ref objref.Ref) (orphan, known bool) {
 		return object.Orphan, object.Known
 	}
 	requested, known := p.leaving[ref]
-	orphan = requested.WithDefaults(p.Annotations.options).Options().Orphan || options.NeverDeleted(ref)
-	// Of an object that could not be read, the wish to keep it counts, and none to delete it.
-	return orphan, orphan || known && !p.Annotations.optionsInvalid
+	requested = requested.WithDefaults(p.Annotations.options)
+	orphan = requested.Options().Orphan || options.NeverDeleted(ref) || p.kept[ref]
+	// Of an object that could not be read, the wish to keep it counts, and none to delete it. A
+	// Namespace stays with what stays in it also when that has left the works before.
+	known = known && !p.Annotations.optionsInvalid && (requested.SetsRemoval() || !plan.IsPrerequisite(ref))
+	return orphan, orphan || known
 }
 
 // scales returns the autoscalers that the Binding lists, never nil.
@@ -96,7 +102,7 @@ func (p *Placement) scales() *render.Scope { return cmp.Or(p.autoscalers, &rende
 // sameContent reports whether the mailboxes should hold the same for both. p may be nil.
 func (p *Placement) sameContent(other *Placement) bool {
 	return p != nil && p.UID == other.UID && p.Desired != nil && p.Provisional == other.Provisional &&
-		p.Annotations.Hold.Equal(other.Annotations.Hold) && p.Held.Equal(other.Held) && maps.Equal(p.Destinations, other.Destinations) &&
+		p.Annotations.Hold.Equal(other.Annotations.Hold) && p.Held.Equal(other.Held) && maps.Equal(p.Destinations, other.Destinations) && maps.Equal(p.kept, other.kept) &&
 		maps.EqualFunc(p.Objects, other.Objects, func(a, b plan.Object) bool {
 			return a.Known == b.Known && a.Hash == b.Hash && a.Options == b.Options
 		})

@@ -94,8 +94,9 @@ func (g *Gatherer) deleting(ctx context.Context, before *Placement, binding *con
 	}
 	p = &Placement{
 		Name: binding.Name, UID: binding.UID, Generation: binding.Generation, Deleting: true, Source: SourceOf(binding),
-		Annotations: AnnotationsOf(binding), Held: g.heldOf(binding), Decided: g.config.Clock.Now(),
+		Annotations: AnnotationsOf(binding), Held: g.heldOf(binding), Decided: g.config.Clock.Now(), policy: policyOf(binding),
 	}
+	defer func() { g.keep(p) }()
 	if known {
 		p.leaving = before.leaving
 		return p, false
@@ -133,7 +134,7 @@ func (g *Gatherer) place(name string, p *Placement) {
 	}
 	g.objects.forget(done.Unlisted)
 	before, after := cmp.Or(done.Before, &Placement{}), cmp.Or(p, &Placement{})
-	if !before.scales().Equal(after.scales()) {
+	if !before.scales().Equal(after.scales()) || !maps.Equal(before.keeps, after.keeps) {
 		for _, other := range g.index.Beside(cmp.Or(after.policy, before.policy), name) {
 			g.enqueue(other.Name, "")
 		}

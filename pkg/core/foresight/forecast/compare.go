@@ -12,7 +12,6 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
-	"github.com/starlinghq/starling/pkg/core/options"
 )
 
 // Comparison compares two Worlds: what is delivered to which cluster before and after a change.
@@ -99,29 +98,22 @@ func (s *settled) listing(b *controlv1alpha1.Binding) *listing {
 	for _, d := range b.Spec.Destinations {
 		l.clusters[d.ClusterID] = true
 	}
-	l.scope = s.gets.scope(l, s.autoscalersOf(b))
+	l.scope = s.gets.scope(l, s.ofPolicy(b))
 	s.listings[b.Name] = l
 	return l
 }
 
-// autoscalersOf returns the autoscalers that the Bindings of the policy of a Binding list; of its
-// own, if it has none.
-func (s *settled) autoscalersOf(b *controlv1alpha1.Binding) map[objref.Ref]bool {
-	found := map[objref.Ref]bool{}
-	add := func(b *controlv1alpha1.Binding) {
-		for e := range match.Entries(&b.Spec) {
-			if options.IsAutoscaler(e.Ref) {
-				found[e.Ref] = true
+// ofPolicy returns the Bindings of the policy of a Binding; itself, if it has none.
+func (s *settled) ofPolicy(b *controlv1alpha1.Binding) []*controlv1alpha1.Binding {
+	all := []*controlv1alpha1.Binding{b}
+	if policyOf(b) != "" {
+		for name := range s.owned[metav1.GetControllerOfNoCopy(b).UID] {
+			if name != b.Name {
+				all = append(all, s.bindings[name])
 			}
 		}
 	}
-	add(b)
-	if policyOf(b) != "" {
-		for name := range s.owned[metav1.GetControllerOfNoCopy(b).UID] {
-			add(s.bindings[name])
-		}
-	}
-	return found
+	return all
 }
 
 // byCluster returns the Bindings that list each cluster, sorted by name.

@@ -211,13 +211,20 @@ func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bo
 func effect(o *outcome, had plan.Options, resourced bool) (verb Verb, why string) {
 	change := render.ChangeOf(o.had, o.gets, o.options)
 	var notes []string
+	applied := had
+	applied.Orphan = o.options.Orphan
 	switch {
 	case change.CreateOnly:
 		return Keep, "kept: create-only"
 	case had.CreateOnly && !o.options.CreateOnly:
 		notes = append(notes, "it was create-only: the cluster may have another content, which is updated, too")
-	case had != o.options:
+	case applied != o.options:
 		notes = append(notes, "how it is applied changes")
+	case had == o.options:
+	case had.Orphan:
+		notes = append(notes, "the cluster will delete it when it leaves")
+	case o.options.Orphan:
+		notes = append(notes, "the cluster will keep it when it leaves")
 	}
 	verb = Update
 	if len(change.Ignored) > 0 {

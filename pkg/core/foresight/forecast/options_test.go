@@ -193,7 +193,25 @@ func TestOptions(t *testing.T) {
 		"OrphanOnRemoval": {
 			func(w *World) { w.web(2, "a", controlv1alpha1.AnnotationOnRemoval+"=orphan") },
 			func(w *World) { w.Delete(refOf(deployments, "web")) },
-			[]string{"policy edge: -1 objects", "c1,c2: 1 works", "  release Deployment shop/web"},
+			[]string{
+				"policy edge: -1 objects", "c1,c2: 2 works", "  update Namespace shop (the cluster will delete it when it leaves)", "  release Deployment shop/web",
+			},
+		},
+		"OrphanFromNowOn": {
+			func(w *World) { w.web(2, "a") },
+			func(w *World) { w.web(2, "a", controlv1alpha1.AnnotationOnRemoval+"=orphan") },
+			[]string{
+				"c1,c2: 2 works", "  update Namespace shop (the cluster will keep it when it leaves)",
+				"  update Deployment shop/web (the cluster will keep it when it leaves)",
+			},
+		},
+		"OrphanWithItsNamespace": {
+			func(w *World) { w.web(2, "a", controlv1alpha1.AnnotationOnRemoval+"=orphan") },
+			func(w *World) { delete(w.Policies, "edge") },
+			[]string{
+				"policy edge: -2 clusters -5 objects", "c1,c2: 2 works",
+				"  delete ConfigMap shop/banner", "  delete ConfigMap shop/settings", "  release Namespace shop", "  delete Secret shop/password", "  release Deployment shop/web",
+			},
 		},
 	}
 	for name, tc := range cases {

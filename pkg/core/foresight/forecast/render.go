@@ -99,19 +99,28 @@ func (r *renderer) at(ref objref.Ref, properties *customize.Properties) rendered
 	return e
 }
 
-// scope returns the Scope of a Binding beside these autoscalers, which are read.
-func (r *renderer) scope(l *listing, autoscalers map[objref.Ref]bool) *render.Scope {
+// scope returns the Scope of a Binding, given all Bindings of its policy. The autoscalers are read.
+func (r *renderer) scope(l *listing, of []*controlv1alpha1.Binding) *render.Scope {
 	defaults, err := options.Parse(l.annotations)
 	l.mistake = err
-	scope := render.NewScope(defaults)
-	for ref := range autoscalers {
-		o := r.world.Objects[ref]
-		if o == nil || !o.Read {
-			scope.Add(ref, nil, false)
-			continue
+	kept := render.Kept{}
+	scope := render.NewScope(defaults, kept)
+	for _, b := range of {
+		for e := range match.Entries(&b.Spec) {
+			o := r.world.Objects[e.Ref]
+			if o != nil {
+				requested, _ := options.Parse(o.Meta.GetAnnotations()) // what is wrong, Render says
+				kept.Add(e.Ref, requested, defaults)
+			}
+			switch {
+			case !options.IsAutoscaler(e.Ref):
+			case o == nil || !o.Read:
+				scope.Add(e.Ref, nil, false)
+			default:
+				_, err := r.manifest(e.Ref)
+				scope.Add(e.Ref, render.Autoscaler(e.Ref, o.Meta.Object), err == nil)
+			}
 		}
-		_, err := r.manifest(ref)
-		scope.Add(ref, render.Autoscaler(ref, o.Meta.Object), err == nil)
 	}
 	return scope
 }
