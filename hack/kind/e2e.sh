@@ -20,7 +20,7 @@ hack/kind/node-image.sh --build-only >/dev/null
 MAKEFLAGS= make images ARCHITECTURES="$(go env GOARCH)" # what `make build` has linked is not linked again
 STARLING_IMAGES=$PWD/bin/images/starling-$(go env GOARCH).tar
 export STARLING_IMAGES
-go test -c -o bin/kind/kind.test ./test/kind
+go test -c -vet=off -ldflags '-s -w -linkmode=internal' -o bin/kind/kind.test ./test/kind
 go build -o /dev/null ./test/kind/probe ./hack/images
 
 # why prints again why tests have failed. That is what they said, without what they waited for and what they only logged,
