@@ -135,8 +135,8 @@ test-walk: build-race $(BIN)/tools/gotestsum ## Change a fleet at random, and ki
 	STARLING_BIN_DIR=$(BIN)/race STARLING_WALK=$(or $(WALK),10m) $(GOTEST) -run '^TestWalk$$' -timeout 60m ./test/e2e
 
 # `make lint` runs vet. Go's own linker here too: with the race detector, the C toolchain would link each test. It takes a
-# third less without tables for debuggers.
-GOTEST = $(BIN)/tools/gotestsum --format standard-quiet --format-hide-empty-pkg -- -count=1 -vet=off -ldflags='-s -w -linkmode=internal'
+# third less without tables for debuggers. Tests and linkers end soon: they need not collect garbage as often.
+GOTEST = GOGC=400 $(BIN)/tools/gotestsum --format standard-quiet --format-hide-empty-pkg -- -count=1 -vet=off -ldflags='-s -w -linkmode=internal'
 
 # A missed goal does not keep the others from running.
 bench: ## Run all benchmarks of docs/performance.md except bench-fleet (ARGS=--check: fail if a goal is missed).
@@ -217,7 +217,7 @@ fmt: $(BIN)/tools/golangci-lint ## Format the code.
 	$(BIN)/tools/golangci-lint fmt
 
 lint: $(BIN)/tools/golangci-lint ## Run the linters, which also check the direction of imports (FIX=1: fix what can be fixed).
-	$(BIN)/tools/golangci-lint run $(if $(FIX),--fix)
+	GOGC=200 $(BIN)/tools/golangci-lint run $(if $(FIX),--fix)
 
 verify: verify-generated verify-modules verify-links verify-words lint ## Check everything except tests: generated files, modules, links, words, lint.
 

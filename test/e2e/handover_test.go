@@ -196,9 +196,9 @@ func (h *handOver) expectSame(when string, before map[string]types.UID) {
 // TestHandOverInAStream relabels many objects from one policy to another, in a stream that lasts
 // longer than any write of a Binding or a work waits: none is re-created in the clusters.
 func TestHandOverInAStream(t *testing.T) {
-	h := tell(t, testenv.Shared(t)).deliver(800, 5*arrival)
+	h := tell(t, testenv.Shared(t)).deliver(300, 3*arrival)
 	before := h.uids()
-	h.relabel("b", 70, nil)
+	h.relabel("b", 27, nil)
 	h.haveArrived("b")
 	h.expectSame("in a stream", before)
 }
