@@ -14,7 +14,8 @@ type listed struct {
 	findings []finding
 }
 
-// scope returns the Scope of a Binding with these annotations that lists these objects.
+// scope returns the Scope of a Binding with these annotations that lists these objects, and of
+// which these are kept.
 func (a *Annotations) scope(kept render.Kept, of ...listed) *render.Scope {
 	scope := render.NewScope(a.options, kept)
 	for _, l := range of {
@@ -31,10 +32,9 @@ func (a *Annotations) scope(kept render.Kept, of ...listed) *render.Scope {
 }
 
 // carry returns the objects of a Binding as it carries them, beside these autoscalers, and if these
-// are kept. Where the
-// options are not known, the content is marked as not known either: then the object and its options
-// stay as they were delivered. It returns the texts for the user about objects that wait for
-// others.
+// are kept. Where the options are not known, the content is marked as not known either: then the
+// object and its options stay as they were delivered. It returns the texts for the user about
+// objects that wait for others.
 func carry(own, beside listed, kept render.Kept, a *Annotations) (objects []plan.Object, problems []string) {
 	scope := a.scope(kept, own, beside)
 	failed := map[objref.Ref]bool{}
