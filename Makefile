@@ -135,7 +135,7 @@ test-walk: build-race $(BIN)/tools/gotestsum ## Change a fleet at random, and ki
 	STARLING_BIN_DIR=$(BIN)/race STARLING_WALK=$(or $(WALK),10m) $(GOTEST) -run '^TestWalk$$' -timeout 60m ./test/e2e
 
 # `make lint` runs vet. Go's own linker here too: with the race detector, the C toolchain would link each test. It takes a
-# third less without tables for debuggers. Tests and linkers end soon: they need not collect garbage as often.
+# quarter less without tables for debuggers. Tests and linkers end soon: they need not collect garbage as often.
 GOTEST = GOGC=400 $(BIN)/tools/gotestsum --format standard-quiet --format-hide-empty-pkg -- -count=1 -vet=off -ldflags='-s -w -linkmode=internal'
 
 # A missed goal does not keep the others from running.

@@ -96,7 +96,7 @@ func (g *Gatherer) deleting(ctx context.Context, before *Placement, binding *con
 		Name: binding.Name, UID: binding.UID, Generation: binding.Generation, Deleting: true, Source: SourceOf(binding),
 		Annotations: AnnotationsOf(binding), Held: g.heldOf(binding), Decided: g.config.Clock.Now(), policy: policyOf(binding),
 	}
-	defer func() { g.keep(p) }()
+	defer g.keep(p)
 	if known {
 		p.leaving = before.leaving
 		return p, false
