@@ -334,6 +334,20 @@ func (e *environment) expectCondition(kind string, status metav1.ConditionStatus
 	return b
 }
 
+// expectMessage waits until the condition has this reason and this message: while the reason stays,
+// clusters may come into the message and leave it.
+func (e *environment) expectMessage(kind, reason, message string) {
+	e.t.Helper()
+	testenv.Eventually(e.t, patience, func() (bool, string) {
+		b := e.binding()
+		if b == nil {
+			return false, "the Binding is gone"
+		}
+		c := meta.FindStatusCondition(b.Status.Conditions, kind)
+		return c != nil && c.Reason == reason && c.Message == message, fmt.Sprintf("%+v, want %s: %q", b.Status, reason, message)
+	})
+}
+
 func (e *environment) applied() *controlv1alpha1.Binding {
 	e.t.Helper()
 	e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionTrue, controlv1alpha1.ReasonDelivered)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -32,14 +31,10 @@ func (e *environment) hold(text string) {
 	e.annotate(controlv1alpha1.AnnotationHold, &text)
 }
 
-// expectHeld waits until condition Held has this reason and message.
+// expectHeld waits until the Binding says so.
 func (e *environment) expectHeld(reason, message string) {
 	e.t.Helper()
-	testenv.Eventually(e.t, patience, func() (bool, string) {
-		b := e.binding()
-		c := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionHeld)
-		return c != nil && c.Reason == reason && c.Message == message, fmt.Sprintf("%+v", b.Status)
-	})
+	e.expectMessage(controlv1alpha1.BindingConditionHeld, reason, message)
 }
 
 // TestHold holds one of two objects of a work through all that can happen to it.
@@ -60,10 +55,8 @@ func TestHold(t *testing.T) {
 	e.edit("one", "2")
 	e.edit("two", "2")
 	e.expectContents(sites[0], cm("one", "1"), cm("two", "2"))
-	b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonHeld)
-	if message := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionDelivered).Message; message != annotation+" holds back changes to: "+sites[0] {
-		t.Errorf("message %q", message)
-	}
+	e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonHeld)
+	e.expectMessage(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonHeld, annotation+" holds back changes to: "+sites[0])
 
 	// What a hand makes of it stays too, and the options.
 	name := string(binding.GetUID()) + "-1-0"

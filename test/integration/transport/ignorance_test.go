@@ -319,10 +319,8 @@ func TestADeadSpaceHoldsUpItsOwnClustersOnly(t *testing.T) {
 	e.expectContents(sites[0], "ConfigMap "+e.name+"/one: 1")
 	e.edit("one", "2")
 	e.expectContents(sites[0], "ConfigMap "+e.name+"/one: 2")
-	b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonDelivering)
-	if message := b.Status.Conditions[0].Message; message != "being delivered to: "+e.name+"-elsewhere" {
-		t.Errorf("message %q", message)
-	}
+	e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonDelivering)
+	e.expectMessage(controlv1alpha1.BindingConditionDelivered, controlv1alpha1.ReasonDelivering, "being delivered to: "+e.name+"-elsewhere")
 	e.rebind(sites, one)
 	e.applied()
 	// What it holds is not known: the Binding waits for it.
