@@ -12,11 +12,15 @@ const ignored = "ignored"
 // keepAPIService drops all but the metadata, and notes whether the space ignores the APIService: a
 // WDS takes one of another server for that of an API which it serves itself (package
 // cmd/starling/wdsserver), and its status says so. That an API is available matters only as an
-// event.
+// event. An informer may call it again with what it returned: it does so with the result of a list
+// that is streamed.
 func keepAPIService(obj any) (any, error) {
 	object, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return obj, nil
+	}
+	if _, noted := object.Object[ignored]; noted {
+		return object, nil
 	}
 	service, _, _ := unstructured.NestedMap(object.Object, "spec", "service") // what the API server stored is a map
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
