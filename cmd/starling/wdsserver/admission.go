@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +35,10 @@ type plugin struct {
 	converts bool
 }
 
-var _ admission.ValidationInterface = &plugin{}
+var (
+	_ admission.MutationInterface   = &plugin{}
+	_ admission.ValidationInterface = &plugin{}
+)
 
 // register adds the plugin to those of an API server.
 func register(plugins *admission.Plugins, converts bool) {
@@ -51,17 +58,31 @@ func (p *plugin) ValidateInitialization() error {
 	return nil
 }
 
+// Admit implements admission.MutationInterface.
+func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if !p.asStored(a) || a.GetOperation() != admission.Update {
+		return nil
+	}
+	return p.completeFromStored(ctx, a)
+}
+
 // Validate implements admission.ValidationInterface.
 func (p *plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	resource := a.GetResource()
 	switch {
 	case resource.Group == "" && resource.Resource == "serviceaccounts" && a.GetSubresource() == "token":
 		return refuseToken(a)
-	// Most writes are of kinds that are no workload or built in. None of them is converted.
-	case !p.converts && !match.NeverResource(resource.GroupResource()) && !legacyscheme.Scheme.IsGroupRegistered(resource.Group):
+	case p.asStored(a):
 		return p.refuseVersion(ctx, a)
 	}
 	return nil
+}
+
+// asStored reports whether objects of a kind may be of a CustomResourceDefinition, and are not
+// converted. Most writes are of kinds that are no workload or built in.
+func (p *plugin) asStored(a admission.Attributes) bool {
+	resource := a.GetResource()
+	return !p.converts && !match.NeverResource(resource.GroupResource()) && !legacyscheme.Scheme.IsGroupRegistered(resource.Group)
 }
 
 // controllerManager may get tokens of the ServiceAccounts of its controllers.
@@ -80,55 +101,135 @@ var definitions = apiextensionsv1.SchemeGroupVersion.WithResource("customresourc
 
 // refuseVersion refuses to write an object, whose kind has a conversion webhook, in another version
 // than that in which it is stored: the API server would drop the fields that the storage version
-// does not have.
+// does not have. It has dropped those that the other version does not have when it read the object,
+// so what is not to change is compared with what is stored.
 func (p *plugin) refuseVersion(ctx context.Context, a admission.Attributes) error {
+	definition, stored, err := p.otherVersion(ctx, a)
+	if err != nil || definition == nil {
+		return err
+	}
+	if now, is := a.GetObject().(*unstructured.Unstructured); is && a.GetOperation() == admission.Update {
+		current, err := p.read(ctx, a, stored)
+		if err != nil {
+			return err
+		}
+		if sameContent(now, current) {
+			return nil
+		}
+	}
+	return admission.NewForbidden(a, fmt.Errorf("a WDS calls no conversion webhooks, so it cannot store a %s of version %s without losing fields: "+
+		"write it as %s/%s, the storage version of CustomResourceDefinition %s. Clusters convert it",
+		a.GetKind().Kind, a.GetResource().Version, a.GetResource().Group, stored, definition.Name))
+}
+
+// completeFromStored gives a write of nothing but metadata what is stored of the rest: kubectl and
+// the garbage collector write metadata in the preferred version of a kind. What they read has lost
+// the fields that this version does not have, and has those that it has by default. The generation
+// may grow by that. Where the API server then takes fields from what it has read, as it does with a
+// status, refuseVersion refuses the write.
+func (p *plugin) completeFromStored(ctx context.Context, a admission.Attributes) error {
+	now, is := a.GetObject().(*unstructured.Unstructured)
+	before, was := a.GetOldObject().(*unstructured.Unstructured)
+	if !is || !was {
+		return nil
+	}
+	definition, version, err := p.otherVersion(ctx, a)
+	if err != nil || definition == nil {
+		return err
+	}
+	read, err := p.read(ctx, a, a.GetResource().Version)
+	if err != nil {
+		return err
+	}
+	if err := setDefaults(read, definition); err != nil {
+		return admission.NewForbidden(a, err)
+	}
+	if !sameContent(now, read) {
+		return nil // refuseVersion refuses it
+	}
+	stored, err := p.read(ctx, a, version)
+	if err != nil {
+		return err
+	}
+	if read.GetResourceVersion() != before.GetResourceVersion() || stored.GetResourceVersion() != before.GetResourceVersion() {
+		return apierrors.NewConflict(a.GetResource().GroupResource(), a.GetName(), errors.New("the object was changed meanwhile"))
+	}
+	maps.DeleteFunc(now.Object, func(field string, _ any) bool { return !isMetadata(field) })
+	maps.DeleteFunc(stored.Object, func(field string, _ any) bool { return isMetadata(field) })
+	maps.Copy(now.Object, stored.Object)
+	return nil
+}
+
+// otherVersion returns the definition of the kind of an object and its storage version if the
+// object is written in another one and the kind has a conversion webhook, nil otherwise.
+func (p *plugin) otherVersion(ctx context.Context, a admission.Attributes) (*apiextensionsv1.CustomResourceDefinition, string, error) {
 	resource := a.GetResource()
 	// From the cache of the API server.
 	found, err := p.client.Resource(definitions).Get(ctx, resource.GroupResource().String(), metav1.GetOptions{ResourceVersion: "0"})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil // it is served by another API server, or about to be deleted
+		return nil, "", nil // it is served by another API server, or about to be deleted
 	case err != nil: // whether fields would be lost is not known
-		return apierrors.NewInternalError(fmt.Errorf("read the CustomResourceDefinition: %w", err))
+		return nil, "", apierrors.NewInternalError(fmt.Errorf("read the CustomResourceDefinition: %w", err))
 	}
-	var definition apiextensionsv1.CustomResourceDefinition
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, &definition); err != nil {
-		return admission.NewForbidden(a, fmt.Errorf("read the CustomResourceDefinition: %w", err))
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, &crd); err != nil {
+		return nil, "", admission.NewForbidden(a, fmt.Errorf("read the CustomResourceDefinition: %w", err))
 	}
-	conversion := definition.Spec.Conversion
+	conversion := crd.Spec.Conversion
 	if conversion == nil || conversion.Strategy != apiextensionsv1.WebhookConverter {
-		return nil
+		return nil, "", nil
 	}
-	stored := slices.IndexFunc(definition.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
-	if stored < 0 || definition.Spec.Versions[stored].Name == resource.Version || onlyMetadata(a) {
-		return nil
+	i := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
+	if i < 0 || crd.Spec.Versions[i].Name == resource.Version {
+		return nil, "", nil
 	}
-	return admission.NewForbidden(a, fmt.Errorf("a WDS calls no conversion webhooks, so it cannot store a %s of version %s without losing fields: "+
-		"write it as %s/%s, the storage version of CustomResourceDefinition %s. Clusters convert it",
-		a.GetKind().Kind, resource.Version, resource.Group, definition.Spec.Versions[stored].Name, definition.Name))
+	return &crd, crd.Spec.Versions[i].Name, nil
 }
 
-// onlyMetadata reports whether a write changes nothing but metadata: so it loses nothing. The
-// garbage collector writes finalizers in the preferred version of a kind.
-func onlyMetadata(a admission.Attributes) bool {
-	if a.GetOperation() != admission.Update {
-		return false
+// setDefaults gives an object what it has by default in its version, as the API server does with
+// what it is sent.
+func setDefaults(object *unstructured.Unstructured, definition *apiextensionsv1.CustomResourceDefinition) error {
+	version := object.GroupVersionKind().Version
+	i := slices.IndexFunc(definition.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version })
+	if i < 0 || definition.Spec.Versions[i].Schema == nil || definition.Spec.Versions[i].Schema.OpenAPIV3Schema == nil {
+		return nil
 	}
-	now, is := a.GetObject().(*unstructured.Unstructured)
-	before, was := a.GetOldObject().(*unstructured.Unstructured)
-	if !is || !was {
-		return false
+	var internal apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(definition.Spec.Versions[i].Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+		return fmt.Errorf("read the schema of version %s: %w", version, err)
 	}
-	ignored := func(field string) bool { return field == "metadata" || field == "apiVersion" }
-	for field, value := range now.Object {
-		if had, ok := before.Object[field]; !ignored(field) && (!ok || !apiequality.Semantic.DeepEqual(value, had)) {
+	structural, err := structuralschema.NewStructural(&internal)
+	if err != nil {
+		return fmt.Errorf("read the schema of version %s: %w", version, err)
+	}
+	structuraldefaulting.Default(object.Object, structural)
+	return nil
+}
+
+// read reads the object in a version.
+func (p *plugin) read(ctx context.Context, a admission.Attributes, version string) (*unstructured.Unstructured, error) {
+	resource := a.GetResource().GroupResource().WithVersion(version)
+	read, err := p.client.Resource(resource).Namespace(a.GetNamespace()).Get(ctx, a.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return nil, admission.NewForbidden(a, fmt.Errorf("read what is stored, as %s: %w", resource.GroupVersion(), err))
+	}
+	return read, nil
+}
+
+// sameContent reports whether two objects differ in nothing but metadata.
+func sameContent(a, b *unstructured.Unstructured) bool {
+	for field, value := range a.Object {
+		if other, ok := b.Object[field]; !isMetadata(field) && (!ok || !apiequality.Semantic.DeepEqual(value, other)) {
 			return false
 		}
 	}
-	for field := range before.Object {
-		if _, ok := now.Object[field]; !ignored(field) && !ok {
+	for field := range b.Object {
+		if _, ok := a.Object[field]; !isMetadata(field) && !ok {
 			return false
 		}
 	}
 	return true
 }
+
+func isMetadata(field string) bool { return field == "metadata" || field == "apiVersion" }

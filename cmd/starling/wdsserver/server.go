@@ -27,6 +27,10 @@ type Options struct {
 	CallServers bool
 }
 
+// signingKey is the flag with the key that signs tokens in Secrets. With it, the controller that
+// issues them runs whatever --controllers says.
+const signingKey = "service-account-private-key-file"
+
 // NewControllerManagerCommand returns the command that runs kube-controller-manager with the
 // controllers of a WDS.
 func NewControllerManagerCommand() *cobra.Command {
@@ -39,6 +43,9 @@ func NewControllerManagerCommand() *cobra.Command {
 					return err
 				}
 			}
+		}
+		if err := cmd.Flags().Set(signingKey, ""); err != nil {
+			return err
 		}
 		return run(cmd, args)
 	}

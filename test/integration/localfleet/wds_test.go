@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -177,11 +178,13 @@ spec:
   - name: v1alpha1
     served: true
     storage: %t
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: string}}}}}}
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: string}, old: {type: string}}}, status: {type: object, properties: {old: {type: string}}}}}}
   - name: v1
     served: true
     storage: %t
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}, new: {type: string, default: x}}}, status: {type: object}, more: {type: string, default: x}}}}
 `
 
 // TestWDSReadsObjectsAsStored: a kind with a conversion webhook is readable, its definition stays
@@ -189,11 +192,12 @@ spec:
 func TestWDSReadsObjectsAsStored(t *testing.T) {
 	f := testenv.Shared(t)
 	wds := f.Space(t, "wds1")
+	configMaps := corev1.SchemeGroupVersion.WithResource("configmaps")
 	group := schema.GroupVersion{Group: "carried.example.com", Version: "v1"}
 	widgets, alpha := group.WithResource("widgets"), schema.GroupVersion{Group: group.Group, Version: "v1alpha1"}.WithResource("widgets")
 	wds.Apply(t, fmt.Sprintf(definition, true, false))
 	wds.Served(t, widgets, alpha)
-	const one = `{apiVersion: carried.example.com/v1alpha1, kind: Widget, metadata: {name: one, namespace: default}, spec: {size: "3"}}`
+	const one = `{apiVersion: carried.example.com/v1alpha1, kind: Widget, metadata: {name: one, namespace: default}, spec: {size: "3", old: keep}}`
 	const two = `{apiVersion: carried.example.com/v1, kind: Widget, metadata: {name: two, namespace: default}, spec: {size: 3}}`
 	create := func(text string) error {
 		obj := testenv.Parse(t, text)
@@ -208,8 +212,22 @@ func TestWDSReadsObjectsAsStored(t *testing.T) {
 	if err := create(two); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("an object of another version: %v; want %q", err, want)
 	}
-	// Metadata is the same in all versions. The garbage collector writes it in the preferred one.
+	// Metadata is the same in all versions. kubectl and the garbage collector write it in the
+	// preferred one, which lacks a field and has others by default.
 	wds.Patch(t, widgets, "default", "one", `{"metadata":{"labels":{"a":"b"}}}`)
+	keeps := func(when string) {
+		t.Helper()
+		got := wds.Get(t, alpha, "default", "one")
+		if diff := cmp.Diff(map[string]any{"size": "3", "old": "keep"}, got.Object["spec"]); diff != "" || got.GetLabels()["a"] != "b" || got.Object["more"] != nil {
+			t.Errorf("%s: %v; spec (-want +got):\n%s", when, got.Object, diff)
+		}
+	}
+	keeps("after a label")
+	wds.Patch(t, alpha, "default", "one", `{"status":{"old":"keep"}}`, "status")
+	if _, err := wds.Client.Resource(widgets).Namespace("default").Patch(t.Context(), "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"c"}}}`), metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a label with which the API server would drop a field of the status: %v", err)
+	}
+	keeps("after another label")
 	_, err := wds.Client.Resource(widgets).Namespace("default").Patch(t.Context(), "one", types.MergePatchType, []byte(`{"spec":{"size":4}}`), metav1.PatchOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("a change in another version: %v", err)
@@ -225,6 +243,18 @@ func TestWDSReadsObjectsAsStored(t *testing.T) {
 	if err := create(one); err != nil {
 		t.Fatal(err)
 	}
+	owner := wds.Create(t, configMaps, "default", "widget-owner", nil)
+	wds.Patch(t, widgets, "default", "one", fmt.Sprintf(
+		`{"metadata":{"labels":{"a":"b"},"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"widget-owner","uid":%q}]}}`, owner.GetUID()))
+	orphan := metav1.DeletePropagationOrphan
+	if err := wds.Client.Resource(configMaps).Namespace("default").Delete(t.Context(), "widget-owner", metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+		t.Error(err)
+	}
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		owners := wds.Get(t, alpha, "default", "one").GetOwnerReferences()
+		return len(owners) == 0, fmt.Sprint("the garbage collector has not written the object: ", owners)
+	})
+	keeps("after its owner left it")
 
 	wds.Apply(t, fmt.Sprintf(definition, false, true))
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
@@ -269,11 +299,28 @@ apiVersion: v1
 kind: ServiceAccount
 metadata: {name: operator, namespace: starling-system}
 ---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: operator, namespace: kube-system}
+---
+apiVersion: v1
+kind: Secret
+type: kubernetes.io/service-account-token
+metadata: {name: token, namespace: tenant, annotations: {kubernetes.io/service-account.name: operator}}
+---
+apiVersion: v1
+kind: Secret
+type: kubernetes.io/service-account-token
+metadata: {name: token, namespace: kube-system, annotations: {kubernetes.io/service-account.name: operator}}
+---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: tenant-operator}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, name: operator, namespace: tenant}, {kind: ServiceAccount, name: operator, namespace: starling-system}]
+subjects:
+- {kind: ServiceAccount, name: operator, namespace: tenant}
+- {kind: ServiceAccount, name: operator, namespace: starling-system}
+- {kind: ServiceAccount, name: operator, namespace: kube-system}
 `
 
 // TestWorkloadAccountsHaveNoRights: a ServiceAccount that is for clusters gets no token of the WDS,
@@ -285,6 +332,7 @@ func TestWorkloadAccountsHaveNoRights(t *testing.T) {
 		want             bool
 	}{
 		{"wds1", "tenant", false},
+		{"wds1", "kube-system", false},
 		{"wds1", "starling-system", true},
 		{"its1", "tenant", true},
 	} {
@@ -305,5 +353,17 @@ func TestWorkloadAccountsHaveNoRights(t *testing.T) {
 			testenv.Allowed(t, space.Config, tc.want, "system:serviceaccount:"+tc.namespace+":operator",
 				authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: corev1.NamespaceAll})
 		})
+	}
+	// No controller writes a token into a Secret of the WDS, also in the time in which one in the
+	// ITS gets its own.
+	token := func(space, namespace string) bool {
+		secret := f.Space(t, space).Get(t, corev1.SchemeGroupVersion.WithResource("secrets"), namespace, "token")
+		return secret.Object["data"] != nil
+	}
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) { return token("its1", "tenant"), "the Secret in the ITS has no token" })
+	for _, namespace := range []string{"tenant", "kube-system"} {
+		if token("wds1", namespace) {
+			t.Errorf("Secret token in %s of the WDS has a token", namespace)
+		}
 	}
 }
