@@ -24,8 +24,10 @@ import (
 	cachetesting "k8s.io/client-go/tools/cache/testing"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packing"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/transport/placement"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
@@ -165,6 +167,10 @@ func (p *fakePlugin) Run(ctx context.Context, handler plugin.Handler) error {
 func (p *fakePlugin) Restored() string { return "" }
 
 func (p *fakePlugin) Works(context.Context) (map[types.UID]int64, error) { return nil, nil }
+
+func (p *fakePlugin) Content(context.Context, *plan.Work, objref.Ref) (transform.Object, error) {
+	return transform.Object{}, errors.ErrUnsupported
+}
 
 func (p *fakePlugin) Do(ctx context.Context, _ plugin.Origin, action *plan.Action) (plugin.Receipt, error) {
 	for _, step := range []func() error{

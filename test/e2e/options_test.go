@@ -133,6 +133,9 @@ spec:
 	}
 	deployment("ignoring", `starling.io/ignore-fields: .spec.replicas`)
 	deployment("scaled", "")
+	deployment("at-once", "")
+	s.create("wds1", services, `{apiVersion: v1, kind: Service, metadata: {name: alone, namespace: $NAME, labels: {story: $NAME},
+		annotations: {starling.io/ignore-fields: .spec.selector.app}}, spec: {selector: {app: alone}, ports: [{port: 80}]}}`)
 	s.policy(both)
 	holds := func(what, cluster, name string, replicas int64, labels map[string]string) {
 		t.Helper()
@@ -177,6 +180,24 @@ spec: {minReplicas: 5, maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kin
 	}
 	s.isReady()
 	all("the autoscaler came", nil)
+
+	s.Log("the option comes in the write that removes the field")
+	s.patch("wds1", deployments, s.name, "at-once", `{"metadata":{"labels":{"new":"1"},"annotations":{"starling.io/ignore-fields":".spec.replicas"}},"spec":{"replicas":null}}`)
+	for _, cluster := range []string{"cluster1", "cluster2"} {
+		holds("the field went", cluster, "at-once", 5, map[string]string{"new": "1"})
+	}
+	s.isReady()
+	s.patch("wds1", deployments, s.name, "at-once", `{"metadata":{"labels":{"new":"2"}}}`)
+	for _, cluster := range []string{"cluster1", "cluster2"} {
+		holds("an edit after the field went", cluster, "at-once", 5, map[string]string{"new": "2"})
+		service, err := s.get(cluster, services, s.name, "alone")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if selector, _, _ := unstructured.NestedStringMap(service.Object, "spec", "selector"); selector["app"] != "alone" {
+			t.Errorf("the Service in %s has the selector %v", cluster, selector)
+		}
+	}
 
 	s.Log("labels come and go, and drift of them is repaired")
 	for _, name := range []string{"ignoring", "scaled"} {

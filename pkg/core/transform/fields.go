@@ -31,7 +31,8 @@ func (o Object) Leaves(paths []string) ([]string, error) {
 	return slices.Sorted(maps.Keys(leaves)), err
 }
 
-// Without returns the object without the fields that paths lead to.
+// Without returns the object without the fields that paths lead to, and without the maps of which
+// nothing is left then: a cluster may treat a map as one value, which an empty one would replace.
 func (o Object) Without(paths []string) (Object, error) {
 	var obj map[string]any
 	if err := kjson.Unmarshal(o.JSON, &obj); err != nil {
@@ -43,12 +44,22 @@ func (o Object) Without(paths []string) (Object, error) {
 			continue
 		}
 		source, recorded := sourceIn(parent[key], path)
-		delete(parent, key)
+		removeField(obj, strings.Split(strings.TrimPrefix(path, "."), "."))
 		if recorded {
 			setSource(obj, source)
 		}
 	}
 	return Pipeline{}.Apply(o.Ref, obj)
+}
+
+// removeField removes a field, and the maps around it that are empty then.
+func removeField(in map[string]any, keys []string) {
+	if inner, ok := in[keys[0]].(map[string]any); ok && len(keys) > 1 {
+		if removeField(inner, keys[1:]); len(inner) > 0 {
+			return
+		}
+	}
+	delete(in, keys[0])
 }
 
 // Only returns the identity of the object and those of the leaves that it has.
@@ -67,6 +78,19 @@ func (o Object) Only(leaves ...string) (Object, error) {
 		merge(only, obj)
 	}
 	return Pipeline{}.Apply(o.Ref, only)
+}
+
+// With returns the object with the fields of another one, which replace its own.
+func (o Object) With(fields Object) (Object, error) {
+	var obj, more map[string]any
+	if err := kjson.Unmarshal(o.JSON, &obj); err != nil {
+		return Object{}, err
+	}
+	if err := kjson.Unmarshal(fields.JSON, &more); err != nil {
+		return Object{}, err
+	}
+	merge(obj, more)
+	return Pipeline{}.Apply(o.Ref, obj)
 }
 
 // Covers reports whether a field is one that a path leads to, or is in one.

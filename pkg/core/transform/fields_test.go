@@ -38,7 +38,7 @@ func TestFields(t *testing.T) {
 	const (
 		head = `{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"a","namespace":"web"`
 		all  = head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},` +
-			`"spec":{"a":{"b":1,"c":null,"d":{}},"list":["x"],"objects":[{"name":"x"}],"replicas":5}}`
+			`"spec":{"a":{"b":1,"c":null,"d":{}},"list":["x"],"objects":[{"name":"x"}],"replicas":5},"one":{"and":{"only":1}}}`
 	)
 	o := thing(t, all)
 	for path, want := range map[string]struct {
@@ -48,25 +48,30 @@ func TestFields(t *testing.T) {
 	}{
 		".spec.replicas": {
 			leaves:  []string{".spec.replicas"},
-			without: head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},"spec":{"a":{"b":1,"c":null,"d":{}},"list":["x"],"objects":[{"name":"x"}]}}`,
+			without: head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},"spec":{"a":{"b":1,"c":null,"d":{}},"list":["x"],"objects":[{"name":"x"}]},"one":{"and":{"only":1}}}`,
 			only:    head + `},"spec":{"replicas":5}}`,
 		},
 		".metadata.labels": {
 			leaves:  []string{".metadata.labels.app", `.metadata.labels["app.kubernetes.io/name"]`},
-			without: head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"}},"spec":{"a":{"b":1,"c":null,"d":{}},"list":["x"],"objects":[{"name":"x"}],"replicas":5}}`,
+			without: head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"}},"spec":{"a":{"b":1,"c":null,"d":{}},"list":["x"],"objects":[{"name":"x"}],"replicas":5},"one":{"and":{"only":1}}}`,
 			only:    head + `,"labels":{"app":"x","app.kubernetes.io/name":"x"}}}`,
 		},
 		".metadata.annotations": {
 			leaves:  []string{".metadata.annotations.x"},
-			without: head + `,"annotations":{"starling.io/source-generation":"3/u"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},"spec":{"a":{"b":1,"c":null,"d":{}},"list":["x"],"objects":[{"name":"x"}],"replicas":5}}`,
+			without: head + `,"annotations":{"starling.io/source-generation":"3/u"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},"spec":{"a":{"b":1,"c":null,"d":{}},"list":["x"],"objects":[{"name":"x"}],"replicas":5},"one":{"and":{"only":1}}}`,
 			only:    head + `,"annotations":{"x":"y"}}}`,
 		},
 		".spec.a": {
 			leaves:  []string{".spec.a.b", ".spec.a.c"},
-			without: head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},"spec":{"list":["x"],"objects":[{"name":"x"}],"replicas":5}}`,
+			without: head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},"spec":{"list":["x"],"objects":[{"name":"x"}],"replicas":5},"one":{"and":{"only":1}}}`,
 			only:    head + `},"spec":{"a":{"b":1,"c":null}}}`,
 		},
-		".spec.list":    {leaves: []string{".spec.list"}, without: head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},"spec":{"a":{"b":1,"c":null,"d":{}},"objects":[{"name":"x"}],"replicas":5}}`, only: head + `},"spec":{"list":["x"]}}`},
+		".spec.list": {leaves: []string{".spec.list"}, without: head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},"spec":{"a":{"b":1,"c":null,"d":{}},"objects":[{"name":"x"}],"replicas":5},"one":{"and":{"only":1}}}`, only: head + `},"spec":{"list":["x"]}}`},
+		".one.and.only": {
+			leaves:  []string{".one.and.only"},
+			without: head + `,"annotations":{"starling.io/source-generation":"3/u","x":"y"},"labels":{"app":"x","app.kubernetes.io/name":"x"}},"spec":{"a":{"b":1,"c":null,"d":{}},"list":["x"],"objects":[{"name":"x"}],"replicas":5}}`,
+			only:    head + `},"one":{"and":{"only":1}}}`,
+		},
 		".spec.none":    {without: string(o.JSON), only: head + `}}`},
 		".none.x":       {without: string(o.JSON), only: head + `}}`},
 		".spec.objects": {err: transform.ErrList},

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
+	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
 // deliver makes one mailbox hold what a Binding asks of it.
@@ -54,6 +56,12 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (result worker.Result,
 	default:
 		d.left(key, p, "")
 		outcome.desired = p.Desired
+	}
+	desired, err = plan.KeepFormer(desired, works, func(work *plan.Work, ref objref.Ref) (transform.Object, error) {
+		return d.plugin.Content(ctx, work, ref)
+	})
+	if err != nil {
+		return worker.Result{}, err
 	}
 	built := plan.Build(share(desired, current.Owners), current)
 	actions := slices.Concat(built.Actions, plan.Retire(current.Restored, desired, current, &built))

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/starlinghq/starling/pkg/core/customize"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/transport/plugin"
@@ -145,6 +146,11 @@ func (p *Plugin) Works(context.Context) (map[types.UID]int64, error) {
 		}
 	}
 	return works, nil
+}
+
+// Content implements plugin.Plugin. A directory reports nothing.
+func (*Plugin) Content(context.Context, *plan.Work, objref.Ref) (transform.Object, error) {
+	return transform.Object{}, errors.ErrUnsupported
 }
 
 // open opens the directory, if it is an ITS. Everything is done in the directory that was opened,

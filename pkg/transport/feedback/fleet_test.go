@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -57,6 +58,10 @@ func (p fleetPlugin) Do(_ context.Context, _ plugin.Origin, action *plan.Action)
 func (fleetPlugin) Restored() string { return "" }
 
 func (fleetPlugin) Works(context.Context) (map[types.UID]int64, error) { return nil, nil }
+
+func (fleetPlugin) Content(context.Context, *plan.Work, objref.Ref) (transform.Object, error) {
+	return transform.Object{}, errors.ErrUnsupported
+}
 
 // nowhere is a queue that collects nothing.
 type nowhere struct{}

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -22,6 +23,7 @@ import (
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transform"
 	"github.com/starlinghq/starling/pkg/metrics"
@@ -149,6 +151,20 @@ func (p *Plugin) Works(ctx context.Context) (map[types.UID]int64, error) {
 		generations[list.Items[i].UID] = list.Items[i].Generation
 	}
 	return generations, nil
+}
+
+// Content implements plugin.Plugin. It lists one work, because the transport-controller may list
+// works and not get them.
+func (p *Plugin) Content(ctx context.Context, of *plan.Work, ref objref.Ref) (transform.Object, error) {
+	one := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, of.Name).String()}
+	list, err := p.works.WorkV1().ManifestWorks(of.Mailbox).List(ctx, one)
+	if err != nil {
+		return transform.Object{}, fmt.Errorf("read ManifestWork: %w", err)
+	}
+	if len(list.Items) != 1 || list.Items[0].UID != of.UID || list.Items[0].Generation != of.Generation {
+		return transform.Object{}, fmt.Errorf("read ManifestWork: it was changed meanwhile: %w", plugin.ErrStale)
+	}
+	return works.Content(&list.Items[0], ref)
 }
 
 // Do implements plugin.Plugin.

@@ -52,6 +52,11 @@ type Plugin interface {
 	// returns their generations by UID. The Handler may receive them later. It is called when this
 	// process becomes the leader after it has stood by.
 	Works(ctx context.Context) (map[types.UID]int64, error)
+
+	// Content reads from the ITS what a work has of an object. It returns an error that wraps
+	// ErrStale if the work is another one, or has another generation. It is called for works whose
+	// destination reports only.
+	Content(ctx context.Context, work *plan.Work, ref objref.Ref) (transform.Object, error)
 }
 
 // Origin is the Binding that a work belongs to. All of it is written on the work.

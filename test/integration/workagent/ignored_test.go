@@ -37,6 +37,8 @@ type copied struct {
 	// prefix is that of the work's name.
 	prefix string
 	writes int
+	// reads counts those of the content of the work.
+	reads int
 }
 
 func (s *site) copied(resource schema.GroupVersionResource, text string) *copied {
@@ -97,6 +99,11 @@ func (c *copied) do(desired *plan.Desired) bool {
 	now := plan.Current{Mailbox: c.name, Prefix: c.prefix}
 	if err == nil && work.DeletionTimestamp == nil {
 		now.Works = []*plan.Work{works.Read(work, works.NewManifests(10))}
+		desired, err = plan.KeepFormer(desired, now.Works, func(_ *plan.Work, ref objref.Ref) (transform.Object, error) {
+			c.reads++
+			return works.Content(work, ref)
+		})
+		c.must(err)
 	}
 	built := plan.Build(desired, &now)
 	for i := range built.Actions {
@@ -277,6 +284,58 @@ func TestIgnoredFields(t *testing.T) {
 			}
 		}
 	})
+	t.Run("TheOptionComesWithAnotherValue", func(t *testing.T) {
+		s.t = t
+		for name, tc := range map[string]struct {
+			value  any
+			scaled int
+			want   string
+		}{
+			"removed": {nil, 0, "5"}, "changed": {3, 0, "5"},
+			"scaled-removed": {nil, 7, "7"}, "scaled-changed": {3, 7, "7"},
+		} {
+			d := s.deployment("at-once-" + name)
+			d.settle("created", 1)
+			d.settle("an edit", 0)
+			if tc.scaled > 0 {
+				d.scale(tc.scaled)
+			}
+			d.ignore(".spec.replicas")
+			d.set(tc.value, "spec", "replicas")
+			d.set("2", "metadata", "labels", "b")
+			for d.step() {
+				d.turn(d.workName())
+				d.expect(name, "spec replicas="+tc.want)
+			}
+			d.expect(name, "spec replicas="+tc.want, "metadata labels b=2")
+			d.reads = 0
+			d.set("3", "metadata", "labels", "b")
+			d.settle("another edit", 1)
+			d.expect("another edit", "spec replicas="+tc.want, "metadata labels b=3")
+			if d.reads > 0 {
+				t.Errorf("%d reads of a settled object", d.reads)
+			}
+		}
+		m := s.configMap("at-once-map")
+		m.settle("created", 1)
+		m.ignore(".data.a", ".data.b")
+		m.set(nil, "data", "a")
+		for m.step() {
+			m.turn(m.workName())
+		}
+		m.expect("a key is removed", "data a=1", "data b=1", "data c=1")
+	})
+	t.Run("AValueThatTheClusterRefuses", func(t *testing.T) {
+		s.t = t
+		d := s.deployment("refused")
+		d.set(-1, "spec", "replicas")
+		d.ignore(".spec.replicas")
+		d.settle("refused", 1)
+		d.expect("refused", "spec=no object")
+		d.set(2, "spec", "replicas")
+		d.settle("corrected", 3)
+		d.expect("corrected", "spec replicas=2")
+	})
 	t.Run("SeveralFields", func(t *testing.T) {
 		s.t = t
 		m := s.configMap("several")
@@ -377,6 +436,24 @@ func TestIgnoredFields(t *testing.T) {
 			t.Errorf("the item is %+v", item)
 		}
 		c.settle("nothing", 0)
+	})
+	t.Run("TheOnlyOneOfItsMap", func(t *testing.T) {
+		s.t = t
+		for name, before := range map[string]bool{"created": false, "running": true} {
+			c := s.copied(services, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"alone-`+name+`"},"spec":{"selector":{"a":"1"},"ports":[{"port":80}]}}`)
+			if before {
+				c.settle("created", 1)
+			}
+			c.ignore(".spec.selector.a")
+			for c.step() {
+				c.turn(c.workName())
+			}
+			c.expect(name, "spec selector=map[a:1]")
+			c.change(map[string]any{"spec": map[string]any{"selector": map[string]any{"a": "2"}}})
+			c.set(map[string]any{"b": "1"}, "metadata", "labels")
+			c.settle("an edit", 1)
+			c.expect("an edit", "spec selector=map[a:2]", "metadata labels b=1")
+		}
 	})
 	t.Run("Removed", func(t *testing.T) {
 		s.t = t
