@@ -63,9 +63,9 @@ func (p *Plan) total() {
 				t.Created += n
 			case forecast.Update:
 				t.Updated += n
-			case forecast.Delete, forecast.Release:
+			case forecast.Delete:
 				t.Deleted += n
-			case forecast.Keep:
+			case forecast.Keep, forecast.Release: // the cluster has it afterwards
 				t.Kept += n
 			}
 			if item.Conflict {
