@@ -55,7 +55,8 @@ func (o Object) Without(paths []string) (Object, error) {
 // removeField removes a field, and the maps around it that are empty then.
 func removeField(in map[string]any, keys []string) {
 	if inner, ok := in[keys[0]].(map[string]any); ok && len(keys) > 1 {
-		if removeField(inner, keys[1:]); len(inner) > 0 {
+		removeField(inner, keys[1:])
+		if len(inner) > 0 {
 			return
 		}
 	}
