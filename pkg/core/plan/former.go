@@ -29,11 +29,9 @@ func KeepFormer(desired *Desired, works []*Work, read func(*Work, objref.Ref) (t
 		if err != nil {
 			return nil, fmt.Errorf("read %s in work %s: %w", item.Ref, work.Name, err)
 		}
-		whole, err := s.withFormer(content)
-		if err != nil {
-			return nil, fmt.Errorf("keep the ignored fields of %s: %w", item.Ref, err)
+		if whole, err := s.withFormer(content); err == nil { // or the former value was a list of objects
+			former[item.Ref] = &whole
 		}
-		former[item.Ref] = &whole
 	}
 	if len(former) == 0 {
 		return desired, nil
