@@ -130,8 +130,8 @@ func (p *plugin) refuseVersion(ctx context.Context, a admission.Attributes) erro
 func (p *plugin) completeFromStored(ctx context.Context, a admission.Attributes) error {
 	now, is := a.GetObject().(*unstructured.Unstructured)
 	before, was := a.GetOldObject().(*unstructured.Unstructured)
-	if !is || !was {
-		return nil
+	if !is || !was || !extends(now, before) {
+		return nil // most writes: nothing needs to be read to know that they change more than metadata
 	}
 	definition, version, err := p.otherVersion(ctx, a)
 	if err != nil || definition == nil {
@@ -230,6 +230,37 @@ func sameContent(a, b *unstructured.Unstructured) bool {
 		}
 	}
 	return true
+}
+
+// extends reports whether an object has all that another one has beside metadata: what it has by
+// default is then all that it may have besides.
+func extends(a, b *unstructured.Unstructured) bool {
+	for field, value := range b.Object {
+		if !isMetadata(field) && !contains(a.Object[field], value) {
+			return false
+		}
+	}
+	return true
+}
+
+// contains reports whether a value of JSON has all fields of another one, in maps and in lists of
+// the same length.
+func contains(a, b any) bool {
+	switch b := b.(type) {
+	case map[string]any:
+		in, ok := a.(map[string]any)
+		for key, value := range b {
+			other, has := in[key]
+			if !ok || !has || !contains(other, value) {
+				return false
+			}
+		}
+		return ok
+	case []any:
+		in, ok := a.([]any)
+		return ok && slices.EqualFunc(in, b, contains)
+	}
+	return apiequality.Semantic.DeepEqual(a, b)
 }
 
 func isMetadata(field string) bool { return field == "metadata" || field == "apiVersion" }

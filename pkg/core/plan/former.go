@@ -15,6 +15,9 @@ import (
 // The value counts while the cluster has not refused it. Of several fields that come at once with
 // other values, only the first one keeps its own, because a step has one field.
 func KeepFormer(desired *Desired, works []*Work, read func(*Work, objref.Ref) (transform.Object, error)) (*Desired, error) {
+	if !desired.Ignores() {
+		return desired, nil
+	}
 	former := map[objref.Ref]*transform.Object{}
 	for work, item := range Items(works) {
 		o := desired.Object(item.Ref)

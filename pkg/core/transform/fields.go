@@ -44,7 +44,7 @@ func (o Object) Without(paths []string) (Object, error) {
 			continue
 		}
 		source, recorded := sourceIn(parent[key], path)
-		removeField(obj, strings.Split(strings.TrimPrefix(path, "."), "."))
+		removeField(obj, keysOf(path))
 		if recorded {
 			setSource(obj, source)
 		}
@@ -54,13 +54,16 @@ func (o Object) Without(paths []string) (Object, error) {
 
 // removeField removes a field, and the maps around it that are empty then.
 func removeField(in map[string]any, keys []string) {
-	if inner, ok := in[keys[0]].(map[string]any); ok && len(keys) > 1 {
+	if len(keys) == 1 {
+		delete(in, keys[0])
+		return
+	}
+	if inner, ok := in[keys[0]].(map[string]any); ok {
 		removeField(inner, keys[1:])
-		if len(inner) > 0 {
-			return
+		if len(inner) == 0 {
+			delete(in, keys[0])
 		}
 	}
-	delete(in, keys[0])
 }
 
 // Only returns the identity of the object and those of the leaves that it has.
@@ -103,12 +106,14 @@ func Covers(path, leaf string) bool {
 // ParentOf returns the map that has the field at a path, such as .spec.replicas, and its key there.
 // The map is nil if there is none.
 func ParentOf(obj map[string]any, path string) (parent map[string]any, key string) {
-	keys := strings.Split(strings.TrimPrefix(path, "."), ".")
+	keys := keysOf(path)
 	for _, key := range keys[:len(keys)-1] {
 		obj, _ = obj[key].(map[string]any)
 	}
 	return obj, keys[len(keys)-1]
 }
+
+func keysOf(path string) []string { return strings.Split(strings.TrimPrefix(path, "."), ".") }
 
 // sourceIn returns the annotation of ours that is in the annotations. It is not the user's, and
 // stays.

@@ -58,7 +58,9 @@ func (d *deliverer) deliver(ctx context.Context, key Key) (result worker.Result,
 		outcome.desired = p.Desired
 	}
 	desired, err = plan.KeepFormer(desired, works, func(work *plan.Work, ref objref.Ref) (transform.Object, error) {
-		return d.plugin.Content(ctx, work, ref)
+		readCtx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return d.plugin.Content(readCtx, work, ref)
 	})
 	if err != nil {
 		return worker.Result{}, err

@@ -32,7 +32,8 @@ type deliverer struct {
 	synced, caughtUp chan struct{}
 }
 
-// timeout bounds a write. An ITS that takes longer is not well; the write is tried again.
+// timeout bounds a write, and the read of a work. An ITS that takes longer is not well; it is tried
+// again.
 const timeout = 30 * time.Second
 
 // do carries out the actions one by one. If one is refused, the others are tried nevertheless; if

@@ -54,8 +54,8 @@ type Plugin interface {
 	Works(ctx context.Context) (map[types.UID]int64, error)
 
 	// Content reads from the ITS what a work has of an object. It returns an error that wraps
-	// ErrStale if the work is another one, or has another generation. It is called for works whose
-	// destination reports only.
+	// ErrStale if the work is another one, or has another generation. It is called only for
+	// works whose destination reports.
 	Content(ctx context.Context, work *plan.Work, ref objref.Ref) (transform.Object, error)
 }
 
