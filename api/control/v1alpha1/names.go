@@ -111,6 +111,12 @@ const (
 	// delivered there: "delete" or "orphan".
 	AnnotationOnRemoval = "starling.io/on-removal"
 
+	// AnnotationNotConverted on a custom resource, whose kind has a conversion webhook, says in
+	// which version a WDS has stored it that was not converted into the version in which it was
+	// read: fields may be missing. It is not delivered then. Owner: the API server of the WDS, and
+	// the user, who may remove it.
+	AnnotationNotConverted = "starling.io/not-converted-from"
+
 	// AnnotationSourceGeneration on a delivered object is the generation of the object in the WDS
 	// and, after a slash, its UID. The generation is 0 if status return is not requested, or if the
 	// kind has none; the annotation is empty if several WDSes deliver the object alike, and objects

@@ -1,13 +1,16 @@
 package wdsserver
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -21,6 +24,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/match"
 )
 
@@ -60,10 +64,57 @@ func (p *plugin) ValidateInitialization() error {
 
 // Admit implements admission.MutationInterface.
 func (p *plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if !p.asStored(a) || a.GetOperation() != admission.Update {
+	if !p.asStored(a) {
 		return nil
 	}
-	return p.completeFromStored(ctx, a)
+	if a.GetOperation() == admission.Update {
+		if completed, err := p.completeFromStored(ctx, a); completed || err != nil {
+			return err
+		}
+	}
+	if now, is := a.GetObject().(*unstructured.Unstructured); is && rewrites(a, now) {
+		unstructured.RemoveNestedField(now.Object, "metadata", "annotations", controlv1alpha1.AnnotationNotConverted)
+	}
+	return nil
+}
+
+// rewrites reports whether an object that is written lacks nothing that it has in that version:
+// because it is created, or lacked nothing, or because all who applied it, with kubectl or
+// server-side, now do so in that version. Another write changes what the object has, and says
+// nothing of what it lacks. In another version than the storage version the write is refused
+// (refuseVersion).
+func rewrites(a admission.Attributes, now *unstructured.Unstructured) bool {
+	before, was := a.GetOldObject().(*unstructured.Unstructured)
+	if a.GetSubresource() != "" || !was {
+		return a.GetOperation() == admission.Create
+	}
+	if _, lacks := before.GetAnnotations()[controlv1alpha1.AnnotationNotConverted]; !lacks {
+		return true // a server-side apply converts to the version of each manager, and back
+	}
+	in, others := appliers(now), false
+	for who, version := range appliers(before) {
+		others = others || version != now.GetAPIVersion()
+		if in[who] != now.GetAPIVersion() {
+			return false
+		}
+	}
+	return others
+}
+
+// appliers returns in which version an object was applied last, by field manager; with the name ""
+// for kubectl, which applies on the side of the client.
+func appliers(object *unstructured.Unstructured) map[string]string {
+	in := map[string]string{}
+	var last metav1.TypeMeta
+	if text, has := object.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; has && json.Unmarshal([]byte(text), &last) == nil {
+		in[""] = last.APIVersion
+	}
+	for _, f := range object.GetManagedFields() {
+		if f.Operation == metav1.ManagedFieldsOperationApply && f.Subresource == "" {
+			in[f.Manager] = f.APIVersion
+		}
+	}
+	return in
 }
 
 // Validate implements admission.ValidationInterface.
@@ -127,37 +178,43 @@ func (p *plugin) refuseVersion(ctx context.Context, a admission.Attributes) erro
 // the fields that this version does not have, and has those that it has by default. The generation
 // may grow by that. Where the API server then takes fields from what it has read, as it does with a
 // status, refuseVersion refuses the write.
-func (p *plugin) completeFromStored(ctx context.Context, a admission.Attributes) error {
+func (p *plugin) completeFromStored(ctx context.Context, a admission.Attributes) (completed bool, err error) {
 	now, is := a.GetObject().(*unstructured.Unstructured)
 	before, was := a.GetOldObject().(*unstructured.Unstructured)
 	if !is || !was || !extends(now, before) {
-		return nil // most writes: nothing needs to be read to know that they change more than metadata
+		return false, nil // most writes: nothing needs to be read to know that they change more than metadata
 	}
 	definition, version, err := p.otherVersion(ctx, a)
 	if err != nil || definition == nil {
-		return err
+		return false, err
 	}
 	read, err := p.read(ctx, a, a.GetResource().Version)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := setDefaults(read, definition); err != nil {
-		return admission.NewForbidden(a, err)
+		return false, admission.NewForbidden(a, err)
 	}
 	if !sameContent(now, read) {
-		return nil // refuseVersion refuses it
+		return false, nil // refuseVersion refuses it
 	}
 	stored, err := p.read(ctx, a, version)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if read.GetResourceVersion() != before.GetResourceVersion() || stored.GetResourceVersion() != before.GetResourceVersion() {
-		return apierrors.NewConflict(a.GetResource().GroupResource(), a.GetName(), errors.New("the object was changed meanwhile"))
+		return false, apierrors.NewConflict(a.GetResource().GroupResource(), a.GetName(), errors.New("the object was changed meanwhile"))
 	}
 	maps.DeleteFunc(now.Object, func(field string, _ any) bool { return !isMetadata(field) })
+	annotations := now.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[controlv1alpha1.AnnotationNotConverted] = cmp.Or(stored.GetAnnotations()[controlv1alpha1.AnnotationNotConverted], whole)
 	maps.DeleteFunc(stored.Object, func(field string, _ any) bool { return isMetadata(field) })
 	maps.Copy(now.Object, stored.Object)
-	return nil
+	now.SetAnnotations(annotations)
+	return true, nil
 }
 
 // otherVersion returns the definition of the kind of an object and its storage version if the

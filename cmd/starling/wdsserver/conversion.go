@@ -8,13 +8,17 @@ import (
 	"io"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/rest"
+
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 )
 
 // asStored replaces the conversion webhooks of all CustomResourceDefinitions by a conversion that
-// changes the apiVersion and nothing else, as the strategy None does. The definitions stay as users
-// wrote them, so that clusters get them with their webhooks.
+// changes the apiVersion, as the strategy None does, and says so in an annotation. The API server
+// then drops the fields that the other version does not have. The definitions stay as users wrote
+// them, so that clusters get them with their webhooks.
 func asStored(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 	return converter{}
 }
@@ -76,6 +80,9 @@ func (converter) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	for _, object := range of.Request.Objects {
+		if err := annotate(object); err != nil {
+			return nil, err
+		}
 		object["apiVersion"] = desired
 	}
 	body, err := json.Marshal(answered{version: of.version, Response: response{
@@ -88,4 +95,49 @@ func (converter) RoundTrip(r *http.Request) (*http.Response, error) {
 		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
 		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
 	}, nil
+}
+
+// whole is the value of AnnotationNotConverted of an object that is written in another version than
+// that in which it is stored, and lacks nothing (completeFromStored). It is not stored.
+const whole = ""
+
+// annotate says of an object from which version it is not converted, unless it has that from an
+// earlier time.
+func annotate(object map[string]json.RawMessage) error {
+	var (
+		apiVersion  string
+		metadata    map[string]json.RawMessage
+		annotations map[string]string
+	)
+	if err := json.Unmarshal(object["apiVersion"], &apiVersion); err != nil {
+		return fmt.Errorf("decode apiVersion: %w", err)
+	}
+	if err := json.Unmarshal(object["metadata"], &metadata); err != nil {
+		return fmt.Errorf("decode metadata: %w", err)
+	}
+	if written := metadata["annotations"]; written != nil {
+		if err := json.Unmarshal(written, &annotations); err != nil {
+			return fmt.Errorf("decode annotations: %w", err)
+		}
+	}
+	version, err := schema.ParseGroupVersion(apiVersion)
+	if err != nil {
+		return err
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	switch from, has := annotations[controlv1alpha1.AnnotationNotConverted]; {
+	case !has:
+		annotations[controlv1alpha1.AnnotationNotConverted] = version.Version
+	case from == whole:
+		delete(annotations, controlv1alpha1.AnnotationNotConverted)
+	default:
+		return nil
+	}
+	if metadata["annotations"], err = json.Marshal(annotations); err != nil {
+		return err
+	}
+	object["metadata"], err = json.Marshal(metadata)
+	return err
 }

@@ -2,12 +2,14 @@ package render
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -65,6 +67,10 @@ func Render(source *Source) (*Manifest, error) {
 		return nil, &UnknownRemovalError{source.Removal.Unknown}
 	}
 	meta := unstructured.Unstructured{Object: source.Object}
+	if stored, is := meta.GetAnnotations()[controlv1alpha1.AnnotationNotConverted]; is && source.UID != "" {
+		return nil, fmt.Errorf("it was written in version %s, and the WDS reads it in version %s without converting it, so fields can be missing: "+
+			"apply it in version %[2]s, or remove the annotation %[3]s if it is whole", stored, meta.GroupVersionKind().Version, controlv1alpha1.AnnotationNotConverted)
+	}
 	requested, err := options.Parse(meta.GetAnnotations())
 	if err != nil {
 		return nil, err

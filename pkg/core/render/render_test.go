@@ -76,6 +76,11 @@ func TestRender(t *testing.T) {
 			object: head + "}", uid: "u",
 			want: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"` + controlv1alpha1.AnnotationSourceGeneration + `":"0/u"},"name":"settings","namespace":"shop"}}`,
 		},
+		"NotConverted": {
+			object: head + ", annotations: {starling.io/not-converted-from: v1alpha1}}", uid: "u",
+			wantErr: "it was written in version v1alpha1, and the WDS reads it in version v1 without converting it, so fields can be missing: " +
+				"apply it in version v1, or remove the annotation starling.io/not-converted-from if it is whole",
+		},
 		"Sourced": {
 			object: head + "}", uid: "u", sourced: true,
 			want: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"` + controlv1alpha1.AnnotationSourceGeneration + `":"3/u"},"name":"settings","namespace":"shop"}}`,

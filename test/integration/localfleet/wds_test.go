@@ -270,6 +270,34 @@ func TestWDSReadsObjectsAsStored(t *testing.T) {
 	if got := wds.Get(t, alpha, "default", "one").Object["spec"].(map[string]any)["size"]; got != "3" { //nolint:forcetypeassert // see one
 		t.Errorf("the first object has size %v", got)
 	}
+	// It says that it may lack something, also after it was stored in the new version by a write
+	// that does not concern that. It lacks nothing once it was applied in that version.
+	lacks := func(when, name, want string) {
+		t.Helper()
+		if got := wds.Get(t, widgets, "default", name).GetAnnotations()["starling.io/not-converted-from"]; got != want {
+			t.Errorf("%s: %s is not converted from %q, want %q", when, name, got, want)
+		}
+	}
+	apply := func(size string) {
+		t.Helper()
+		applied := testenv.Parse(t, `{apiVersion: carried.example.com/v1, kind: Widget, metadata: {name: one, namespace: default}, spec: {size: `+size+`}}`)
+		if _, err := wds.Client.Resource(widgets).Namespace("default").Apply(t.Context(), "one", applied, metav1.ApplyOptions{FieldManager: "tool", Force: true}); err != nil {
+			t.Error(err)
+		}
+	}
+	lacks("after the storage version moved", "one", "v1alpha1")
+	lacks("after the storage version moved", "two", "")
+	wds.Patch(t, widgets, "default", "two", `{"metadata":{"labels":{"a":"c"}}}`)
+	wds.Patch(t, alpha, "default", "two", `{"metadata":{"labels":{"a":"d"}}}`)
+	lacks("after labels in both versions", "two", "")
+	wds.Patch(t, widgets, "default", "one", `{"metadata":{"labels":{"a":"c"}},"spec":{"size":3}}`)
+	lacks("after an edit", "one", "v1alpha1")
+	apply("3")
+	lacks("after another applied it", "one", "v1alpha1")
+	wds.Patch(t, widgets, "default", "one", `{"metadata":{"annotations":{"starling.io/not-converted-from":null}}}`)
+	lacks("after its user said so", "one", "")
+	apply("4")
+	lacks("after another apply", "one", "")
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	conversion := wds.Get(t, crds, "", "widgets.carried.example.com").Object["spec"].(map[string]any)["conversion"].(map[string]any) //nolint:forcetypeassert // see definition
 	if conversion["strategy"] != "Webhook" {
