@@ -79,6 +79,9 @@ func parsePaths(text string) ([]string, error) {
 	var paths []string
 	for path := range strings.FieldsFuncSeq(text, separator) {
 		normal := "." + strings.TrimPrefix(strings.TrimPrefix(path, "$"), ".")
+		if strings.ContainsAny(normal, `'"`) {
+			return nil, fmt.Errorf("%q names a key in quotes, which cannot be ignored alone; name the field that has the key", path)
+		}
 		if strings.Contains(normal, "[") {
 			return nil, fmt.Errorf("%q is in a list: a cluster cannot apply an element without its required fields. "+
 				"Remove the path, or set the annotation %s to create-only", path, controlv1alpha1.AnnotationApply)

@@ -64,6 +64,11 @@ func TestParse(t *testing.T) {
 			none,
 			`metadata.annotations[starling.io/ignore-fields]: ".spec.template.spec.containers[0].image" is in a list: a cluster cannot apply an element without its required fields. Remove the path, or set the annotation starling.io/apply to create-only`,
 		},
+		"QuotedKey": {
+			map[string]string{ignore: `.metadata.annotations['example.com/restarted']`},
+			none,
+			`metadata.annotations[starling.io/ignore-fields]: ".metadata.annotations['example.com/restarted']" names a key in quotes, which cannot be ignored alone; name the field that has the key`,
+		},
 		"Identity": {map[string]string{ignore: ".metadata.name"}, none, `metadata.annotations[starling.io/ignore-fields]: ".metadata.name" cannot be ignored, because it identifies the object; remove it from the list`},
 		"IgnoreWithUpdate": {
 			map[string]string{apply: "update", ignore: ".spec.replicas"},

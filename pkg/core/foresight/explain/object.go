@@ -1,12 +1,15 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/binding"
@@ -152,6 +155,10 @@ func (o *Object) exists(carriers []*carrier) func(*chain) {
 			c.add(foresight.Link{Name: LinkExists, State: foresight.Unknown, Text: "whether " + o.Ref.String() + " exists is unknown: " + o.Live.Unread})
 		case o.Live.Value == nil:
 			what := o.Ref.String() + " does not exist in the WDS"
+			if said := o.leaving(carriers); said != "" {
+				c.waiting(LinkExists, what+", and has not left the clusters. "+said)
+				return
+			}
 			if all := allListing(carriers); len(all) > 0 {
 				c.waiting(LinkExists, what+". "+namesOf(all)+text.Plural(len(all), " lists", " list")+" it still: it is being removed from the clusters")
 				return
@@ -165,22 +172,54 @@ func (o *Object) exists(carriers []*carrier) func(*chain) {
 	}
 }
 
+// leaving returns what a Binding says of the object that it does not list any more, "" if nothing.
+func (o *Object) leaving(carriers []*carrier) string {
+	for _, r := range carriers {
+		for _, b := range r.bindings.Value {
+			delivered := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionDelivered)
+			if delivered == nil || slices.Contains(r.listing, b) {
+				continue
+			}
+			for said := range strings.SplitSeq(delivered.Message, "; ") {
+				if strings.Contains(said, ": "+o.Ref.String()+" ") {
+					return "Binding " + b.Name + ": " + said
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // ends says what becomes of an object that is being deleted: no policy selects it any more. What a
 // user lists in a Binding stays in the clusters as long as it exists.
 func (o *Object) ends(c *chain, carriers []*carrier) {
-	finalizers := text.List(o.Live.Value.GetFinalizers(), maxNames)
+	waitsFor, remedy := "its finalizers to be removed: "+text.List(o.Live.Value.GetFinalizers(), maxNames), o.edit()+"   # metadata.finalizers: remove those that no controller of the WDS removes"
+	if o.Ref.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) && len(o.Live.Value.GetFinalizers()) == 0 {
+		waitsFor, remedy = "the objects in it to leave the WDS: "+remaining(o.Live.Value), "kubectl get namespace "+o.Ref.Name+" --output yaml   # status.conditions"
+	}
 	ofUsers := func(r *carrier) bool { return r.policy == nil }
 	all := allListing(slices.DeleteFunc(slices.Clone(carriers), ofUsers))
 	switch {
 	case slices.ContainsFunc(carriers, ofUsers):
-		c.good(LinkExists, "it exists, and is being deleted: it waits for the finalizers %s", finalizers)
+		c.good(LinkExists, "it exists, and is being deleted: it waits for %s", waitsFor)
 	case len(all) > 0:
 		c.waiting(LinkExists, o.Ref.String()+" is being deleted in the WDS. "+namesOf(all)+text.Plural(len(all), " lists", " list")+
 			" it still: it is being removed from the clusters")
 	default:
-		c.broken(LinkExists, o.Ref.String()+" is being deleted, so it is not delivered any more. It stays in the WDS until its finalizers are removed: "+finalizers,
-			o.edit()+"   # metadata.finalizers: remove those that no controller of the WDS removes")
+		c.broken(LinkExists, o.Ref.String()+" is being deleted, so it is not delivered any more. It stays in the WDS, and waits for "+waitsFor, remedy)
 	}
+}
+
+// remaining returns what the WDS says of the objects in a Namespace that is being deleted.
+func remaining(namespace *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(namespace.Object, "status", "conditions")
+	var says []string
+	for _, condition := range conditions {
+		if c, is := condition.(map[string]any); is && c["status"] == "True" {
+			says = append(says, fmt.Sprint(c["message"]))
+		}
+	}
+	return cmp.Or(text.List(says, maxNames), "not reported yet")
 }
 
 func (o *Object) isWorkload(carriers []*carrier) func(*chain) {

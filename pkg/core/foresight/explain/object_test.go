@@ -4,9 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/test/golden"
 	"github.com/starlinghq/starling/test/situations"
 )
@@ -82,5 +85,41 @@ func TestHoldsUnread(t *testing.T) {
 	}
 	if last := links[len(links)-1]; last.Name != explain.LinkApplied || last.State != broken {
 		t.Errorf("the last link is %v, want %s %s", last, explain.LinkApplied, broken)
+	}
+}
+
+// TestLeaving: an object was deleted in the WDS, and its policy says why clusters have it still.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	w := situations.NewWorld(t)
+	w.Live.Value = nil
+	w.Unlist()
+	const said = "c2: deployments.apps shop/web stays until the cluster has reported that it will keep the object"
+	w.Binding.Status.Conditions = []metav1.Condition{situations.Condition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonDelivering,
+		"c1: deployments.apps shop/web2 stays; "+said)}
+	first := w.Explain().Broken
+	want := "deployments.apps shop/web does not exist in the WDS, and has not left the clusters. Binding web: " + said
+	if first == nil || first.State != waiting || first.Text != want || len(first.Fix) > 0 {
+		t.Errorf("got %+v, want %q", first, want)
+	}
+}
+
+// TestTerminatingNamespace: what a Namespace waits for is in its status.
+func TestTerminatingNamespace(t *testing.T) {
+	t.Parallel()
+	w := situations.NewWorld(t)
+	at := metav1.NewTime(situations.Now)
+	w.Ref = objref.Ref{Resource: "namespaces", Name: "shop"}
+	w.Unlist()
+	w.Live.Value.Object = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "shop"}, "status": map[string]any{"conditions": []any{
+		map[string]any{"type": "NamespaceDeletionDiscoveryFailure", "status": "False", "message": "All resources successfully discovered"},
+		map[string]any{"type": "NamespaceContentRemaining", "status": "True", "message": "Some resources are remaining: configmaps. has 1 resource instances"},
+	}}}
+	w.Live.Value.SetDeletionTimestamp(&at)
+	first := w.Explain().Broken
+	want := "namespaces shop is being deleted, so it is not delivered any more. It stays in the WDS, and waits for the objects in it to leave the WDS: " +
+		"Some resources are remaining: configmaps. has 1 resource instances"
+	if first == nil || first.State != broken || first.Text != want {
+		t.Errorf("got %+v, want %q", first, want)
 	}
 }
