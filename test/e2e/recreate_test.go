@@ -219,18 +219,7 @@ spec:
     metadata: {labels: {app: server}}
     spec: {containers: [{name: server, image: "example.com/server:1"}]}`)
 	s.returning("")
-	available := func(want bool) {
-		t.Helper()
-		testenv.Eventually(t, arrival, func() (bool, string) {
-			obj, err := s.get("wds1", deployments, s.name, "server")
-			if err != nil {
-				return false, err.Error()
-			}
-			replicas, _, _ := unstructured.NestedInt64(obj.Object, "status", "availableReplicas")
-			return (replicas > 0) == want, fmt.Sprintf("%d replicas are available", replicas)
-		})
-	}
-	available(true)
+	s.available("server", 1)
 	s.isReady()
 
 	background := metav1.DeletePropagationBackground
@@ -243,9 +232,9 @@ spec:
 		return applied != nil && applied.Status == metav1.ConditionFalse && strings.Contains(applied.Message, "deleted in the cluster") &&
 			policy.Status.Rollup.AppliedOf == "1/2", fmt.Sprintf("%+v %+v", applied, policy.Status.Rollup)
 	})
-	available(false)
+	s.available("server", 0)
 
 	s.patch("wds1", deployments, s.name, "server", `{"spec":{"replicas":2}}`)
-	available(true)
+	s.available("server", 2)
 	s.isReady()
 }

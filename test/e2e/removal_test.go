@@ -78,7 +78,7 @@ func TestSiblingOfAMissingKind(t *testing.T) {
 	s.namespace()
 	s.configMap("goes", "one")
 	s.configMap("stays", "one")
-	s.sibling("not-carried", "missing")
+	s.custom("Sibling", "not-carried", "missing")
 	s.policy(both)
 	s.arrives("cluster1", "goes", "one")
 	s.waitsFor(`siblings.` + s.name + `.example.com ` + s.name + `/missing: the server doesn't have a resource type`)
@@ -89,47 +89,68 @@ func TestSiblingOfAMissingKind(t *testing.T) {
 
 // TestForbiddenSibling: while the agent of a cluster may not read one object of a ManifestWork, it
 // neither deletes what leaves nor records what comes. The policy says so, and when the agent may,
-// nothing is left behind: also not what came and left meanwhile.
+// nothing is left behind: also not what came and left meanwhile. Only custom resources of the same
+// API group are in a ManifestWork with what the agent may not read.
 func TestForbiddenSibling(t *testing.T) {
 	t.Parallel()
 	s := tell(t, testenv.Shared(t))
-	s.namespace()
-	s.configMap("before", "one")
-	s.sibling("$NAME", "forbidden")
-	s.policy("{matchLabels: {name: cluster1}}")
-	s.arrives("cluster1", "before", "one")
-	s.waitsFor(`siblings.` + s.name + `.example.com ` + s.name + `/forbidden: `)
-	s.configMap("meanwhile", "one")
-	s.arrives("cluster1", "meanwhile", "one")
-	for _, name := range []string{"before", "meanwhile"} {
-		s.drop(configMaps, s.name, name)
-		s.waitsFor("cluster1: configmaps " + s.name + "/" + name + " is not removed while the cluster's agent cannot read siblings." + s.name + ".example.com " + s.name + "/forbidden")
+	mayWrite := func(resource string) {
+		s.create("cluster1", grouped("rbac.authorization.k8s.io", "clusterroles"), `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole,
+			metadata: {name: $NAME-`+resource+`, labels: {open-cluster-management.io/aggregate-to-work: "true"}},
+			rules: [{apiGroups: [$NAME.example.com], resources: [`+resource+`], verbs: ["*"]}]}`)
 	}
+	mayWrite("cousins")
+	s.namespace()
+	s.configMap("apart", "one")
+	cousins := s.custom("Cousin", "$NAME", "before")
+	siblings := s.custom("Sibling", "$NAME", "forbidden")
+	s.policy("{matchLabels: {name: cluster1}}")
+	s.arrives("cluster1", "apart", "one")
+	s.comes("cluster1", cousins, "before")
+	forbidden := siblings.Resource + "." + siblings.Group + " " + s.name + "/forbidden"
+	s.waitsFor(forbidden + ": ")
+	s.create("wds1", cousins, `{apiVersion: $NAME.example.com/v1, kind: Cousin, metadata: {name: meanwhile, namespace: $NAME, labels: {story: $NAME}}}`)
+	s.comes("cluster1", cousins, "meanwhile")
+	for _, name := range []string{"before", "meanwhile"} {
+		s.drop(cousins, s.name, name)
+		s.waitsFor("cluster1: " + cousins.Resource + "." + cousins.Group + " " + s.name + "/" + name + " is not removed while the cluster's agent cannot read " + forbidden)
+	}
+	s.drop(configMaps, s.name, "apart")
+	s.leaves("cluster1", configMaps, s.name, "apart")
 
 	s.Log("the agent may read it")
-	s.create("cluster1", grouped("rbac.authorization.k8s.io", "clusterroles"), `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole,
-		metadata: {name: $NAME, labels: {open-cluster-management.io/aggregate-to-work: "true"}},
-		rules: [{apiGroups: [$NAME.example.com], resources: ["*"], verbs: ["*"]}]}`)
-	s.leaves("cluster1", configMaps, s.name, "before")
-	s.leaves("cluster1", configMaps, s.name, "meanwhile")
+	mayWrite("siblings")
+	s.leaves("cluster1", cousins, s.name, "before")
+	s.leaves("cluster1", cousins, s.name, "meanwhile")
 	s.isReady()
 	s.remove("wds1", controlv1alpha1.BindingPolicies, "", s.name) // and while it may
 }
 
-// sibling creates a custom resource of the story, and its CustomResourceDefinition with that value
-// of the label of stories.
-func (s *story) sibling(label, name string) {
+// comes waits until a cluster has an object of the story's Namespace.
+func (s *story) comes(cluster string, gvr schema.GroupVersionResource, name string) {
 	s.Helper()
-	s.create("wds1", definitions, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
-		metadata: {name: siblings.$NAME.example.com, labels: {story: `+label+`}},
-		spec: {group: $NAME.example.com, scope: Namespaced, names: {kind: Sibling, listKind: SiblingList, plural: siblings, singular: sibling},
-		versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`)
-	siblings := schema.GroupVersionResource{Group: s.name + ".example.com", Version: "v1", Resource: "siblings"}
 	testenv.Eventually(s, arrival, func() (bool, string) {
-		_, err := s.space("wds1", siblings).List(s.Context(), metav1.ListOptions{})
+		_, err := s.get(cluster, gvr, s.name, name)
 		return err == nil, fmt.Sprint(err)
 	})
-	s.create("wds1", siblings, `{apiVersion: $NAME.example.com/v1, kind: Sibling, metadata: {name: `+name+`, namespace: $NAME, labels: {story: $NAME}}}`)
+}
+
+// custom creates a custom resource of the story, and its CustomResourceDefinition with that value
+// of the label of stories.
+func (s *story) custom(kind, label, name string) schema.GroupVersionResource {
+	s.Helper()
+	singular := strings.ToLower(kind)
+	s.create("wds1", definitions, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
+		metadata: {name: `+singular+`s.$NAME.example.com, labels: {story: `+label+`}},
+		spec: {group: $NAME.example.com, scope: Namespaced, names: {kind: `+kind+`, listKind: `+kind+`List, plural: `+singular+`s, singular: `+singular+`},
+		versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`)
+	resource := schema.GroupVersionResource{Group: s.name + ".example.com", Version: "v1", Resource: singular + "s"}
+	testenv.Eventually(s, arrival, func() (bool, string) {
+		_, err := s.space("wds1", resource).List(s.Context(), metav1.ListOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	s.create("wds1", resource, `{apiVersion: $NAME.example.com/v1, kind: `+kind+`, metadata: {name: `+name+`, namespace: $NAME, labels: {story: $NAME}}}`)
+	return resource
 }
 
 // drop deletes an object of the WDS, and does not wait until it is gone.

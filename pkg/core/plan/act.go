@@ -240,11 +240,14 @@ func (c *changes) existing(w, j int) {
 	case !wanted:
 		c.leave(j)
 		return
-	case c.goes(i, item) && c.awaited[i]:
-		c.removeOrWithdraw(j)
+	case c.goes(i, item) && (c.awaited[i].later || (item.Orphan || c.awaited[i].orphan) && item.deletable()):
+		c.orphan(item)
+		return
+	case c.goes(i, item) && !c.awaited[i].placed:
+		c.stay(item, item.Options)
 		return
 	case c.goes(i, item):
-		c.stay(item, item.Options)
+		c.removeOrWithdraw(j)
 		return
 	case c.home[i] != w && item.Withdrawn:
 		c.removeOrWithdraw(j)

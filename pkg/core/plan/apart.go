@@ -10,29 +10,26 @@ import (
 
 // What a cluster cannot read keeps its agent from deleting and recording everything else of the
 // work (Item.Unread). Custom resources are what a cluster lacks most: their kind, or the agent's
-// right to read it. So they have works of their own, those of an API group together, unless the
-// Binding delivers their CustomResourceDefinition: then they come only once the cluster has it.
-// What is in a work with others stays there, since to move an object puts it at risk.
+// right to read it, also of a kind that the Binding itself delivers. So they have works of their
+// own, those of an API group together. What is in a work with others stays there, since to move an
+// object puts it at risk.
 
 // newWorks is shared by no object that is in a work.
 const newWorks = "/"
 
-// apart returns which objects share the fate of an object in a cluster; "" for all that each
+// apartOf returns which objects share the fate of an object in a cluster; "" for all that each
 // cluster has a kind for.
-func (d *Desired) apart(ref objref.Ref) string {
+func apartOf(ref objref.Ref) string {
 	if builtIn(ref.Group) {
-		return ""
-	}
-	if _, delivered := d.index[DefinitionOf(ref.GroupResource())]; delivered {
 		return ""
 	}
 	return ref.Group
 }
 
-// apartOf sets of which objects a work is; there is at least one.
-func (d *Desired) apartOf(work *packing.Work, items []Item) {
+// setApart sets of which objects a work is; there is at least one.
+func setApart(work *packing.Work, items []Item) {
 	for i := range items {
-		apart := d.apart(items[i].Ref)
+		apart := apartOf(items[i].Ref)
 		if i == 0 {
 			work.Apart = apart
 		}

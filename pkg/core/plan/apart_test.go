@@ -10,8 +10,8 @@ import (
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
-// TestApart: custom resources whose definition the Binding does not deliver have works of their
-// own, those of a group together. What is in a work with them stays there.
+// TestApart: custom resources have works of their own, those of a group together. What is in a work
+// with them stays there.
 func TestApart(t *testing.T) {
 	limits := packing.Limits{Count: 9, Bytes: 1000}
 	gadget := objref.Ref{Group: "other.example.com", Resource: "gadgets", Namespace: "web", Name: "g"}
@@ -39,7 +39,8 @@ func TestApart(t *testing.T) {
 		m.report(every, plan.Applied)
 	}
 	want := map[objref.Ref]string{
-		crd: "uid-0-0", settings: "uid-1-0", nginx: "uid-1-0", role: "uid-1-0", widget: "uid-1-0", gateway: "uid-1-1", gadget: "uid-1-2", second: "uid-1-2",
+		crd: "uid-0-0", settings: "uid-1-0", nginx: "uid-1-0", role: "uid-1-0",
+		widget: "uid-1-1", gateway: "uid-1-2", gadget: "uid-1-3", second: "uid-1-3",
 	}
 	if diff := cmp.Diff(want, together(m)); diff != "" {
 		t.Errorf("placed (-want +got):\n%s", diff)

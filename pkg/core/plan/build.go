@@ -134,7 +134,7 @@ type builder struct {
 	home    []int               // for each object the index of its work, -1: none
 	moved   bool                // some object is in two works
 	claims  map[int]bool        // the objects that another owner delivers
-	awaited map[int]bool        // the objects that wait until the cluster has no such object: whether a work says so
+	awaited map[int]recreation  // the objects that wait until the cluster has no such object
 	needed  map[objref.Ref]bool // the Namespaces and kinds of held objects that the works have
 	leavers bool                // some item is not wanted
 	// leaving are the items that stay until another owner has them, or are released; under are the
@@ -288,7 +288,7 @@ func (b *builder) findHomes() {
 		switch {
 		case b.held[i] != nowhere:
 			b.home[i] = b.held[i].work
-		case !b.hold(i):
+		case !b.hold(i) && !b.awaited[i].later:
 			homeless = append(homeless, i)
 		}
 	}
@@ -399,12 +399,12 @@ func (b *builder) pack(come []int) {
 			_, waits := b.awaited[i]
 			pinned := waits || b.retains(i, b.item(b.held[i]))
 			ref := b.desired.objects[i].Ref
-			items = append(items, packing.Item{Ref: ref, Size: b.size(i), Apart: b.desired.apart(ref), Pinned: pinned})
+			items = append(items, packing.Item{Ref: ref, Size: b.size(i), Apart: apartOf(ref), Pinned: pinned})
 		}
 	}
 	for _, i := range come {
 		ref := b.desired.objects[i].Ref
-		apart := b.desired.apart(ref)
+		apart := apartOf(ref)
 		if _, waits := b.awaited[i]; waits {
 			apart = newWorks // where no report is about a former object of that name
 		}
@@ -426,7 +426,7 @@ func (b *builder) pack(come []int) {
 				works[w].Bytes += size
 			}
 		}
-		b.desired.apartOf(&works[w], work.Items)
+		setApart(&works[w], work.Items)
 		index[work.Name] = w
 	}
 	namer := b.namer()

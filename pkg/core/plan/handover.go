@@ -48,6 +48,8 @@ type HandOver struct {
 	Failed *Item
 	// Former: the object is wanted, but as another one, and the former one has to go first.
 	Former bool
+	// Kept: nobody deletes the former one, which the cluster has. That is left to users.
+	Kept bool
 }
 
 // contest decides whether we deliver an object of this content, or only claim it. Ours are the

@@ -57,6 +57,10 @@ type recreation struct {
 	former types.UID
 	// waits: the former object has to go first. Placed: a work says so.
 	waits, placed bool
+	// orphan: the former one is not deleted for that. Later: it has to be released before a work
+	// says that the new one waits, since it can be applied until then, and nobody would notice.
+	// Kept: the cluster has it, for no work.
+	orphan, later, kept bool
 }
 
 // recreations replaces the objects that were re-created in the WDS by their next manifests.
@@ -104,11 +108,13 @@ func (b *builder) recreations() {
 			o.Stage.Begun, o.Stage.Former = true, r.former
 		}
 	})
-	b.awaited = map[int]bool{}
+	b.awaited = map[int]recreation{}
 	for i, r := range all {
 		if r.waits {
-			b.awaited[i] = r.placed
-			b.plan.Leaving = append(b.plan.Leaving, HandOver{Ref: b.desired.objects[i].Ref, Former: true})
+			b.awaited[i] = r
+		}
+		if r.waits && !r.later { // or the text is about the release
+			b.plan.Leaving = append(b.plan.Leaving, HandOver{Ref: b.desired.objects[i].Ref, Former: true, Kept: r.kept || r.orphan})
 		}
 	}
 }
@@ -223,9 +229,16 @@ func (b *builder) recreation(i int) recreation {
 		return recreation{}
 	case t.waits != nil:
 		b.plan.Postponed = b.plan.Postponed || t.others > 0 || t.awaited != "" // nobody is notified of the works of another Binding
-		return recreation{former: t.waits.Stage.Former, waits: true, placed: true}
-	case object.Orphan || TakesOthers(object.Ref) || has != nil && (has.Observe || has.State == Silent || has.Orphan):
+		return recreation{
+			former: t.waits.Stage.Former, waits: true, placed: true, orphan: object.Orphan,
+			kept: t.waits.State == Applied && t.waits.UID != "" && t.works+t.others == 0,
+		}
+	case TakesOthers(object.Ref) || has != nil && (has.Observe || has.State == Silent):
 		return recreation{}
+	}
+	orphan := object.Orphan || has != nil && has.Orphan
+	if orphan && (delivered || !runsOnce(object.Ref)) {
+		return recreation{} // it is the same object, for the cluster
 	}
 	former := cmp.Or(t.left, t.awaited)
 	switch {
@@ -238,7 +251,7 @@ func (b *builder) recreation(i int) recreation {
 	}
 	switch once := runsOnce(object.Ref); {
 	case !delivered && (once || t.awaited != ""), refused:
-		return recreation{former: former, waits: true}
+		return recreation{former: former, waits: true, orphan: orphan, later: orphan && has != nil && !released(has)}
 	case once, object.CreateOnly, delivered && has.State == Applied:
 		return recreation{}
 	}

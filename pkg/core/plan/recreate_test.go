@@ -160,11 +160,12 @@ func (r *recreations) look(order []string, until agentmodel.Until) {
 			item := &next.Items[i]
 			has := r.c.Objects[item.Ref]
 			if until != agentmodel.Applied { // it has reported
-				item.Immutable, item.Missing = item.State == plan.Failed && r.obstacles[item.Ref] == agentmodel.None, has == nil
+				item.Immutable, item.Missing, item.UID = item.State == plan.Failed && r.obstacles[item.Ref] == agentmodel.None, has == nil, ""
 			}
 			if has == nil {
 				continue
 			}
+			item.UID = fmt.Sprint(has.UID)
 			if r.applied[has.UID] == nil {
 				r.applied[has.UID] = map[types.UID]bool{}
 			}
@@ -328,12 +329,13 @@ func TestRecreatedSteps(t *testing.T) {
 // deleted, with an agent that is away at times and ends at times before it has reported. No object
 // is deleted in the cluster that it has reported to be of the object that the WDS has, or that is
 // to stay. In the end the cluster has what the WDS has, and of what runs once never one that was
-// another before.
+// another before; where one is to stay, only after somebody has deleted that.
 func TestRecreationHistories(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 28))
 		r := newRecreations(t, someLimits(random))
 		refs := []objref.Ref{settings, nginx, job, {Resource: "services", Namespace: "web", Name: "front"}, {Resource: "pods", Namespace: "web", Name: "one"}}
+		orphans := seed >= 300
 		r.c.Deleted = func(ref objref.Ref, _ types.UID) {
 			r.trace = append(r.trace, "  deleted "+ref.String())
 		}
@@ -345,7 +347,8 @@ func TestRecreationHistories(t *testing.T) {
 				switch n := random.IntN(6); {
 				case of == nil, n < 2:
 					r.create(ref, random.IntN(2))
-				case n == 2:
+					r.want[ref].orphan = orphans && runsOnce(ref) && random.IntN(2) == 0
+				case n == 2 && (!orphans || !runsOnce(ref)): // what stays after it has left its work is not known any more
 					delete(r.want, ref)
 				default:
 					of.edits++
@@ -368,11 +371,20 @@ func TestRecreationHistories(t *testing.T) {
 				if wanted != nil && r.reported[was.UID] == wanted.uid && (now == nil || now.UID != was.UID) {
 					r.fail("seed %d: %s was deleted, and is wanted", seed, ref)
 				}
+				if r.content[was.Hash].orphan && (now == nil || now.UID != was.UID) {
+					r.fail("seed %d: %s was deleted, and is to stay", seed, ref)
+				}
 			}
 			clear(has)
 		}
 		clear(r.obstacles)
 		r.settle()
+		r.settle()
+		for _, h := range r.deliver().Leaving {
+			if h.Kept {
+				delete(r.c.Objects, h.Ref)
+			}
+		}
 		r.settle()
 		for _, ref := range refs {
 			now, wanted := r.c.Objects[ref], r.want[ref]
@@ -382,7 +394,7 @@ func TestRecreationHistories(t *testing.T) {
 			case wanted == nil:
 			case now == nil || r.content[now.Hash] != *wanted:
 				r.fail("seed %d: the cluster has %+v of %s, want %+v", seed, now, ref, wanted)
-			case (ref == job || ref.Resource == "pods") && len(r.applied[now.UID]) > 1:
+			case runsOnce(ref) && len(r.applied[now.UID]) > 1:
 				r.fail("seed %d: %s was updated, and runs once: %v", seed, ref, r.applied[now.UID])
 			}
 		}
@@ -391,6 +403,8 @@ func TestRecreationHistories(t *testing.T) {
 		}
 	}
 }
+
+func runsOnce(ref objref.Ref) bool { return ref == job || ref.Resource == "pods" }
 
 // TestWaitingIsNoClaim: what a work says of a manifest that waits is what is read from it.
 func TestWaitingIsNoClaim(t *testing.T) {
@@ -411,9 +425,45 @@ func TestWaitingIsNoClaim(t *testing.T) {
 	}
 }
 
-// TestRecreatedAfterOrphan: the name of an object that stays in the cluster is used again, before
-// the cluster has reported that its work does not have it any more. Nobody deletes the former one,
-// so nobody waits for that.
+// TestRecreatedWithOrphan: what runs once is another one than that which is to stay in the cluster.
+// So it waits until somebody deletes that: nobody else does, not with the work either.
+func TestRecreatedWithOrphan(t *testing.T) {
+	for name, orphan := range map[string][2]bool{ // the former one, and the new one
+		"Both": {true, true}, "TheFormer": {true, false}, "TheNew": {false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecreations(t, packing.Limits{Count: 10, Bytes: 9999})
+			r.create(settings, 1)
+			r.create(job, 1)
+			r.want[job].orphan = orphan[0]
+			r.deliver()
+			r.settle()
+			former := *r.c.Objects[job]
+			r.create(job, 1)
+			r.want[job].orphan = orphan[1]
+			r.deliver()
+			r.settle()
+			if has := r.c.Objects[job]; has == nil || has.UID != former.UID || has.Hash != former.Hash || len(has.Owners) > 0 {
+				r.fail("the cluster has %+v, had %+v", has, former)
+			}
+			if built := r.deliver(); len(built.Leaving) != 1 || !built.Leaving[0].Former || !built.Leaving[0].Kept {
+				r.fail("no text: %+v", built.Leaving)
+			}
+			delete(r.c.Objects, job)
+			r.settle()
+			if has := r.c.Objects[job]; has == nil || r.content[has.Hash] != *r.want[job] {
+				r.fail("the cluster has %+v after the former one was deleted", has)
+			}
+			if built := r.deliver(); len(built.Leaving)+len(built.Actions) > 0 {
+				r.fail("not settled: %+v", built)
+			}
+		})
+	}
+}
+
+// TestRecreatedAfterOrphan: the name of an object that stays in the cluster is used again, after it
+// has left its work, and before the cluster has reported that. Nobody deletes the former one, so
+// nobody waits for that.
 func TestRecreatedAfterOrphan(t *testing.T) {
 	r := newRecreations(t, packing.Limits{Count: 10, Bytes: 9999})
 	r.create(settings, 1)
@@ -566,7 +616,7 @@ func TestRecreationHistoriesOfTwoBindings(t *testing.T) {
 			case wanted == nil:
 			case now == nil || both[0].content[now.Hash] != *wanted:
 				both[0].fail("seed %d: the cluster has %+v of %s, want %+v", seed, now, ref, wanted)
-			case (ref == job || ref.Resource == "pods") && len(both[0].applied[now.UID]) > 1:
+			case runsOnce(ref) && len(both[0].applied[now.UID]) > 1:
 				both[0].fail("seed %d: %s was updated, and runs once: %v", seed, ref, both[0].applied[now.UID])
 			}
 		}

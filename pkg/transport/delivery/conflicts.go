@@ -42,6 +42,10 @@ func leavingTexts(leaving []plan.HandOver) (texts, failures []string) {
 				h.Ref, h.Behind.Ref, h.Behind.Refusal()))
 			continue
 		}
+		if h.Kept {
+			texts = append(texts, fmt.Sprintf("%s was re-created, and waits until somebody deletes the former object of that name, which the cluster keeps", h.Ref))
+			continue
+		}
 		if h.Former {
 			texts = append(texts, fmt.Sprintf("%s was re-created, and waits until the cluster has deleted the former object of that name", h.Ref))
 			continue

@@ -35,6 +35,8 @@ func TestTexts(t *testing.T) {
 		{Ref: settings},
 		{Ref: web, Behind: &plan.Item{Ref: nginx, Reason: "AppliedManifestFailed", Message: "the server doesn't have a resource type \"Deployment\""}},
 		{Ref: nginx, Failed: &plan.Item{Ref: nginx, Reason: "AppliedManifestFailed", Message: "no room"}},
+		{Ref: nginx, Former: true},
+		{Ref: settings, Former: true, Kept: true},
 	})
 	var written writings
 	repair := plan.Action{Verb: plan.Patch, Reason: plan.ReasonRepair, Name: "w", UID: "1", Generation: 5, Recorded: transform.HashOf([]byte("x"))}

@@ -143,8 +143,8 @@ func TestRestartWritesNothing(t *testing.T) {
 		t.Errorf("deleteOption %+v, want namespace default orphaned", got)
 	}
 	writes := c.made()
-	if writes["its1 post manifestworks"] != 4 || writes["its1 patch manifestworks"] != 0 {
-		t.Errorf("placement: requests %v, want 4 works and nothing put right", writes)
+	if writes["its1 post manifestworks"] != 6 || writes["its1 patch manifestworks"] != 0 {
+		t.Errorf("placement: requests %v, want 6 works and nothing put right", writes)
 	}
 	c.stop()
 
