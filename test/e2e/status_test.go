@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/test/testenv"
@@ -27,18 +26,7 @@ spec:
     spec: {containers: [{name: server, image: "example.com/server:1"}]}`)
 	s.returning("")
 
-	available := func(want int64) {
-		t.Helper()
-		testenv.Eventually(t, arrival, func() (bool, string) {
-			obj, err := s.get("wds1", deployments, s.name, "server")
-			if err != nil {
-				return false, err.Error()
-			}
-			got, _, err := unstructured.NestedInt64(obj.Object, "status", "availableReplicas")
-			return err == nil && got == want, fmt.Sprintf("availableReplicas in the WDS is %d, want %d (%v)", got, want, err)
-		})
-	}
-	available(2)
+	s.available("server", 2)
 	obj, err := s.get("wds1", deployments, s.name, "server")
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +38,7 @@ spec:
 
 	s.Log("the status follows, and what comes back causes no new delivery")
 	s.patch("wds1", deployments, s.name, "server", `{"spec":{"replicas":3}}`)
-	available(3)
+	s.available("server", 3)
 	delivered, err := s.get("cluster1", deployments, s.name, "server")
 	if err != nil {
 		t.Fatal(err)
@@ -78,5 +66,5 @@ spec:
 
 	s.Log("it is cleared when no longer wanted")
 	s.remove("wds1", controlv1alpha1.BindingPolicies, "", s.name)
-	available(0)
+	s.available("server", 0)
 }

@@ -86,7 +86,7 @@ type Decision struct {
 // nothing is known holds up no aggregate of the others: it counts as one that has not reported.
 func Decide(ref schema.GroupResource, in Evidence) Decision {
 	if !Returnable(ref) {
-		return Decision{Action: Keep, Reason: "status of this kind is never returned"}
+		return Decision{Action: Keep, Known: true, Reason: "status of this kind is never returned"}
 	}
 	if !in.Requests.Known {
 		return Decision{Action: Keep, Reason: "not evaluated yet"}
@@ -121,10 +121,11 @@ func Decide(ref schema.GroupResource, in Evidence) Decision {
 	return d
 }
 
-// Returnable reports whether the status of that resource may be written into a WDS. Namespaces and
-// CustomResourceDefinitions have a status of their own there: whether the WDS itself serves them.
+// Returnable reports whether objects of that resource may have a status that is written into a WDS.
+// Namespaces and CustomResourceDefinitions have a status of their own there: whether the WDS itself
+// serves them.
 func Returnable(gr schema.GroupResource) bool {
-	return gr != schema.GroupResource{Resource: "namespaces"} &&
+	return hasStatus(gr) && gr != schema.GroupResource{Resource: "namespaces"} &&
 		gr != schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 }
 

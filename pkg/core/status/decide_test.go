@@ -95,12 +95,16 @@ func TestDecide(t *testing.T) {
 		"ClustersWithoutRequestDoNotCount": {unasked: []string{"c1"}, want: cleared("not requested", "")},
 		"Namespace": {
 			resource: schema.GroupResource{Resource: "namespaces"}, request: request{Singleton: want("c1")},
-			want: Decision{Action: Keep, Reason: "status of this kind is never returned"},
+			want: Decision{Action: Keep, Known: true, Reason: "status of this kind is never returned"},
+		},
+		"KindWithoutStatus": {
+			resource: schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}, request: request{Singleton: want("c1")},
+			want: Decision{Action: Keep, Known: true, Reason: "status of this kind is never returned"},
 		},
 		"CustomResourceDefinition": {
 			resource: schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 			request:  request{MultiWEC: want("c1", "c2")},
-			want:     Decision{Action: Keep, Reason: "status of this kind is never returned"},
+			want:     Decision{Action: Keep, Known: true, Reason: "status of this kind is never returned"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

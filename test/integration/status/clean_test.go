@@ -124,13 +124,17 @@ func TestManualInstallation(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := testenv.Run(t, m.Run)
-	for _, name := range []string{"manual-1", "manual-2"} {
+	joins := func(name string) {
 		its.create(t, clusters, map[string]any{
 			"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
 			"metadata": map[string]any{"name": name}, "spec": map[string]any{"hubAcceptsClient": true},
 		})
+	}
+	for _, name := range []string{"manual-1", "manual-2", "manual-early"} {
 		its.namespace(t, name)
 	}
+	joins("manual-1")
+	joins("manual-2")
 	install := func(cluster string) {
 		its.ApplyObject(t, &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn",
@@ -159,6 +163,20 @@ func TestManualInstallation(t *testing.T) {
 	clean(t, its, "manual-1")
 	install("manual-1")
 	installed("manual-1")
+
+	// It may be there before its cluster.
+	install("manual-early")
+	testenv.Eventually(t, patience, func() (bool, string) {
+		return len(its.Get(t, addons, "manual-early", addonName).GetOwnerReferences()) > 0, "not owned"
+	})
+	testenv.Never(t, testenv.Held, func() string {
+		if its.Get(t, roleBindings, "manual-early", addonRole) != nil {
+			return "rights in a mailbox without a cluster"
+		}
+		return ""
+	})
+	joins("manual-early")
+	installed("manual-early")
 	stop()
 }
 
