@@ -27,7 +27,9 @@ import (
 // inventory is what our own controllers read of the ITS: its clusters, our add-on, and the requests
 // for certificates of its agents.
 type inventory struct {
-	clusters         *clusters.Reader
+	clusters *clusters.Reader
+	// clusterInformer is what clusters reads.
+	clusterInformer  cache.SharedIndexInformer
 	addons           addoninformers.ManagedClusterAddOnInformer
 	managementAddons addoninformers.ClusterManagementAddOnInformer
 	requests         certificateinformers.CertificateSigningRequestInformer
@@ -40,6 +42,10 @@ func newInventory(config *rest.Config, kube kubernetes.Interface) (*inventory, e
 	if err != nil {
 		return nil, fmt.Errorf("build client for add-ons: %w", err)
 	}
+	source, err := clusters.NewSource(config)
+	if err != nil {
+		return nil, err
+	}
 	const never = 0
 	addons := addonfactory.NewSharedInformerFactoryWithOptions(addonClient, never, addonfactory.WithTransform(client.StripManagedFields),
 		addonfactory.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -47,8 +53,9 @@ func newInventory(config *rest.Config, kube kubernetes.Interface) (*inventory, e
 		})).Addon().V1alpha1()
 	return &inventory{
 		clusters: clusters.New(clusters.ITS{Name: "its", Connect: func(context.Context) (clusters.Source, error) {
-			return clusters.NewSource(config)
+			return source, nil
 		}}),
+		clusterInformer:  source.Informer,
 		addons:           addons.ManagedClusterAddOns(),
 		managementAddons: addons.ClusterManagementAddOns(),
 		configs:          addonClient.AddonV1alpha1(),

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	"open-cluster-management.io/addon-framework/pkg/addonmanager"
 	"open-cluster-management.io/addon-framework/pkg/utils"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
@@ -115,16 +114,8 @@ func New(config Config) (*Manager, error) {
 
 // Run works until the context ends.
 func (m *Manager) Run(ctx context.Context) error {
-	addons, err := addonmanager.New(m.config.ITS)
-	if err != nil {
-		return fmt.Errorf("build add-on manager: %w", err)
-	}
-	if err := addons.AddAgent(m.addon(ctx)); err != nil {
-		return fmt.Errorf("add agent: %w", err)
-	}
-	// It returns at once. Its controllers end with the context; there is no way to wait for them.
-	if err := addons.Start(ctx); err != nil {
-		return fmt.Errorf("start add-on manager: %w", err)
+	if err := m.startFramework(ctx); err != nil {
+		return err
 	}
 	var running sync.WaitGroup
 	running.Go(func() { m.inventory.run(ctx) })

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/starlinghq/starling/pkg/statusagent/manager"
 	"github.com/starlinghq/starling/test/testenv"
@@ -63,7 +64,9 @@ func startManagerWith(t *testing.T, its *space, agentImage string) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = m.Run(ctx)
+		if err := m.Run(ctx); err != nil {
+			klog.Background().Error(err, "The manager ended; there are no rights and works from now on")
+		}
 	}()
 	theManager.stop = func() {
 		cancel()
