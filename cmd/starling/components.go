@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
 	kubeapiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	kubecontrollermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	kubescheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
+	"github.com/starlinghq/starling/cmd/starling/waitfor"
 	"github.com/starlinghq/starling/cmd/starling/wdsserver"
 )
 
@@ -24,17 +28,21 @@ func newComponentCommands() []*cobra.Command {
 	)
 }
 
-// newServerCommand is newComponentCommand of a server that runs differently in a WDS.
+// newServerCommand is newComponentCommand of a server that runs differently in a WDS, and that
+// needs another server.
 func newServerCommand(name string, ordinary func() *cobra.Command, ofWDS func(wdsserver.Options) *cobra.Command) *cobra.Command {
 	var isWDS bool
 	var o wdsserver.Options
+	var needs []string
 	cmd := newComponentCommand(name, func() *cobra.Command {
+		waitfor.Any(context.Background(), needs, waitfor.Patience)
 		if isWDS {
 			return ofWDS(o)
 		}
 		return ordinary()
 	})
 	cmd.Flags().BoolVar(&isWDS, "wds", false, "Run the server of a WDS, which carries objects and does not act on them.")
+	cmd.Flags().StringSliceVar(&needs, "wait-for", nil, fmt.Sprintf("URLs of servers. Start when one of them answers, after %s in any case.", waitfor.Patience))
 	cmd.Flags().BoolVar(&o.CallServers, "call-servers", false, "With --wds: call the webhooks and API servers that users register.")
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -82,11 +83,37 @@ func newHub(t *testing.T) *hub {
 	h.its = connectSpace(t, h.host, "its1", portITS)
 	h.wds = connectSpace(t, h.host, "wds1", portWDS)
 	h.since(t, "the chart is installed")
+	h.neverFailed(t)
 	for name, cluster := range map[string]*Cluster{"prod": h.prod, "edge": h.edge} {
 		h.join(t, cluster, name)
 		h.since(t, "cluster "+name+" has joined")
 	}
 	return h
+}
+
+// neverFailed: in a new installation, the servers of the spaces wait for each other. None ends
+// because another one is not there yet.
+func (h *hub) neverFailed(t *testing.T) {
+	t.Helper()
+	list, err := h.host.Client(t).CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := 0
+	for _, pod := range list.Items {
+		for _, s := range pod.Status.ContainerStatuses {
+			if s.Name != "kube-apiserver" && s.Name != "kube-controller-manager" {
+				continue
+			}
+			servers++
+			if s.RestartCount > 0 {
+				t.Errorf("container %s of pod %s was started %d times: %s", s.Name, pod.Name, s.RestartCount+1, text(s.LastTerminationState))
+			}
+		}
+	}
+	if servers < 4 {
+		t.Errorf("there are only %d servers", servers)
+	}
 }
 
 // values are the values of a minimal installation.

@@ -80,6 +80,7 @@ spec:
         - --call-servers
         {{- end }}
         {{- end }}
+        - --wait-for={{ include "starling.space.etcd-endpoints" . }}
         - --
         - --secure-port=6443
         - --tls-cert-file=/certificates/server.crt

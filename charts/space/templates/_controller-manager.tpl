@@ -25,6 +25,8 @@ spec:
         {{- if eq .space.kind "wds" }}
         - --wds
         {{- end }}
+        {{- /* Only what is ready answers at a Service. */}}
+        - --wait-for=https://{{ .space.name }}.{{ .root.Release.Namespace }}.svc
         - --
         - --kubeconfig=/certificates/kubeconfig
         - --authentication-kubeconfig=/certificates/kubeconfig
@@ -52,9 +54,14 @@ spec:
         {{- end }}
         ports:
         - {name: https, containerPort: 10257}
+        # It waits for the API server.
+        startupProbe:
+          httpGet: {path: /healthz, port: https, scheme: HTTPS}
+          periodSeconds: 2
+          timeoutSeconds: 5
+          failureThreshold: 150
         livenessProbe:
           httpGet: {path: /healthz, port: https, scheme: HTTPS}
-          initialDelaySeconds: 30
           periodSeconds: 10
           timeoutSeconds: 15
           failureThreshold: 8

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -70,7 +71,7 @@ func TestCertificateOfTheURL(t *testing.T) {
 		"listen": etcd, "advertise": etcd, "data-dir": t.TempDir(), "metrics-listen": testenv.Address(t), "no-fsync": "true",
 	})
 	p.start(&appsv1.Deployment{}, "its2-apiserver", map[string]string{
-		"etcd-servers": "https://" + etcd, "secure-port": port, "advertise-address": "127.0.0.1", "bind-address": "127.0.0.1",
+		"wait-for": "https://" + etcd, "etcd-servers": "https://" + etcd, "secure-port": port, "advertise-address": "127.0.0.1", "bind-address": "127.0.0.1",
 	})
 	admin := testenv.Into[corev1.Secret](t, space.Get(t, secrets, h.namespace, "its2-admin"))
 	for key, want := range map[string][]byte{"kubeconfig-external": authority.Certificate, "kubeconfig": admin.Data["ca.crt"]} {
@@ -165,6 +166,7 @@ func (p *pods) start(into runtime.Object, name string, flags map[string]string) 
 	}
 	container := &pod.Containers[0]
 	var args []string
+	rest := maps.Clone(flags)
 	for _, arg := range container.Args {
 		for _, mount := range container.VolumeMounts {
 			if directory := directories[mount.Name]; directory != "" {
@@ -172,11 +174,12 @@ func (p *pods) start(into runtime.Object, name string, flags map[string]string) 
 			}
 		}
 		if flag, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "="); flags[flag] != "" {
-			continue
+			arg = "--" + flag + "=" + flags[flag] // where it was: before "--" are those of our command
+			delete(rest, flag)
 		}
 		args = append(args, arg)
 	}
-	for flag, value := range flags {
+	for flag, value := range rest {
 		args = append(args, "--"+flag+"="+value)
 	}
 	bin, err := testenv.Binary()
