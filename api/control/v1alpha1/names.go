@@ -95,7 +95,8 @@ const (
 	AnnotationHold = "starling.io/hold"
 	// AnnotationRelease on a Binding that is being deleted lists clusters whose works the deletion
 	// does not wait for: "force" for all clusters, or "clusters=" and their names, separated by
-	// commas. Owner: the user.
+	// commas. A BindingPolicy that is being deleted hands its own on to its Bindings. Owner: the
+	// user.
 	AnnotationRelease = "starling.io/release"
 
 	// AnnotationApply on an object of a WDS selects how clusters apply it: "update", "server-side",
@@ -110,7 +111,6 @@ const (
 	// AnnotationOnRemoval selects what happens to the object in a cluster when it is no longer
 	// delivered there: "delete" or "orphan".
 	AnnotationOnRemoval = "starling.io/on-removal"
-
 	// AnnotationNotConverted on a custom resource, whose kind has a conversion webhook, says in
 	// which version a WDS has stored it that was not converted into the version in which it was
 	// read: fields may be missing. It is not delivered then. Owner: the API server of the WDS, and

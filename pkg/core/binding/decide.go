@@ -183,7 +183,7 @@ func (d *Decision) delete(s *State) {
 	}
 	for _, b := range bindings {
 		// How it leaves can be changed while it does.
-		if _, changed := Annotate(b.Annotations, s.Policy.Annotations); changed {
+		if _, changed := Annotate(b.Annotations, s.Policy); changed {
 			d.Writes = append(d.Writes, Write{b, withSpec(s, b, b.Spec), ReasonAnnotations})
 		}
 		d.Writes = append(d.Writes, Write{Before: b, Reason: ReasonDeleted})
@@ -267,7 +267,7 @@ func NextOverflow(policy string, n int, taken map[string]bool) (string, int) {
 func annotated(s *State) []Write {
 	var writes []Write
 	for _, b := range s.Bindings() {
-		if _, changed := Annotate(b.Annotations, s.Policy.Annotations); changed && b.DeletionTimestamp == nil {
+		if _, changed := Annotate(b.Annotations, s.Policy); changed && b.DeletionTimestamp == nil {
 			writes = append(writes, Write{b, withSpec(s, b, b.Spec), ReasonAnnotations})
 		}
 	}
@@ -277,7 +277,7 @@ func annotated(s *State) []Write {
 // withSpec returns the Binding with that spec and the policy's annotations, for an update.
 func withSpec(s *State, b *controlv1alpha1.Binding, spec controlv1alpha1.BindingSpec) *controlv1alpha1.Binding {
 	written := &controlv1alpha1.Binding{TypeMeta: bindingType, ObjectMeta: *b.ObjectMeta.DeepCopy(), Spec: spec}
-	written.Annotations, _ = Annotate(b.Annotations, s.Policy.Annotations)
+	written.Annotations, _ = Annotate(b.Annotations, s.Policy)
 	written.Status = b.Status // it is not written; the status of the policy is computed from it
 	return written
 }
@@ -288,7 +288,7 @@ var bindingType = metav1.TypeMeta{APIVersion: controlv1alpha1.GroupVersion.Strin
 // found when a cache is not enough.
 func newBinding(policy *controlv1alpha1.BindingPolicy, name string, spec controlv1alpha1.BindingSpec) *controlv1alpha1.Binding {
 	isController, blocks := true, false
-	annotations, _ := Annotate(nil, policy.Annotations)
+	annotations, _ := Annotate(nil, policy)
 	var labels map[string]string
 	if name != policy.Name {
 		labels = map[string]string{controlv1alpha1.LabelOverflowOf: string(policy.UID)}

@@ -178,27 +178,34 @@ func (l *Loss) token() string {
 // Annotate returns the desired annotations of a Binding: those that are copied from the policy as
 // the policy has them, and all others as they are. changed reports whether they differ from those
 // of the Binding.
-func Annotate(binding, policy map[string]string) (annotations map[string]string, changed bool) {
+//
+// AnnotationRelease is the user's, on the Binding. A policy that is being deleted adds its own.
+func Annotate(binding map[string]string, policy *controlv1alpha1.BindingPolicy) (annotations map[string]string, changed bool) {
 	annotations = maps.Clone(binding)
-	for _, key := range copied {
-		want, wanted := policy[key]
-		have, exists := annotations[key]
-		switch {
-		case wanted == exists && want == have:
-			continue
-		case !wanted:
-			delete(annotations, key)
-		default:
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
-			annotations[key] = want
+	set := func(key, want string) {
+		if have, exists := annotations[key]; exists && want == have {
+			return
 		}
-		changed = true
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[key], changed = want, true
+	}
+	for _, key := range copied {
+		want, wanted := policy.Annotations[key]
+		if wanted {
+			set(key, want)
+			continue
+		}
+		if _, exists := annotations[key]; exists {
+			delete(annotations, key)
+			changed = true
+		}
+	}
+	if release, ok := policy.Annotations[controlv1alpha1.AnnotationRelease]; ok && policy.DeletionTimestamp != nil {
+		set(controlv1alpha1.AnnotationRelease, release)
 	}
 	return annotations, changed
 }
 
-var copied = []string{
-	controlv1alpha1.AnnotationApply, controlv1alpha1.AnnotationIgnoreFields, controlv1alpha1.AnnotationOnRemoval, controlv1alpha1.AnnotationRelease,
-}
+var copied = []string{controlv1alpha1.AnnotationApply, controlv1alpha1.AnnotationIgnoreFields, controlv1alpha1.AnnotationOnRemoval}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/binding"
@@ -232,17 +233,29 @@ func placements(spec *controlv1alpha1.BindingSpec, without []string) map[string]
 
 func TestAnnotate(t *testing.T) {
 	policy := map[string]string{"starling.io/apply": "server-side", "other": "x"}
+	releasing := map[string]string{"starling.io/apply": "server-side", "starling.io/release": "force"}
 	cases := map[string]struct {
+		policy        map[string]string
+		deleting      bool
 		binding, want map[string]string
 		wantChanged   bool
 	}{
-		"New":     {nil, map[string]string{"starling.io/apply": "server-side"}, true},
-		"Same":    {map[string]string{"starling.io/apply": "server-side", "starling.io/hold": "*"}, map[string]string{"starling.io/apply": "server-side", "starling.io/hold": "*"}, false},
-		"Another": {map[string]string{"starling.io/apply": "update", "mine": "y"}, map[string]string{"starling.io/apply": "server-side", "mine": "y"}, true},
-		"Gone":    {map[string]string{"starling.io/apply": "server-side", "starling.io/on-removal": "orphan"}, map[string]string{"starling.io/apply": "server-side"}, true},
+		"New":     {policy, false, nil, map[string]string{"starling.io/apply": "server-side"}, true},
+		"Same":    {policy, false, map[string]string{"starling.io/apply": "server-side", "starling.io/hold": "*"}, map[string]string{"starling.io/apply": "server-side", "starling.io/hold": "*"}, false},
+		"Another": {policy, false, map[string]string{"starling.io/apply": "update", "mine": "y"}, map[string]string{"starling.io/apply": "server-side", "mine": "y"}, true},
+		"Gone":    {policy, false, map[string]string{"starling.io/apply": "server-side", "starling.io/on-removal": "orphan"}, map[string]string{"starling.io/apply": "server-side"}, true},
+
+		"UsersRelease":              {policy, false, map[string]string{"starling.io/apply": "server-side", "starling.io/release": "force"}, map[string]string{"starling.io/apply": "server-side", "starling.io/release": "force"}, false},
+		"UsersReleaseWhileDeleting": {policy, true, map[string]string{"starling.io/apply": "server-side", "starling.io/release": "force"}, map[string]string{"starling.io/apply": "server-side", "starling.io/release": "force"}, false},
+		"TooEarly":                  {releasing, false, nil, map[string]string{"starling.io/apply": "server-side"}, true},
+		"PolicysRelease":            {releasing, true, map[string]string{"starling.io/release": "clusters=a"}, releasing, true},
 	}
 	for name, tc := range cases {
-		got, changed := binding.Annotate(tc.binding, policy)
+		p := &controlv1alpha1.BindingPolicy{ObjectMeta: metav1.ObjectMeta{Annotations: tc.policy}}
+		if tc.deleting {
+			p.DeletionTimestamp = &metav1.Time{}
+		}
+		got, changed := binding.Annotate(tc.binding, p)
 		if diff := cmp.Diff(tc.want, got); diff != "" || changed != tc.wantChanged {
 			t.Errorf("%s: changed %t (-want +got):\n%s", name, changed, diff)
 		}

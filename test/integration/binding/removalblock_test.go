@@ -163,10 +163,18 @@ func TestAnnotationsAreCopied(t *testing.T) {
 	e.patch(policies, "", policy, `{"metadata":{"annotations":{"starling.io/apply":null}}}`)
 	annotations("map[starling.io/hold:* starling.io/on-removal:orphan]")
 
+	// The release is the user's, on the Binding. A policy has one only while it is being deleted.
+	e.patch(policies, "", policy, `{"metadata":{"annotations":{"starling.io/release":"clusters=a","starling.io/apply":"update"}}}`)
+	annotations("map[starling.io/apply:update starling.io/hold:* starling.io/on-removal:orphan]")
+	e.patch(policies, "", policy, `{"metadata":{"annotations":{"starling.io/release":null,"starling.io/apply":null}}}`)
+	annotations("map[starling.io/hold:* starling.io/on-removal:orphan]")
+
 	// Also while both are on their way out, which here nobody finishes.
-	e.patch(bindings, "", policy, `{"metadata":{"finalizers":["example.com/stay"]}}`)
+	e.patch(bindings, "", policy, `{"metadata":{"finalizers":["example.com/stay"],"annotations":{"starling.io/release":"clusters=a"}}}`)
 	e.delete(policy)
 	e.eventuallyCondition(policy, synced, "False Deleting")
-	e.patch(policies, "", policy, `{"metadata":{"annotations":{"starling.io/release":"force"}}}`)
+	e.patch(policies, "", policy, `{"metadata":{"annotations":{"starling.io/apply":"update"}}}`)
+	annotations("map[starling.io/apply:update starling.io/hold:* starling.io/on-removal:orphan starling.io/release:clusters=a]")
+	e.patch(policies, "", policy, `{"metadata":{"annotations":{"starling.io/apply":null,"starling.io/release":"force"}}}`)
 	annotations("map[starling.io/hold:* starling.io/on-removal:orphan starling.io/release:force]")
 }
