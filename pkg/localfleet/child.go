@@ -51,12 +51,19 @@ type RunStatus struct {
 }
 
 const (
-	minBackOff    = 200 * time.Millisecond
-	maxBackOff    = 30 * time.Second
-	stableAfter   = time.Minute
-	probeStarting = 50 * time.Millisecond
-	probeReady    = 3 * time.Second
+	minBackOff  = 200 * time.Millisecond
+	maxBackOff  = 30 * time.Second
+	stableAfter = time.Minute
+	minProbe    = 50 * time.Millisecond
+	maxProbe    = 3 * time.Second
 )
+
+// probeInterval returns the time to the next probe of a component that has not been ready for so
+// long. A probe of an API server that starts costs it milliseconds, so the slower the machine, the
+// fewer there are: what they delay is a twentieth of the start.
+func probeInterval(notReadyFor time.Duration) time.Duration {
+	return min(max(notReadyFor/20, minProbe), maxProbe)
+}
 
 // stopGrace returns how long a process may take to end after SIGTERM. Then it is killed.
 func stopGrace(s Stage) time.Duration {
@@ -183,8 +190,7 @@ func (c *child) runOnce(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// watchReadiness probes until ctx ends: every 50 ms until the component is ready, and every 3 s
-// then.
+// watchReadiness probes until ctx ends: often until the component is ready, and every 3 s then.
 func (c *child) watchReadiness(ctx context.Context) {
 	var p *prober
 	defer func() {
@@ -204,9 +210,9 @@ func (c *child) watchReadiness(ctx context.Context) {
 			return
 		}
 		c.recordProbe(err)
-		interval := probeReady
+		interval := maxProbe
 		if err != nil {
-			interval = probeStarting
+			interval = probeInterval(c.clock.Since(c.get().Since))
 		}
 		select {
 		case <-ctx.Done():

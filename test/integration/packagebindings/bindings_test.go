@@ -52,7 +52,10 @@ type environment struct {
 	namespace string
 	// answer has an ITS that was away answer.
 	answer func()
+	// writes counts what the API server has taken: a late watch costs refused ones.
 	writes atomic.Int64
+	// underWay are requests that may be carried out, or be refused, whose answer has not come.
+	underWay atomic.Int64
 }
 
 var installed sync.Once
@@ -193,9 +196,14 @@ func (e *environment) start(away bool) (stop func()) {
 	config := e.fleet.Config(e.t, "wds1")
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return testenv.RoundTripper(func(q *http.Request) (*http.Response, error) {
+			if q.Method == http.MethodGet {
+				return next.RoundTrip(q)
+			}
+			e.underWay.Add(1)
+			defer e.underWay.Add(-1)
 			answer, err := next.RoundTrip(q)
-			if q.Method != http.MethodGet && err == nil && answer.StatusCode < http.StatusMultipleChoices {
-				e.writes.Add(1) // what the API server has taken: a late watch costs refused ones
+			if err == nil && answer.StatusCode < http.StatusMultipleChoices {
+				e.writes.Add(1)
 			}
 			return answer, err
 		})
@@ -241,10 +249,17 @@ func (e *environment) start(away bool) (stop func()) {
 	return stop
 }
 
+// written returns how much was written. What is seen in the API server may not be answered yet.
+func (e *environment) written() int64 {
+	e.t.Helper()
+	testenv.Eventually(e.t, testenv.Patience, func() (bool, string) { return e.underWay.Load() == 0, "a write is under way" })
+	return e.writes.Load()
+}
+
 // quiet expects that nothing is written for a while.
 func (e *environment) quiet() {
 	e.t.Helper()
-	before := e.writes.Load()
+	before := e.written()
 	testenv.Never(e.t, time.Second, func() string {
 		if n := e.writes.Load() - before; n > 0 {
 			return fmt.Sprintf("%d writes", n)
@@ -277,10 +292,10 @@ func TestLife(t *testing.T) {
 	e.expect(e.repository, one, "far ours")
 	restart(false)
 
-	before := e.writes.Load()
+	before := e.written()
 	e.revision(one, 1, "Published")
 	e.expect(e.binding, one, "w1 to "+one)
-	if n := e.writes.Load() - before; n != 1 {
+	if n := e.written() - before; n != 1 {
 		t.Errorf("a published package cost %d writes, want 1", n)
 	}
 	uid := e.storedBinding(one).UID
@@ -288,11 +303,11 @@ func TestLife(t *testing.T) {
 	e.revision(one, 4, "Proposed")
 	e.quiet()
 	e.expect(e.binding, one, "w1 to "+one) // what is not approved does not travel
-	before = e.writes.Load()
+	before = e.written()
 	e.revision(one, 2, "Published")
 	e.expect(e.binding, one, "w2 to "+one)
-	if b := e.storedBinding(one); b.UID != uid || e.writes.Load()-before != 1 {
-		t.Errorf("a new revision cost %d writes, and the Binding %s became %s", e.writes.Load()-before, uid, b.UID)
+	if b := e.storedBinding(one); b.UID != uid || e.written()-before != 1 {
+		t.Errorf("a new revision cost %d writes, and the Binding %s became %s", e.written()-before, uid, b.UID)
 	}
 	e.patch(e.wds, storev1alpha1.PackageRevisions, e.namespace, one+".web.w2", `{"spec":{"lifecycle":"DeletionProposed"}}`)
 	e.revision(other, 1, "Published")
@@ -422,7 +437,7 @@ func TestLabelsOfAddOnsAreNotCopied(t *testing.T) {
 	e.cluster(name, "edge")
 	e.expect(e.repository, name, "edge ours")
 	e.quiet()
-	before := e.writes.Load()
+	before := e.written()
 	for i := range 20 {
 		e.patch(e.its, clusters.ManagedClusters, "", name, fmt.Sprintf(`{"metadata":{"labels":{"feature.open-cluster-management.io/addon-status-agent":%q}}}`,
 			[]string{"available", "unhealthy", "unreachable"}[i%3]))
@@ -430,7 +445,7 @@ func TestLabelsOfAddOnsAreNotCopied(t *testing.T) {
 	e.patch(e.its, clusters.ManagedClusters, "", name, `{"metadata":{"labels":{"site":"far"}}}`)
 	e.expect(e.repository, name, "far ours")
 	e.quiet()
-	if n := e.writes.Load() - before; n != 1 {
+	if n := e.written() - before; n != 1 {
 		t.Errorf("%d writes, want 1, for the label that a user changed", n)
 	}
 	if r := get[configv1alpha1.Repository](e, configv1alpha1.Repositories, e.namespace, name); len(r.Labels) != 1 {
