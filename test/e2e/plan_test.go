@@ -156,6 +156,51 @@ func TestPlanIsWhatClustersDo(t *testing.T) {
 	}
 }
 
+// TestPlanOfAnotherVersion: after the storage version of a kind with a conversion webhook moved, an
+// apply in the new version delivers what is not delivered until then.
+func TestPlanOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	s := tell(t, testenv.Shared(t))
+	s.namespace()
+	file := func(text string) string {
+		name := filepath.Join(t.TempDir(), "object.yaml")
+		if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, "$NAME", s.name)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	definition := func(stored string) string {
+		version := func(name string) string {
+			return fmt.Sprintf(`{name: %s, served: true, storage: %t, schema: {openAPIV3Schema: {type: object, properties:
+				{spec: {type: object, properties: {same: {type: string}, in%[1]s: {type: string}}}}}}}`, name, name == stored)
+		}
+		return `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: gadgets.$NAME.example.com},
+			spec: {group: $NAME.example.com, scope: Namespaced, names: {kind: Gadget, listKind: GadgetList, plural: gadgets, singular: gadget},
+			conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: $NAME, name: convert}}}},
+			versions: [` + version("v1alpha1") + ", " + version("v1") + `]}}`
+	}
+	gadget := func(version string) string {
+		return file(`{apiVersion: $NAME.example.com/` + version + `, kind: Gadget, metadata: {name: one, namespace: $NAME, labels: {story: $NAME}}, spec: {same: x, in` + version + `: here}}`)
+	}
+	s.create("wds1", definitions, definition("v1alpha1"))
+	gadgets := schema.GroupVersionResource{Group: s.name + ".example.com", Version: "v1alpha1", Resource: "gadgets"}
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		_, err := s.space("wds1", gadgets).List(t.Context(), metav1.ListOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	s.kubectl("apply", "-f", gadget("v1alpha1"))
+	s.policy(both)
+	s.waitsFor("gadgets." + gadgets.Group + " " + s.name + "/one: ") // the clusters do not have the kind
+	s.kubectl("apply", "-f", file(definition("v1")))
+	s.waitsFor("it was written in version v1alpha1")
+	s.starlingSays(2, []string{"plan", "-f", gadget("v1")}, "~ gadgets."+gadgets.Group+" "+s.name+"/one")
+	s.kubectl("apply", "-f", gadget("v1"))
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		errs := s.observed().Status.Errors
+		return len(errs) > 0 && !strings.Contains(strings.Join(errs, ""), "it was written in version"), fmt.Sprintf("%q", errs)
+	})
+}
+
 // applied waits until all that the policy of the story selects is applied in all clusters.
 func (s *story) applied() {
 	s.Helper()

@@ -4,14 +4,18 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/jonboulle/clockwork"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/kubectl/pkg/cmd/apply"
 	"k8s.io/kubectl/pkg/cmd/diff"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"k8s.io/kubectl/pkg/util"
 	"k8s.io/kubectl/pkg/util/openapi"
 )
 
@@ -59,15 +63,12 @@ func (o *options) tryOnce(
 	} else if read, is := info.Object.(*unstructured.Unstructured); is {
 		live = read.DeepCopy()
 	}
-	object := diff.InfoObject{
-		LocalObj: local.DeepCopyObject(), Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: schemas,
-		ServerSideApply: serverSide, FieldManager: "kubectl", Force: force, IOStreams: o.IOStreams,
-	}
+	errOut := o.ErrOut
 	secret := info.Mapping.Resource.GroupResource() == corev1.Resource("secrets")
 	if secret {
-		object.ErrOut = io.Discard // its warnings have errors of patches, which have content
+		errOut = io.Discard // its warnings have errors of patches, which have content
 	}
-	would, err := object.Merged()
+	would, err := dryRun(info, local.DeepCopyObject(), schemas, serverSide, force, errOut)
 	switch {
 	case err == nil:
 	case isNotFound(err): // its Namespace comes with it
@@ -79,6 +80,40 @@ func (o *options) tryOnce(
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(would)
 	return live, &unstructured.Unstructured{Object: content}, err
+}
+
+// dryRun returns what an apply makes of an object. It differs from kubectl diff in that
+// the object has the annotation of the apply, too: that is how the WDS, and Starling, know what a
+// user wrote.
+func dryRun(info *resource.Info, local runtime.Object, schemas openapi.OpenAPIResourcesGetter, serverSide, force bool, errOut io.Writer) (runtime.Object, error) {
+	if serverSide {
+		object := diff.InfoObject{
+			LocalObj: local, Info: info, Encoder: unstructured.UnstructuredJSONScheme, OpenAPIGetter: schemas,
+			ServerSideApply: true, FieldManager: "kubectl", Force: force, // as that of kubectl apply --server-side
+		}
+		return object.Merged()
+	}
+	helper := resource.NewHelper(info.Client, info.Mapping).DryRun(true).WithFieldManager(apply.FieldManagerClientSideApply)
+	modified, err := util.GetModifiedConfiguration(local, true, unstructured.UnstructuredJSONScheme)
+	if err != nil {
+		return nil, err
+	}
+	if info.Object == nil {
+		if err := util.CreateApplyAnnotation(local, unstructured.UnstructuredJSONScheme); err != nil {
+			return nil, err
+		}
+		return helper.CreateWithOptions(info.Namespace, true, local, &metav1.CreateOptions{})
+	}
+	patcher := &apply.Patcher{Mapping: info.Mapping, Helper: helper, Overwrite: true, BackOff: clockwork.NewRealClock(), OpenAPIGetter: schemas}
+	if !force {
+		now, err := meta.Accessor(info.Object)
+		if err != nil {
+			return nil, err
+		}
+		patcher.ResourceVersion = new(now.GetResourceVersion())
+	}
+	_, would, err := patcher.Patch(info.Object, modified, info.Source, info.Namespace, info.Name, errOut)
+	return would, err
 }
 
 // withheld returns an error about a dry run of a Secret without the text of its cause: that has the
