@@ -48,6 +48,10 @@ func TakesOthers(ref objref.Ref) bool { return slices.Contains(withData, ref.Gro
 // Awaited reports whether the item only waits until the cluster has no such object any more.
 func (i *Item) Awaited() bool { return i.Observe && i.Stage.Former != "" }
 
+// HasFormer reports whether the cluster has reported that the former object of an awaited item
+// exists.
+func (i *Item) HasFormer() bool { return i.Awaited() && i.State == Applied && i.UID != "" }
+
 // had returns the UID of the object in the WDS that the cluster has a copy of, as far as is known.
 func (i *Item) had() types.UID { return cmp.Or(i.Stage.Former, i.Source) }
 
@@ -231,7 +235,7 @@ func (b *builder) recreation(i int) recreation {
 		b.plan.Postponed = b.plan.Postponed || t.others > 0 || t.awaited != "" // nobody is notified of the works of another Binding
 		return recreation{
 			former: t.waits.Stage.Former, waits: true, placed: true, orphan: object.Orphan,
-			kept: t.waits.State == Applied && t.waits.UID != "" && t.works+t.others == 0,
+			kept: t.waits.HasFormer() && t.works+t.others == 0,
 		}
 	case TakesOthers(object.Ref) || has != nil && (has.Observe || has.State == Silent):
 		return recreation{}

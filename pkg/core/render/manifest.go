@@ -55,6 +55,16 @@ func (e *UnknownRemovalError) Error() string {
 	return "CustomTransforms have errors: " + strings.Join(e.CustomTransforms, ", ")
 }
 
+// NotConvertedError says that a WDS reads an object in another version than that in which it was
+// written, and does not convert it.
+type NotConvertedError struct{ Written, Read string }
+
+// Error implements error.
+func (e *NotConvertedError) Error() string {
+	return fmt.Sprintf("it was written in version %s, and the WDS reads it in version %s without converting it, so fields can be missing: "+
+		"apply it in version %[2]s, or remove the annotation %[3]s if it is whole", e.Written, e.Read, controlv1alpha1.AnnotationNotConverted)
+}
+
 // ErrPropertiesUnknown says that the content of an object with templates is not known for a
 // cluster.
 var ErrPropertiesUnknown = errors.New("the properties of the cluster are not known")
@@ -68,8 +78,7 @@ func Render(source *Source) (*Manifest, error) {
 	}
 	meta := unstructured.Unstructured{Object: source.Object}
 	if stored, is := meta.GetAnnotations()[controlv1alpha1.AnnotationNotConverted]; is && source.UID != "" {
-		return nil, fmt.Errorf("it was written in version %s, and the WDS reads it in version %s without converting it, so fields can be missing: "+
-			"apply it in version %[2]s, or remove the annotation %[3]s if it is whole", stored, meta.GroupVersionKind().Version, controlv1alpha1.AnnotationNotConverted)
+		return nil, &NotConvertedError{Written: stored, Read: meta.GroupVersionKind().Version}
 	}
 	requested, err := options.Parse(meta.GetAnnotations())
 	if err != nil {

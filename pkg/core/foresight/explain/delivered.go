@@ -19,10 +19,8 @@ func (p *passage) isDelivered(c *chain) {
 	case p.box.Works.Unread != "":
 		c.unknown(LinkDelivered, "what is in the mailbox of cluster "+p.cluster+" is unknown: "+p.box.Works.Unread)
 		return
-	case p.awaits():
-		c.waiting(LinkDelivered, p.Ref.String()+" was re-created in the WDS. It is delivered when cluster "+p.cluster+" has deleted the former object of that name",
-			"If that takes long, see what keeps it. In cluster "+p.cluster+": kubectl get "+p.Ref.GroupResource().String()+" "+p.Ref.Name+namespaceFlag(p.item)+
-				" -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'")
+	case p.awaited() != nil:
+		p.isAwaited(c)
 		return
 	case p.item == nil || p.item.Withdrawn || p.work.Deleting:
 		p.notDelivered(c)
@@ -37,9 +35,30 @@ func (p *passage) isDelivered(c *chain) {
 	c.good(LinkDelivered, "in ManifestWork %s of namespace %s", p.work.Name, p.cluster)
 }
 
-// awaits reports whether a work waits until the cluster has no former object of that name.
-func (p *passage) awaits() bool {
-	return slices.ContainsFunc(p.box.of(p.Ref), func(in place) bool { return in.work.BindingUID == p.binding.UID && in.item.Awaited() })
+// awaited returns the item of the Binding that waits until the cluster has no former object of that
+// name, nil if there is none.
+func (p *passage) awaited() *plan.Item {
+	places := p.box.of(p.Ref)
+	i := slices.IndexFunc(places, func(in place) bool { return in.work.BindingUID == p.binding.UID && in.item.Awaited() })
+	if i < 0 {
+		return nil
+	}
+	return places[i].item
+}
+
+// isAwaited says who deletes the former object: the cluster for a work, or nobody but a user.
+func (p *passage) isAwaited(c *chain) {
+	there := "In cluster " + p.cluster + ": kubectl "
+	object := " " + p.Ref.GroupResource().String() + " " + p.Ref.Name + namespaceFlag(p.awaited())
+	what := p.Ref.String() + " was re-created in the WDS"
+	inWork := slices.ContainsFunc(p.box.of(p.Ref), func(in place) bool { return !in.item.Awaited() && !in.item.Claim() })
+	if p.awaited().HasFormer() && !inWork {
+		c.broken(LinkDelivered, what+", and cluster "+p.cluster+" keeps the former object of that name (starling.io/on-removal: orphan). It is delivered when somebody has deleted that",
+			"If it may go, with what it owns: "+there+"delete"+object)
+		return
+	}
+	c.waiting(LinkDelivered, what+". It is delivered when cluster "+p.cluster+" has deleted the former object of that name",
+		"If that takes long, see what keeps it. "+there+"get"+object+" -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'")
 }
 
 // notDelivered says why no work has the object.

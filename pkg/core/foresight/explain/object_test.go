@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/test/golden"
 	"github.com/starlinghq/starling/test/situations"
 )
@@ -121,5 +123,57 @@ func TestTerminatingNamespace(t *testing.T) {
 		"Some resources are remaining: configmaps. has 1 resource instances"
 	if first == nil || first.State != broken || first.Text != want {
 		t.Errorf("got %+v, want %q", first, want)
+	}
+}
+
+// TestAwaited: an object was re-created that is to stay in the cluster. The cluster reports whether
+// the former one exists; who deletes it follows from the works.
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		uid   string
+		inOne bool // another work has the former one
+		state foresight.State
+		want  string
+	}{
+		"NotReported": {"", false, waiting, "It is delivered when cluster c2 has deleted the former object of that name"},
+		"Leaves":      {"u0", true, waiting, "It is delivered when cluster c2 has deleted the former object of that name"},
+		"Kept":        {"u0", false, broken, "It is delivered when somebody has deleted that"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := situations.NewWorld(t)
+			work := w.Mailboxes["c2"].Works.Value[0]
+			former := *work
+			former.Name, former.Items = "web-2", append([]plan.Item(nil), work.Items...)
+			former.Items[0].Withdrawn = true
+			if tc.inOne {
+				w.Mailboxes["c2"].Works.Value = append(w.Mailboxes["c2"].Works.Value, &former)
+			}
+			item := &work.Items[0]
+			item.Observe, item.Withdrawn, item.Stage.Former, item.UID = true, true, "u0", tc.uid
+			first := w.Explain().Broken
+			if first == nil || first.Name != explain.LinkDelivered || first.State != tc.state || !strings.Contains(first.Text, tc.want) {
+				t.Errorf("got %+v, want %s %q", first, tc.state, tc.want)
+			}
+		})
+	}
+}
+
+// TestNotConverted: the remedies are what removes the annotation.
+func TestNotConverted(t *testing.T) {
+	t.Parallel()
+	w := situations.NewWorld(t)
+	w.Live.Value.SetAnnotations(map[string]string{controlv1alpha1.AnnotationNotConverted: "v1beta1"})
+	first := w.Explain().Broken
+	want := []string{
+		"kubectl replace --filename FILE   # with the whole object in version v1",
+		"kubectl annotate deployments.apps web --namespace shop starling.io/not-converted-from-   # if it is whole",
+	}
+	if first == nil || first.Name != explain.LinkRendered {
+		t.Fatalf("got %+v", first)
+	}
+	if diff := cmp.Diff(want, first.Fix); diff != "" {
+		t.Errorf("remedies (-want +got):\n%s", diff)
 	}
 }

@@ -17,6 +17,13 @@ import (
 )
 
 // TestPolicy has each situation of a policy.
+// deleted marks the policy and a Binding of it as being deleted.
+func deleted(w *situations.World, b *controlv1alpha1.Binding) {
+	at := metav1.NewTime(situations.Now)
+	w.Selecting.DeletionTimestamp, b.DeletionTimestamp = &at, &at
+	w.SetSynced(metav1.ConditionFalse, "Deleting", "waiting for the objects to leave the clusters")
+}
+
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	for _, s := range []struct {
@@ -35,6 +42,22 @@ func TestPolicy(t *testing.T) {
 			w.Selecting.DeletionTimestamp = &at
 			w.SetSynced(metav1.ConditionFalse, "Deleting", "waiting for the objects to leave the clusters: waiting until the works are removed from: c1")
 		}, explain.LinkExists, waiting},
+		{"deleting-held", func(w *situations.World, p *explain.Policy) {
+			const held = "1 object is held by annotation starling.io/hold: deployments.apps shop/web2"
+			more := situations.BindingOf("web--2", nil, "c1")
+			more.Annotations = map[string]string{controlv1alpha1.AnnotationHold: "deployments.apps/shop/web2"}
+			more.Status.Conditions = []metav1.Condition{
+				situations.Condition("Held", metav1.ConditionTrue, "Held", held),
+				situations.Condition("Delivered", metav1.ConditionFalse, "Deleting", "waiting until the works are removed from: c1; "+held),
+			}
+			deleted(w, more)
+			p.Selection.Value.Bindings.Value = append(p.Selection.Value.Bindings.Value, more)
+		}, explain.LinkFree, broken},
+		{"deleting-with-errors", func(w *situations.World, _ *explain.Policy) {
+			deleted(w, w.Binding)
+			w.Binding.Status.Errors = []string{"c1: namespaces shop: stays, because 1 object in it would be deleted with it: configmaps shop/a of WDS \"wds2\" (work w); " +
+				"remove it first, or select this object again"}
+		}, explain.LinkExists, broken},
 		{"invalid", func(w *situations.World, _ *explain.Policy) {
 			w.Selecting.Spec.Downsync = []controlv1alpha1.DownsyncPolicyClause{{}}
 		}, explain.LinkValid, broken},

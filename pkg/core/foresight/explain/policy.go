@@ -3,8 +3,10 @@ package explain
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/binding"
@@ -110,15 +112,46 @@ func (p *Policy) exists(c *chain) {
 	case policy == nil:
 		c.broken(LinkExists, "there is no BindingPolicy "+p.Name, "kubectl get bindingpolicies")
 	case policy.DeletionTimestamp != nil:
-		why := "the binding-controller has not observed that yet"
-		if synced := meta.FindStatusCondition(policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionSynced); synced != nil &&
-			synced.Reason == controlv1alpha1.ReasonDeleting {
-			why = synced.Message
-		}
-		c.waiting(LinkExists, "BindingPolicy "+p.Name+" is being deleted: "+why, "kubectl get bindings.control.kubestellar.io "+p.Name+" -o yaml")
+		p.isDeleted(c, policy)
 	default:
 		c.good(LinkExists, "it exists")
 	}
+}
+
+// isDeleted says what a policy that is being deleted waits for.
+func (p *Policy) isDeleted(c *chain, policy *controlv1alpha1.BindingPolicy) {
+	what := "BindingPolicy " + p.Name + " is being deleted: "
+	var names, errs []string
+	for _, b := range p.Selection.Value.Bindings.Value {
+		names, errs = append(names, b.Name), append(errs, b.Status.Errors...)
+		if held := heldBack(b); held != nil {
+			c.broken(LinkFree, what+held.Message+", and leaves no cluster", release(b, held.Message, p.Holds.Value)...)
+			return
+		}
+	}
+	get := "kubectl get bindings.control.kubestellar.io " + strings.Join(names, " ")
+	synced := meta.FindStatusCondition(policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionSynced)
+	switch {
+	case len(errs) > 0:
+		c.broken(LinkExists, what+text.Join(errs, "; ", maxNames), get+" -o yaml")
+	case synced == nil || synced.Reason != controlv1alpha1.ReasonDeleting:
+		c.waiting(LinkExists, what+"the binding-controller has not observed that yet", checkBinding)
+	default:
+		c.waiting(LinkExists, what+synced.Message,
+			"If that takes long, see what is left, for example because of its finalizers. In a cluster that is named: kubectl get appliedmanifestworks -o yaml   # status.appliedResources",
+			get+" -o yaml")
+	}
+}
+
+// heldBack returns the condition Held of a Binding that is being deleted, if what is held keeps it;
+// nil if nothing does.
+func heldBack(b *controlv1alpha1.Binding) *metav1.Condition {
+	held := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionHeld)
+	delivered := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionDelivered)
+	if b.DeletionTimestamp == nil || held == nil || delivered == nil || held.Status != metav1.ConditionTrue || !strings.Contains(delivered.Message, held.Message) {
+		return nil
+	}
+	return held
 }
 
 func (p *Policy) isValid(c *chain) {

@@ -62,6 +62,10 @@ func (o *Object) content() *content {
 		return &content{wrong: o.cannotRender(fmt.Sprintf("CustomTransform %s has errors, and what it is to remove is not known", names),
 			"kubectl get customtransform "+names+" -o jsonpath='{.status.errors}'")}
 	}
+	if in, is := errors.AsType[*render.NotConvertedError](err); is {
+		return &content{wrong: o.cannotRender(in.Error(), "kubectl replace --filename FILE   # with the whole object in version "+in.Read,
+			"kubectl annotate "+o.named()+" "+controlv1alpha1.AnnotationNotConverted+"-   # if it is whole")}
+	}
 	if err != nil {
 		return &content{wrong: o.cannotRender(strings.ReplaceAll(err.Error(), "\n", "; "), o.edit())}
 	}
@@ -73,12 +77,15 @@ func (o *Object) cannotRender(what string, fix ...string) *foresight.Link {
 }
 
 // edit returns the command that edits the object.
-func (o *Object) edit() string {
-	edit := "kubectl edit " + o.Ref.GroupResource().String() + " " + o.Ref.Name
+func (o *Object) edit() string { return "kubectl edit " + o.named() }
+
+// named returns the object as arguments of kubectl.
+func (o *Object) named() string {
+	named := o.Ref.GroupResource().String() + " " + o.Ref.Name
 	if o.Ref.Namespace != "" {
-		edit += " --namespace " + o.Ref.Namespace
+		named += " --namespace " + o.Ref.Namespace
 	}
-	return edit
+	return named
 }
 
 // isRendered judges whether the object can be delivered as it is.
