@@ -84,17 +84,24 @@ func compared(args []ref.Val, most int) int {
 	}
 }
 
-// contained compares an item with each item of a list, or finds a key in a map.
+// contained compares an item with each item of a list, or finds a key in a map. Neither is read
+// farther than the smaller of the two: what is compared is no more.
 func contained(args []ref.Val, most int) int {
 	list, ok := args[1].(traits.Lister)
 	if !ok {
 		return deepSize(args[0], most)
 	}
-	item := deepSize(args[0], most)
-	if n := float64(shallowSize(list)); item <= most && float64(item)*n <= float64(most) {
-		return int(float64(item) * n)
+	for bound := min(64, most); ; bound = min(4*bound, most) {
+		item, items := deepSize(args[0], bound), deepSize(list, bound)
+		switch n := bounded(float64(item)*float64(shallowSize(list)), most); {
+		case items <= bound:
+			return min(n, items)
+		case item <= bound && n <= most:
+			return n
+		case item <= bound || bound == most:
+			return deepSize(list, most)
+		}
 	}
-	return deepSize(list, most)
 }
 
 // found compares a text with each part of a text, or an item with each item of a list.
@@ -126,7 +133,7 @@ func matched(args []ref.Val, most int) int {
 		return len(pattern)
 	}
 	n := instructions(parsed)
-	return bounded(n+n*float64(deepSize(args[0], most))/stepsPerSize, most)
+	return bounded(n+n*float64(shallowSize(args[0]))/stepsPerSize, most)
 }
 
 // instructions returns about how many instructions a regular expression has.
@@ -146,7 +153,7 @@ func replaced(args []ref.Val, most int) int {
 	if len(args) < 3 {
 		return all(args, most)
 	}
-	text, old, with := deepSize(args[0], most), shallowSize(args[1]), deepSize(args[2], most)
+	text, old, with := deepSize(args[0], most), shallowSize(args[1]), shallowSize(args[2])
 	return bounded(float64(text)+float64(text+1)/float64(max(1, old))*float64(with), most)
 }
 
