@@ -45,8 +45,12 @@ func (p *Plan) printText(w io.Writer, limit int) {
 		fmt.Fprintln(w, "Nothing changes in any cluster.")
 		return
 	}
-	fmt.Fprintf(w, "In %s: %d created, %d updated, %d deleted, %d kept as they are. About %s, %s, in about %s.\n", text.Count(t.Clusters, "cluster"),
-		t.Created, t.Updated, t.Deleted, t.Kept, text.Count(t.Works, "work"), sizeText(t.Bytes), text.Count(t.Seconds, "second"))
+	conflicts := ""
+	if t.Conflicts > 0 {
+		conflicts = fmt.Sprintf(", %d in conflict", t.Conflicts)
+	}
+	fmt.Fprintf(w, "In %s: %d created, %d updated, %d deleted, %d kept as they are%s. About %s, %s, in about %s.\n", text.Count(t.Clusters, "cluster"),
+		t.Created, t.Updated, t.Deleted, t.Kept, conflicts, text.Count(t.Works, "work"), sizeText(t.Bytes), text.Count(t.Seconds, "second"))
 }
 
 func sizeText(n int) string { return resource.NewQuantity(int64(n), resource.BinarySI).String() + "B" }

@@ -29,7 +29,8 @@ type Plan struct {
 // Total counts what changes.
 type Total struct {
 	Clusters int `json:"clusters"`
-	// Created and so on count objects, once for each cluster.
+	// Created and so on count objects, once for each cluster. Those in conflict are not among the
+	// others.
 	Created   int `json:"created"`
 	Updated   int `json:"updated"`
 	Deleted   int `json:"deleted"`
@@ -58,18 +59,17 @@ func (p *Plan) total() {
 		t.Bytes += n * g.Bytes
 		for j := range g.Items {
 			item := &g.Items[j]
-			switch item.Verb {
-			case forecast.Create:
-				t.Created += n
-			case forecast.Update:
-				t.Updated += n
-			case forecast.Delete:
-				t.Deleted += n
-			case forecast.Keep, forecast.Release: // the cluster has it afterwards
-				t.Kept += n
-			}
-			if item.Conflict {
+			switch {
+			case item.Conflict: // which of the two contents the cluster has is not known
 				t.Conflicts += n
+			case item.Verb == forecast.Create:
+				t.Created += n
+			case item.Verb == forecast.Update:
+				t.Updated += n
+			case item.Verb == forecast.Delete:
+				t.Deleted += n
+			default: // the cluster has it afterwards
+				t.Kept += n
 			}
 		}
 	}

@@ -131,7 +131,11 @@ func contest(o outcome, others map[objref.Ref]Other) outcome {
 	switch {
 	case o.verb == Delete || o.verb == Release:
 		o.verb, o.why = Keep, other.By+" delivers it too"
-	case o.gets.Hash == (transform.Hash{}) || o.content() == other.Content:
+	case o.gets.Hash == (transform.Hash{}):
+	case o.content() == other.Content:
+		if o.verb == Create {
+			o.verb, o.why = Keep, other.By+" delivers it too, with the same content"
+		}
 	default:
 		o.conflict, o.why = true, other.By+" delivers it with different content; the first of the two is delivered"
 	}
@@ -226,6 +230,12 @@ func effect(o *outcome, had plan.Options, resourced bool) (verb Verb, why string
 	case o.options.Orphan:
 		notes = append(notes, "the cluster will keep it when it leaves")
 	}
+	if had.Update && !had.CreateOnly && removes(&change) {
+		notes = append(notes, "the cluster can keep fields that it got by update")
+	}
+	if freed := fewer(had.IgnoredFields, o.options.IgnoredFields); len(freed) > 0 {
+		notes = append(notes, text.List(freed, len(freed))+" "+text.Plural(len(freed), "is", "are")+" ignored no more: the cluster gets what the WDS has, or nothing")
+	}
 	verb = Update
 	if len(change.Ignored) > 0 {
 		notes = append(notes, "kept: ignored "+text.Plural(len(change.Ignored), "field ", "fields ")+strings.Join(change.Ignored, ", "))
@@ -237,6 +247,17 @@ func effect(o *outcome, had plan.Options, resourced bool) (verb Verb, why string
 		notes = append(notes, "only annotation "+controlv1alpha1.AnnotationSourceGeneration+" changes, which says what it is a copy of")
 	}
 	return verb, strings.Join(notes, "; ")
+}
+
+// removes reports whether a change removes fields.
+func removes(change *render.Change) bool {
+	return slices.ContainsFunc(fieldsOf(change.Before, change.After), func(f Field) bool { return f.After == nil })
+}
+
+// fewer returns the ignored fields that were, and are not any more.
+func fewer(were, are string) []string {
+	kept := strings.Split(are, "\n")
+	return slices.DeleteFunc(strings.Split(were, "\n"), func(path string) bool { return path == "" || slices.Contains(kept, path) })
 }
 
 // lost returns what happens to an object that is no longer delivered.

@@ -125,6 +125,18 @@ func TestOptions(t *testing.T) {
 			func(w *World) { w.web(2, "b", controlv1alpha1.AnnotationIgnoreFields+"=.spec.replicas") },
 			[]string{"c1,c2: 1 works", "  update Deployment shop/web " + image + ": a -> b"},
 		},
+		"IgnoredNoMore": {
+			func(w *World) { w.web(2, "a", ignoring) },
+			func(w *World) { w.web(2, "a", controlv1alpha1.AnnotationIgnoreFields+"=.spec.replicas") },
+			[]string{"c1,c2: 1 works", "  update Deployment shop/web (how it is applied changes; .spec.minReadySeconds is ignored no more: the cluster gets what the WDS has, or nothing)"},
+		},
+		"AnUpdateDidNotOwn": {
+			func(w *World) {
+				w.put(deployments, "web", map[string]any{"replicas": int64(2), "paused": true}, controlv1alpha1.AnnotationApply+"=update")
+			},
+			func(w *World) { w.put(deployments, "web", map[string]any{"replicas": int64(2)}) },
+			[]string{"c1,c2: 1 works", "  update Deployment shop/web .spec.paused: true -> <nil> (how it is applied changes; the cluster can keep fields that it got by update)"},
+		},
 		"AnAutoscalerComes": {
 			func(w *World) { w.web(2, "a") },
 			func(w *World) { w.scale("web") },
@@ -245,10 +257,22 @@ func TestContestOfIgnoredFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	contested := func(o outcome) outcome {
+		return contest(o, map[objref.Ref]Other{theirs.Ref: {By: `WDS "b"`, Content: theirs.Content()}})
+	}
 	for fields, conflict := range map[string]bool{"": true, ".spec.replicas": false, ".spec.paused": true} {
-		o := outcome{verb: Update, ref: theirs.Ref, gets: content(5), options: plan.Options{IgnoredFields: fields}}
-		if got := contest(o, map[objref.Ref]Other{theirs.Ref: {By: `WDS "b"`, Content: theirs.Content()}}); got.conflict != conflict {
-			t.Errorf("with the ignored fields %q: conflict %t, want %t", fields, got.conflict, conflict)
+		options := plan.Options{IgnoredFields: fields}
+		got := contested(outcome{verb: Update, ref: theirs.Ref, gets: content(5), options: options})
+		if got.conflict != conflict || got.verb != Update {
+			t.Errorf("with the ignored fields %q: conflict %t, want %t; %s", fields, got.conflict, conflict, got.verb)
+		}
+		want := Create
+		if !conflict {
+			want = Keep // the cluster has it
+		}
+		got = contested(outcome{verb: Create, ref: theirs.Ref, gets: content(5), options: options})
+		if got.conflict != conflict || got.verb != want {
+			t.Errorf("a new object with the ignored fields %q: conflict %t, want %t; %s, want %s", fields, got.conflict, conflict, got.verb, want)
 		}
 	}
 }
