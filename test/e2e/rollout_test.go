@@ -113,6 +113,12 @@ spec:
 
 	s.Log("there is room")
 	s.remove("cluster2", quotas, s.name, "none-more")
+	// The cluster tries to create a Pod with growing delays. A rollout that does not go on meanwhile
+	// is one that does not arrive.
+	testenv.Eventually(t, arrival, func() (bool, string) {
+		out, code := s.starling("rollout", "status", "deployment/server")
+		return code == 0, out
+	})
 	s.starlingSays(0, []string{"rollout", "status", "deployment/server", "--timeout=" + arrival.String()}, "1 object is healthy in 2 clusters")
 	for _, cluster := range []string{"cluster1", "cluster2"} {
 		if n := number(cluster, "status", "updatedReplicas"); n != 2 {
