@@ -113,8 +113,8 @@ spec:
 
 	s.Log("there is room")
 	s.remove("cluster2", quotas, s.name, "none-more")
-	// The cluster tries to create a Pod with growing delays. A rollout that does not go on meanwhile
-	// is one that does not arrive.
+	// The cluster tries to create a Pod with growing delays. What does not go on meanwhile is
+	// reported as not arriving.
 	testenv.Eventually(t, arrival, func() (bool, string) {
 		out, code := s.starling("rollout", "status", "deployment/server")
 		return code == 0, out
