@@ -105,10 +105,7 @@ func TestPlanIsWhatClustersDo(t *testing.T) {
 		s.Logf("%s", step.name)
 		args, do := []string{"plan", "--delete", "configmap/" + step.deletes, "-o", "json"}, func() { s.remove("wds1", configMaps, s.name, step.deletes) }
 		if step.text != "" {
-			name := filepath.Join(t.TempDir(), "change.yaml")
-			if err := os.WriteFile(name, []byte(strings.ReplaceAll(step.text, "$NAME", s.name)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			name := s.file(step.text)
 			args, do = []string{"plan", "-f", name, "-o", "json"}, func() { s.fleet.Kubectl(t, "wds1", "apply", "-f", name) }
 		}
 		out, code := s.starling(args...)
@@ -156,19 +153,22 @@ func TestPlanIsWhatClustersDo(t *testing.T) {
 	}
 }
 
+// file writes YAML in which $NAME is the story's name, and returns the name of the file.
+func (s *story) file(text string) string {
+	s.Helper()
+	name := filepath.Join(s.TempDir(), "object.yaml")
+	if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, "$NAME", s.name)), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	return name
+}
+
 // TestPlanOfAnotherVersion: after the storage version of a kind with a conversion webhook moved, an
 // apply in the new version delivers what is not delivered until then.
 func TestPlanOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	s.namespace()
-	file := func(text string) string {
-		name := filepath.Join(t.TempDir(), "object.yaml")
-		if err := os.WriteFile(name, []byte(strings.ReplaceAll(text, "$NAME", s.name)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
 	definition := func(stored string) string {
 		version := func(name string) string {
 			return fmt.Sprintf(`{name: %s, served: true, storage: %t, schema: {openAPIV3Schema: {type: object, properties:
@@ -180,7 +180,7 @@ func TestPlanOfAnotherVersion(t *testing.T) {
 			versions: [` + version("v1alpha1") + ", " + version("v1") + `]}}`
 	}
 	gadget := func(version string) string {
-		return file(`{apiVersion: $NAME.example.com/` + version + `, kind: Gadget, metadata: {name: one, namespace: $NAME, labels: {story: $NAME}}, spec: {same: x, in` + version + `: here}}`)
+		return s.file(`{apiVersion: $NAME.example.com/` + version + `, kind: Gadget, metadata: {name: one, namespace: $NAME, labels: {story: $NAME}}, spec: {same: x, in` + version + `: here}}`)
 	}
 	s.create("wds1", definitions, definition("v1alpha1"))
 	gadgets := schema.GroupVersionResource{Group: s.name + ".example.com", Version: "v1alpha1", Resource: "gadgets"}
@@ -191,7 +191,7 @@ func TestPlanOfAnotherVersion(t *testing.T) {
 	s.kubectl("apply", "-f", gadget("v1alpha1"))
 	s.policy(both)
 	s.waitsFor("gadgets." + gadgets.Group + " " + s.name + "/one: ") // the clusters do not have the kind
-	s.kubectl("apply", "-f", file(definition("v1")))
+	s.kubectl("apply", "-f", s.file(definition("v1")))
 	s.waitsFor("it was written in version v1alpha1")
 	s.starlingSays(2, []string{"plan", "-f", gadget("v1")}, "~ gadgets."+gadgets.Group+" "+s.name+"/one")
 	s.kubectl("apply", "-f", gadget("v1"))

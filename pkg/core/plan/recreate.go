@@ -48,9 +48,17 @@ func TakesOthers(ref objref.Ref) bool { return slices.Contains(withData, ref.Gro
 // Awaited reports whether the item only waits until the cluster has no such object any more.
 func (i *Item) Awaited() bool { return i.Observe && i.Stage.Former != "" }
 
-// HasFormer reports whether the cluster has reported that the former object of an awaited item
-// exists.
-func (i *Item) HasFormer() bool { return i.Awaited() && i.State == Applied && i.UID != "" }
+// KeepsFormer reports whether the cluster has the former object for which an item waits, and none
+// of the works may have it: nobody deletes that one for a work.
+func (i *Item) KeepsFormer(works []*Work) bool {
+	return i.Awaited() && i.State == Applied && i.UID != "" && !slices.ContainsFunc(works, func(w *Work) bool {
+		if item := w.item(i.Ref); item != nil {
+			return !item.Awaited() && !item.Claim()
+		}
+		_, may := w.Lost(i.Ref)
+		return may
+	})
+}
 
 // had returns the UID of the object in the WDS that the cluster has a copy of, as far as is known.
 func (i *Item) had() types.UID { return cmp.Or(i.Stage.Former, i.Source) }
@@ -235,7 +243,7 @@ func (b *builder) recreation(i int) recreation {
 		b.plan.Postponed = b.plan.Postponed || t.others > 0 || t.awaited != "" // nobody is notified of the works of another Binding
 		return recreation{
 			former: t.waits.Stage.Former, waits: true, placed: true, orphan: object.Orphan,
-			kept: t.waits.HasFormer() && t.works+t.others == 0,
+			kept: t.waits.KeepsFormer(b.all) && t.others == 0,
 		}
 	case TakesOthers(object.Ref) || has != nil && (has.Observe || has.State == Silent):
 		return recreation{}

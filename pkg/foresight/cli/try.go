@@ -82,9 +82,8 @@ func (o *options) tryOnce(
 	return live, &unstructured.Unstructured{Object: content}, err
 }
 
-// dryRun returns what an apply makes of an object. It differs from kubectl diff in that
-// the object has the annotation of the apply, too: that is how the WDS, and Starling, know what a
-// user wrote.
+// dryRun returns what an apply makes of an object. It differs from kubectl diff in that the object
+// has the annotation of the apply, too: that is how the WDS, and Starling, know what a user wrote.
 func dryRun(info *resource.Info, local runtime.Object, schemas openapi.OpenAPIResourcesGetter, serverSide, force bool, errOut io.Writer) (runtime.Object, error) {
 	if serverSide {
 		object := diff.InfoObject{

@@ -51,14 +51,13 @@ func (p *passage) isAwaited(c *chain) {
 	there := "In cluster " + p.cluster + ": kubectl "
 	object := " " + p.Ref.GroupResource().String() + " " + p.Ref.Name + namespaceFlag(p.awaited())
 	what := p.Ref.String() + " was re-created in the WDS"
-	inWork := slices.ContainsFunc(p.box.of(p.Ref), func(in place) bool { return !in.item.Awaited() && !in.item.Claim() })
-	if p.awaited().HasFormer() && !inWork {
-		c.broken(LinkDelivered, what+", and cluster "+p.cluster+" keeps the former object of that name (starling.io/on-removal: orphan). It is delivered when somebody has deleted that",
-			"If it may go, with what it owns: "+there+"delete"+object)
+	see := "see what keeps it. " + there + "get" + object + " -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'"
+	if p.awaited().KeepsFormer(p.box.Works.Value) {
+		c.broken(LinkDelivered, what+", and cluster "+p.cluster+" has the former object of that name, which is in no ManifestWork any more. It is delivered when that is gone",
+			"If it may go, with what it owns: "+there+"delete"+object, "If it is being deleted, "+see)
 		return
 	}
-	c.waiting(LinkDelivered, what+". It is delivered when cluster "+p.cluster+" has deleted the former object of that name",
-		"If that takes long, see what keeps it. "+there+"get"+object+" -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'")
+	c.waiting(LinkDelivered, what+". It is delivered when cluster "+p.cluster+" has deleted the former object of that name", "If that takes long, "+see)
 }
 
 // notDelivered says why no work has the object.

@@ -133,12 +133,14 @@ func TestAwaited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		uid   string
 		inOne bool // another work has the former one
+		lost  bool // it has left one, and the cluster has not reported that
 		state foresight.State
 		want  string
 	}{
-		"NotReported": {"", false, waiting, "It is delivered when cluster c2 has deleted the former object of that name"},
-		"Leaves":      {"u0", true, waiting, "It is delivered when cluster c2 has deleted the former object of that name"},
-		"Kept":        {"u0", false, broken, "It is delivered when somebody has deleted that"},
+		"NotReported": {"", false, false, waiting, "It is delivered when cluster c2 has deleted the former object of that name"},
+		"Leaves":      {"u0", true, false, waiting, "It is delivered when cluster c2 has deleted the former object of that name"},
+		"HasLeft":     {"u0", false, true, waiting, "It is delivered when cluster c2 has deleted the former object of that name"},
+		"Kept":        {"u0", false, false, broken, "It is delivered when that is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +149,10 @@ func TestAwaited(t *testing.T) {
 			former := *work
 			former.Name, former.Items = "web-2", append([]plan.Item(nil), work.Items...)
 			former.Items[0].Withdrawn = true
-			if tc.inOne {
+			if tc.lost {
+				former.Items, former.Behind, former.Left = nil, true, plan.Left{plan.LeftKey(w.Ref): "u0"}
+			}
+			if tc.inOne || tc.lost {
 				w.Mailboxes["c2"].Works.Value = append(w.Mailboxes["c2"].Works.Value, &former)
 			}
 			item := &work.Items[0]
