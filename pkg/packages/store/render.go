@@ -15,6 +15,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/render"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/packages/functionrunner"
 )
@@ -35,6 +36,8 @@ type draft struct {
 	gates      []porchv1alpha1.ReadinessGate
 	conditions []porchv1alpha1.Condition
 	metadata   *porchv1alpha1.PackageMetadata
+	// merged is the merge that the files come from; nil if they come from none.
+	merged *upgrade.Merged
 	// transactionGates: the gate of Transactions is among the gates of packages that need it.
 	transactionGates bool
 }
@@ -110,6 +113,11 @@ func (s *Store) renderDraft(ctx context.Context, name string, d draft) (*rendere
 		passed.Message = text.Clip(failed.Error(), maxMessage)
 	}
 	out := &renderedDraft{result: rendered.Results, failed: failed}
+	if d.merged != nil {
+		if conflicts := d.merged.ConflictsIn(rendered.Files); conflicts != nil {
+			d.conditions = append(d.conditions, *conflicts)
+		}
+	}
 	if out.files, err = d.writeKptfile(rendered.Files, &passed); err != nil {
 		return nil, invalidText(name, err.Error())
 	}

@@ -142,7 +142,7 @@ func (s *Store) loadUpgrade(ctx context.Context, pr *porchv1alpha1.PackageRevisi
 		return nil, err
 	}
 	return &loadedSource{[]kpt.Files{original, updated, files}, func() (*source, error) {
-		merged, conflicts, err := upgrade.Merge(task.Strategy, original, newUpstream, updated, files)
+		merged, err := upgrade.Merge(task.Strategy, original, newUpstream, updated, files)
 		var wrong *upgrade.UpstreamError
 		switch {
 		case errors.As(err, &wrong):
@@ -150,15 +150,13 @@ func (s *Store) loadUpgrade(ctx context.Context, pr *porchv1alpha1.PackageRevisi
 		case err != nil:
 			return nil, invalid(pr.Name, lifecycle.FieldError{Field: "spec.tasks[0].upgrade", Message: err.Error()})
 		}
-		src, err := copySource(pr, local, merged)
+		src, err := copySource(pr, local, merged.Files)
 		if err != nil {
 			return nil, err
 		}
 		src.content.Upstream, src.content.UpstreamDigest = newUpstream.Name, newUpstream.Content.Digest
 		src.requiredDigests = []string{local.Content.Digest, newUpstream.Content.Digest}
-		if conflicts != nil {
-			src.conditions = append(src.conditions, *conflicts)
-		}
+		src.merged = merged
 		return src, nil
 	}}, nil
 }

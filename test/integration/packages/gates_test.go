@@ -48,11 +48,11 @@ func TestGatesOfOtherContent(t *testing.T) {
 		},
 		"MergedUpstream": func() {
 			files := e.files(t, mine.Name)
-			merged, _, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.storedRevision(t, v2.Name), e.files(t, v2.Name), files)
+			merged, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.storedRevision(t, v2.Name), e.files(t, v2.Name), files)
 			if err != nil {
 				t.Fatal(err)
 			}
-			kptfile, err := kpt.ParseKptfile(merged[kpt.KptfileName])
+			kptfile, err := kpt.ParseKptfile(merged.Files[kpt.KptfileName])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,8 +63,8 @@ func TestGatesOfOtherContent(t *testing.T) {
 			if err := kptfile.SetConditions(before.Conditions()); err != nil {
 				t.Fatal(err)
 			}
-			merged[kpt.KptfileName] = kptfile.String()
-			e.write(t, mine.Name, merged)
+			merged.Files[kpt.KptfileName] = kptfile.String()
+			e.write(t, mine.Name, merged.Files)
 		},
 	} {
 		e.set(t, mine.Name, "Scanned", name)

@@ -37,11 +37,11 @@ func TestUpstreamOfDraft(t *testing.T) {
 	merge := func(to *porchv1alpha1.PackageRevision) {
 		t.Helper()
 		files := e.files(t, mine.Name)
-		merged, _, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.storedRevision(t, to.Name), e.files(t, to.Name), files)
+		merged, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.storedRevision(t, to.Name), e.files(t, to.Name), files)
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.write(t, mine.Name, merged)
+		e.write(t, mine.Name, merged.Files)
 	}
 	merge(v2)
 	e.checkUpstream(t, mine.Name, v2.Name)

@@ -325,6 +325,7 @@ func (w *world) create(pr *porchv1alpha1.PackageRevision) {
 		w.t.Fatalf("create %s: %q", pr.Name, wrong)
 	}
 	var files kpt.Files
+	var conflicts []porchv1alpha1.Condition
 	var err error
 	switch task := pr.Spec.Tasks[0]; {
 	case task.Clone != nil:
@@ -339,14 +340,20 @@ func (w *world) create(pr *porchv1alpha1.PackageRevision) {
 		files = w.files[w.published(task.Edit.Source.Name)]
 	default:
 		u := task.Upgrade
-		files, _, err = upgrade.Merge(u.Strategy, w.files[w.published(u.OldUpstream.Name)], w.revisions[w.published(u.NewUpstream.Name)], w.files[u.NewUpstream.Name], w.files[w.published(u.LocalPackageRevisionRef.Name)])
+		var merged *upgrade.Merged
+		if merged, err = upgrade.Merge(u.Strategy, w.files[w.published(u.OldUpstream.Name)], w.revisions[w.published(u.NewUpstream.Name)], w.files[u.NewUpstream.Name], w.files[w.published(u.LocalPackageRevisionRef.Name)]); err == nil {
+			files = merged.Files
+			if c := merged.Conflicts(); c != nil {
+				conflicts = append(conflicts, *c)
+			}
+		}
 	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	r := w.put(pr.Name, pr.Spec, files)
 	r.Labels, r.Annotations, r.Served.OwnerReferences = pr.Labels, pr.Annotations, pr.OwnerReferences
-	w.reseal(r, pr.Spec.ReadinessGates, pr.Status.Conditions)
+	w.reseal(r, pr.Spec.ReadinessGates, slices.Concat(pr.Status.Conditions, conflicts))
 }
 
 func (w *world) published(name string) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
@@ -122,29 +123,64 @@ func (e *UpstreamError) Error() string { return e.Err.Error() }
 // Unwrap returns the error in the upstream.
 func (e *UpstreamError) Unwrap() error { return e.Err }
 
+// Merged is a merge of a new upstream into a package.
+type Merged struct {
+	// Files are the merged files, before any function of the package has run.
+	Files kpt.Files
+
+	result          merge.Result
+	original, local kpt.Files
+	gates           []kpt.ReadinessGate
+}
+
 // Merge merges the files of a new upstream into local, which was created from original, the files
-// of the old upstream, and sets the new upstream in its Kptfile. The condition reports conflicts;
-// it is nil if there are none. The conditions of local are removed, because they are about other
-// content. The readiness gates of local stay, and those of the upstream are not merged: they are
-// about its own approval.
-func Merge(strategy porchv1alpha1.PackageMergeStrategy, original kpt.Files, upstream *storev1alpha1.PackageRevision, updated, local kpt.Files) (kpt.Files, *porchv1alpha1.Condition, error) {
+// of the old upstream, and sets the new upstream in its Kptfile. The conditions of local are
+// removed, because they are about other content. The readiness gates of local stay, and those of
+// the upstream are not merged: they are about its own approval.
+func Merge(strategy porchv1alpha1.PackageMergeStrategy, original kpt.Files, upstream *storev1alpha1.PackageRevision, updated, local kpt.Files) (*Merged, error) {
 	if strategy == "" {
 		strategy = porchv1alpha1.ResourceMerge
 	}
 	// The merge uses the upstream in the Kptfile of updated.
 	updated, err := Follow(updated, upstream, "", strategy)
 	if err != nil {
-		return nil, nil, &UpstreamError{err}
+		return nil, &UpstreamError{err}
 	}
-	var gates []kpt.ReadinessGate
+	m := &Merged{}
 	if kptfile, err := kpt.ParseKptfile(local[kpt.KptfileName]); err == nil { // else the merge reports it
-		gates = kptfile.ReadinessGates()
+		m.gates = kptfile.ReadinessGates()
 	}
-	merged, err := merge.Merge(merge.Strategy(strategy), normalized(original, gates), normalized(updated, gates), normalized(local, gates))
-	if err != nil {
-		return nil, nil, err
+	m.original, m.local = normalized(original, m.gates), normalized(local, m.gates)
+	if m.result, err = merge.Merge(merge.Strategy(strategy), m.original, normalized(updated, m.gates), m.local); err != nil {
+		return nil, err
 	}
-	return merge.AddMergeComments(merged.Files), conflictsOf(&merged), nil
+	m.Files = merge.AddMergeComments(m.result.Files)
+	return m, nil
+}
+
+// Conflicts returns the condition that reports conflicts, nil if there are none.
+func (m *Merged) Conflicts() *porchv1alpha1.Condition {
+	return conflictsOf(m.result.Conflicts, m.result.MoreConflicts)
+}
+
+// ConflictsIn returns the condition for the merged files after the functions of the package have
+// run. A field that a function sets, such as a replacement or a namespace, often differs between
+// upstream and local, and the function sets it again: then nothing is overwritten.
+func (m *Merged) ConflictsIn(rendered kpt.Files) *porchv1alpha1.Condition {
+	if len(m.result.Conflicts) == 0 || m.result.MoreConflicts > 0 {
+		return m.Conflicts()
+	}
+	// What differs from local where local differs from original is a conflict of this merge, too.
+	again, err := merge.Merge(merge.ResourceMerge, m.original, normalized(rendered, m.gates), m.local)
+	if err != nil || again.MoreConflicts > 0 {
+		return m.Conflicts()
+	}
+	left := slices.DeleteFunc(slices.Clone(m.result.Conflicts), func(c merge.Conflict) bool {
+		return c.Kept == merge.Upstream && c.Field != "" && !slices.ContainsFunc(again.Conflicts, func(o merge.Conflict) bool {
+			return o.Path == c.Path && o.Object == c.Object && (strings.HasPrefix(o.Field, c.Field) || strings.HasPrefix(c.Field, o.Field))
+		})
+	})
+	return conflictsOf(left, 0)
 }
 
 // normalized sets the readiness gates in the Kptfile, and removes the conditions. They are
@@ -160,21 +196,34 @@ func normalized(files kpt.Files, gates []kpt.ReadinessGate) kpt.Files {
 	return with(files, kpt.KptfileName, kptfile.String())
 }
 
-func conflictsOf(merged *merge.Result) *porchv1alpha1.Condition {
-	if len(merged.Conflicts) == 0 {
+func conflictsOf(conflicts []merge.Conflict, more int) *porchv1alpha1.Condition {
+	if len(conflicts) == 0 {
 		return nil
 	}
-	shown := min(maxConflicts, len(merged.Conflicts))
+	shown := min(maxConflicts, len(conflicts))
 	list := make([]string, shown, shown+1)
 	for i := range list {
-		list[i] = merged.Conflicts[i].String()
+		list[i] = conflicts[i].String()
 	}
-	if more := len(merged.Conflicts) + merged.MoreConflicts - shown; more > 0 {
+	if more += len(conflicts) - shown; more > 0 {
 		list = append(list, text.More(more))
 	}
 	return &porchv1alpha1.Condition{
 		Type: ConditionMergeConflicts, Status: porchv1alpha1.ConditionTrue, Reason: "ChangedOnBothSides", Message: text.Clip(strings.Join(list, "; "), maxMessage),
 	}
+}
+
+// Accumulate returns the condition after another merge into a draft: what an earlier merge has
+// overwritten is not there again.
+func Accumulate(before, after *porchv1alpha1.Condition) *porchv1alpha1.Condition {
+	if before == nil || before.Status != porchv1alpha1.ConditionTrue {
+		return after
+	}
+	out := *before
+	if after != nil && !strings.Contains(before.Message, after.Message) {
+		out.Message = text.Clip(before.Message+"; "+after.Message, maxMessage)
+	}
+	return &out
 }
 
 // with returns the files with one of them replaced.

@@ -76,18 +76,18 @@ func TestMergeGates(t *testing.T) {
 	updated := kpt.Files{"Kptfile": kptfile("web", "two", "PackagePipelinePassed", "Theirs", "Another")}
 	local := kpt.Files{"Kptfile": kptfile("mine", "one", "PackagePipelinePassed", "PVOperationsComplete", "Ours")}
 	for _, strategy := range []porchv1alpha1.PackageMergeStrategy{"", "resource-merge", "fast-forward", "force-delete-replace", "copy-merge"} {
-		merged, conflicts, err := upgrade.Merge(strategy, original, upstream, updated, local)
-		if err != nil || conflicts != nil {
-			t.Errorf("%s: %v, %v", strategy, conflicts, err)
+		merged, err := upgrade.Merge(strategy, original, upstream, updated, local)
+		if err != nil || merged.Conflicts() != nil {
+			t.Errorf("%s: %v, %v", strategy, merged, err)
 			continue
 		}
-		k, err := kpt.ParseKptfile(merged["Kptfile"])
+		k, err := kpt.ParseKptfile(merged.Files["Kptfile"])
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := []kpt.ReadinessGate{{ConditionType: "PackagePipelinePassed"}, {ConditionType: "PVOperationsComplete"}, {ConditionType: "Ours"}}
-		if diff := cmp.Diff(want, k.ReadinessGates()); diff != "" || len(k.Conditions()) > 0 || !strings.Contains(merged["Kptfile"], "two") || k.Name() != "mine" {
-			t.Errorf("%s: conditions %v, gates (-want +got):\n%s\n%s", strategy, k.Conditions(), diff, merged["Kptfile"])
+		if diff := cmp.Diff(want, k.ReadinessGates()); diff != "" || len(k.Conditions()) > 0 || !strings.Contains(merged.Files["Kptfile"], "two") || k.Name() != "mine" {
+			t.Errorf("%s: conditions %v, gates (-want +got):\n%s\n%s", strategy, k.Conditions(), diff, merged.Files["Kptfile"])
 		}
 	}
 }
@@ -106,6 +106,40 @@ func TestHere(t *testing.T) {
 		namespace, repository, ok := upgrade.Here(tc.lock)
 		if ok != tc.ok || namespace != tc.namespace || repository != tc.repository {
 			t.Errorf("%s: %q, %q, %t", name, namespace, repository, ok)
+		}
+	}
+}
+
+// TestConflictsIn: what the functions of a package set again, after the upstream has changed it, is
+// no conflict. What a person has changed, and the upstream overwrites, is one.
+func TestConflictsIn(t *testing.T) {
+	object := func(replicas, image string) kpt.Files {
+		return kpt.Files{
+			"Kptfile": kpt.NewKptfile("web", "").String(),
+			"a.yaml":  "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  replicas: " + replicas + "\n  paused: " + image + "\n",
+		}
+	}
+	upstream := &storev1alpha1.PackageRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}
+	upstream.Spec.RepositoryName, upstream.Spec.PackageName, upstream.Spec.Revision = "catalog", "web", 2
+	for name, tc := range map[string]struct {
+		local, rendered kpt.Files
+		want            string
+	}{
+		"Overwritten":      {object("5", "false"), object("3", "true"), "a.yaml: Deployment.apps web: spec.replicas: changed on both sides; the upstream content is used"},
+		"SetAgain":         {object("5", "false"), object("5", "true"), ""},
+		"SetToAnother":     {object("5", "false"), object("6", "true"), "a.yaml: Deployment.apps web: spec.replicas: changed on both sides; the upstream content is used"},
+		"NotChangedByHand": {object("2", "false"), object("3", "true"), ""},
+	} {
+		merged, err := upgrade.Merge("", object("2", "false"), upstream, object("3", "true"), tc.local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if c := merged.ConflictsIn(tc.rendered); c != nil {
+			got = c.Message
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }

@@ -310,7 +310,7 @@ func TestUpgrade(t *testing.T) {
 	original := kpt.Files{"Kptfile": base, "c.yaml": object}
 	updated := kpt.Files{"Kptfile": base, "c.yaml": strings.Replace(object, `a: "1"`, `a: "2"`, 1), "new.yaml": strings.Replace(object, "name: c", "name: d", 1)}
 	draft := kpt.Files{
-		"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: edge # ours\nstatus:\n  conditions:\n  - type: Theirs\n    status: \"True\"\n  - type: MergeConflicts\n    status: \"True\"\n",
+		"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: edge # ours\nstatus:\n  conditions:\n  - type: Theirs\n    status: \"True\"\n",
 		"c.yaml":  strings.Replace(object, `b: "1"`, `b: "9" # by hand`, 1),
 	}
 	upstream := &storev1alpha1.PackageRevision{
@@ -336,10 +336,34 @@ func TestUpgrade(t *testing.T) {
 	if diff := cmp.Diff(want, k.UpstreamLock()); diff != "" {
 		t.Errorf("lock (-want +got):\n%s", diff)
 	}
-	// Both sides changed the same field: the conflict is reported, and a user decides.
+	// Both sides changed the same field: the conflict is reported, and a user decides. A later
+	// merge into the same draft does not bring the local value back.
 	draft["c.yaml"] = strings.Replace(object, `a: "1"`, `a: "9"`, 1)
-	if got, err = mutation.Upgrade(draft, original, upstream, updated); err != nil || !strings.Contains(got["Kptfile"], "type: MergeConflicts") {
-		t.Errorf("%v\n%s", err, got["Kptfile"])
+	const first = "c.yaml: ConfigMap c: data.a: changed on both sides; the upstream content is used"
+	again := kpt.Files{"Kptfile": base, "c.yaml": strings.Replace(object, `a: "1"`, `a: "3"`, 1)}
+	other := kpt.Files{"Kptfile": base, "c.yaml": strings.NewReplacer(`a: "1"`, `a: "2"`, `b: "1"`, `b: "3"`).Replace(object)}
+	for _, tc := range []struct {
+		original, updated kpt.Files
+		change            string
+		want              string
+	}{
+		{original, updated, "", first},
+		{updated, again, "", first},
+		{again, other, `b: "1"`, first + "; c.yaml: ConfigMap c: data.b: changed on both sides; the upstream content is used"},
+	} {
+		if tc.change != "" {
+			draft["c.yaml"] = strings.Replace(draft["c.yaml"], tc.change, `b: "9"`, 1)
+		}
+		if draft, err = mutation.Upgrade(draft, tc.original, upstream, tc.updated); err != nil {
+			t.Fatal(err)
+		}
+		if k, err = kpt.ParseKptfile(draft["Kptfile"]); err != nil {
+			t.Fatal(err)
+		}
+		want := []kpt.Condition{{Type: "Theirs", Status: "True"}, {Type: "MergeConflicts", Status: "True", Reason: "ChangedOnBothSides", Message: tc.want}}
+		if diff := cmp.Diff(want, k.Conditions()); diff != "" {
+			t.Errorf("conditions (-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
@@ -18,22 +19,29 @@ func Upgrade(draft, original kpt.Files, upstream *storev1alpha1.PackageRevision,
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kpt.KptfileName, err)
 	}
-	merged, conflicts, err := upgrade.Merge("", original, upstream, updated, draft)
+	merged, err := upgrade.Merge("", original, upstream, updated, draft)
 	if err != nil {
 		return nil, fmt.Errorf("merge %s: %w", upstream.Name, err)
 	}
-	conditions := slices.DeleteFunc(before.Conditions(), func(c kpt.Condition) bool { return c.Type == upgrade.ConditionMergeConflicts })
-	if conflicts != nil {
+	var earlier *porchv1alpha1.Condition
+	conditions := slices.DeleteFunc(before.Conditions(), func(c kpt.Condition) bool {
+		if c.Type != upgrade.ConditionMergeConflicts {
+			return false
+		}
+		earlier = &porchv1alpha1.Condition{Type: c.Type, Status: porchv1alpha1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
+		return true
+	})
+	if conflicts := upgrade.Accumulate(earlier, merged.Conflicts()); conflicts != nil {
 		conditions = append(conditions, kpt.Condition{Type: conflicts.Type, Status: string(conflicts.Status), Reason: conflicts.Reason, Message: conflicts.Message})
 	}
-	after, err := kpt.ParseKptfile(merged[kpt.KptfileName])
+	after, err := kpt.ParseKptfile(merged.Files[kpt.KptfileName])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kpt.KptfileName, err)
 	}
 	if err := after.SetConditions(conditions); err != nil {
 		return nil, fmt.Errorf("%s: status.conditions: %w", kpt.KptfileName, err)
 	}
-	merged = maps.Clone(merged)
-	merged[kpt.KptfileName] = after.String()
-	return merged, nil
+	files := maps.Clone(merged.Files)
+	files[kpt.KptfileName] = after.String()
+	return files, nil
 }
