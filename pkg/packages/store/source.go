@@ -116,6 +116,7 @@ func copySource(pr *porchv1alpha1.PackageRevision, from *storev1alpha1.PackageRe
 		return nil, invalidText(pr.Name, fmt.Sprintf("read the files of revision %q: %v", from.Name, err))
 	}
 	d.conditions = nil
+	d.gates = slices.DeleteFunc(d.gates, func(g porchv1alpha1.ReadinessGate) bool { return lifecycle.OfVariants(g.ConditionType) })
 	src := &source{draft: d, content: from.Content, requiredDigests: []string{from.Content.Digest}}
 	src.content.Base, src.content.Imported = from.Content.Digest, false
 	if up := from.Content.UpstreamDigest; up != "" && up != from.Content.Digest {

@@ -13,8 +13,14 @@ import (
 // PackageVariants, which set it again for each content. All other conditions are about the content
 // for which a user or a program set them.
 func followsContent(condition string) bool {
-	return condition == porchv1alpha1.ConditionPipelinePassed || condition == configv1alpha1.ConditionPVOperationsComplete ||
-		condition == upgrade.ConditionMergeConflicts || strings.HasPrefix(condition, configv1alpha1.ConditionInjectionPrefix)
+	return condition == porchv1alpha1.ConditionPipelinePassed || condition == upgrade.ConditionMergeConflicts || OfVariants(condition)
+}
+
+// OfVariants reports whether a condition is set by the controller of PackageVariants, on the
+// revisions that it writes. In a copy of such a revision its gate would never be met. The
+// controller adds the gates to the revisions that it creates.
+func OfVariants(condition string) bool {
+	return condition == configv1alpha1.ConditionPVOperationsComplete || strings.HasPrefix(condition, configv1alpha1.ConditionInjectionPrefix)
 }
 
 // contentChanged is the message of conditions that are about earlier content.
