@@ -152,6 +152,9 @@ func (r *revisions) Create(ctx context.Context, obj runtime.Object, validate res
 	if err := r.checkAnnotations(ctx, pr.Name, nil, pr.Annotations); err != nil {
 		return nil, err
 	}
+	if err := r.checkTags(ctx, pr.Name, nil, pr.Labels); err != nil {
+		return nil, err
+	}
 	made, err := r.store.Create(ctx, pr, userName(ctx), dryrun.IsDryRun(o.DryRun))
 	if err != nil {
 		return nil, err
@@ -169,6 +172,9 @@ func (r *revisions) Update(ctx context.Context, name string, info rest.UpdatedOb
 				return nil, err
 			}
 			if err := r.checkAnnotations(ctx, name, cr.Annotations, wanted.Annotations); err != nil {
+				return nil, err
+			}
+			if err := r.checkTags(ctx, name, cr.Labels, wanted.Labels); err != nil {
 				return nil, err
 			}
 			return r.store.Update(ctx, cr, wanted, userName(ctx), dryrun.IsDryRun(o.DryRun))
