@@ -203,7 +203,9 @@ func (c *Client) VariantsOf(ctx context.Context, name string) (*configv1alpha2.P
 	}
 	variants, err := listAll[configv1alpha1.PackageVariant](ctx, c.dynamic.Resource(configv1alpha1.PackageVariants).Namespace(c.Namespace),
 		metav1.ListOptions{LabelSelector: configv1alpha1.LabelPackageVariantSet + "=" + string(set.UID)})
-	return set, variants, err
+	// Any author of PackageVariants may set the label. What only has the label is not the set's,
+	// and must not be approved with it.
+	return set, slices.DeleteFunc(variants, func(pv configv1alpha1.PackageVariant) bool { return !metav1.IsControlledBy(&pv, set) }), err
 }
 
 // revisionsOfSet returns the names of the current revisions of a set's variants, in any lifecycle.

@@ -50,15 +50,17 @@ func TestVariantsOfSet(t *testing.T) {
 	a := newAuthor(t)
 	const many = 12
 	set := a.make(configv1alpha2.PackageVariantSets, "PackageVariantSet", "{metadata: {name: shops}, spec: {targets: []}}")
-	for i := range many {
-		name := fmt.Sprintf("shop-%02d", i)
+	variant := func(name, owners string) {
 		a.ok("init", name, "--repository", "edge")
 		a.make(configv1alpha1.PackageVariants, "PackageVariant", fmt.Sprintf(`{
-			metadata: {name: shops-%[1]s, labels: {config.porch.kpt.dev/packagevariantset: %[2]q}},
+			metadata: {name: shops-%[1]s, labels: {config.porch.kpt.dev/packagevariantset: %[2]q}, ownerReferences: %[3]s},
 			spec: {downstream: {repo: edge, package: %[1]s}},
-			status: {state: Draft, waitsFor: "somebody to propose it", downstreamTargets: [{name: edge.%[1]s.v1}]}}`, name, set.GetUID()))
+			status: {state: Draft, waitsFor: "somebody to propose it", downstreamTargets: [{name: edge.%[1]s.v1}]}}`, name, set.GetUID(), owners))
 	}
-	a.ok("init", "other", "--repository", "edge") // of no set
+	for i := range many {
+		variant(fmt.Sprintf("shop-%02d", i), fmt.Sprintf("[{apiVersion: config.porch.kpt.dev/v1alpha2, kind: PackageVariantSet, name: shops, uid: %q, controller: true}]", set.GetUID()))
+	}
+	variant("other", "[]") // it has the label, and no set has made it
 
 	lines := strings.Split(strings.TrimSpace(a.ok("variants", "shops")), "\n")
 	if len(lines) != many+1 || strings.Join(strings.Fields(lines[1]), " ") != "edge shop-00 Draft edge.shop-00.v1 Unknown somebody to propose it" {
