@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
@@ -88,22 +87,8 @@ func (e *environment) approval() authorizationv1.ResourceAttributes {
 // TestRightToRequestApproval: a user who may not approve may not request approvals either.
 func TestRightToRequestApproval(t *testing.T) {
 	e := newEnvironment(t)
-	for user, roles := range map[string][]string{"author": {"starling:package-variant-author"}, "lead": {"starling:package-variant-author", "starling:package-reviewer"}} {
-		for i, role := range roles {
-			e.create(t, fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s-%d},
-				roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %q}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %s}]}`, user, i, role, user))
-		}
-	}
-	as := func(user string) dynamic.Interface {
-		config := rest.CopyConfig(e.config)
-		config.Impersonate.UserName = user
-		client, err := dynamic.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return client
-	}
-	author, lead := as("author"), as("lead")
+	author := e.as(t, "author", "starling:package-variant-author")
+	lead := e.as(t, "lead", "starling:package-variant-author", "starling:package-reviewer")
 	for _, user := range []string{"author", "lead"} {
 		testenv.Allowed(t, e.config, true, user, authorizationv1.ResourceAttributes{Verb: "create", Group: configv1alpha1.GroupName, Resource: "packagevariants", Namespace: e.namespace})
 	}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
@@ -25,20 +24,7 @@ type author struct {
 
 func (e *environment) author(t *testing.T, name string) *author {
 	t.Helper()
-	e.create(t, fmt.Sprintf(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s},
-		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "starling:package-author"}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %s}]}`, name, name))
-	config := rest.CopyConfig(e.config)
-	config.Impersonate.UserName = name
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &author{e, client}
-	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
-		_, err := a.revisions().List(t.Context(), metav1.ListOptions{})
-		return err == nil, fmt.Sprint("the role has no effect yet: ", err)
-	})
-	return a
+	return &author{e, e.as(t, name, "starling:package-author")}
 }
 
 func (a *author) revisions() dynamic.ResourceInterface {

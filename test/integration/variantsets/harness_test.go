@@ -68,7 +68,7 @@ func newEnvironment(t *testing.T) *environment {
 	installed.Do(func() {
 		space.Install(t, append(testenv.APIs(t, "config.porch.kpt.dev_", "store.starling.io_", "control.kubestellar.io_"), testenv.ManagedClusterCRD(t))...)
 		space.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: starling-system}}")
-		space.Install(t, "../../../config/rbac/wds/binding-controller.yaml", "../../../config/rbac/wds/validatingadmissionpolicy.yaml")
+		space.Install(t, "../../../config/rbac/wds/binding-controller.yaml", "../../../config/rbac/wds/validatingadmissionpolicy.yaml", "../../../config/rbac/wds/approval-policy.yaml")
 	})
 	e.namespace = e.create(t, namespaces, "", "{metadata: {generateName: test-}}").GetName()
 	e.controllers = testenv.InNamespace(space.AsServiceAccount("starling-system", "binding-controller"), e.namespace,

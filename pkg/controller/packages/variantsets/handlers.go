@@ -58,8 +58,6 @@ func (c *Controller) onVariant(before, after *configv1alpha1.PackageVariant) {
 		}
 		if controller := metav1.GetControllerOfNoCopy(pv); controller != nil {
 			c.enqueueUID(controller.UID, u)
-		} else if uid := pv.Labels[configv1alpha1.LabelPackageVariantSet]; uid != "" {
-			c.enqueueUID(types.UID(uid), u)
 		}
 	}
 }

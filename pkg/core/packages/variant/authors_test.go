@@ -5,30 +5,42 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
 	"github.com/starlinghq/starling/pkg/core/packages/variant"
 )
 
 // TestOnlyOwnContentIsApproved: automatic approval takes only drafts whose content is from the
-// controller alone, and the status says what to do with others.
+// controller alone, and that overwrite nothing. The status says what to do with others.
 func TestOnlyOwnContentIsApproved(t *testing.T) {
 	for name, tc := range map[string]struct {
-		policy   string
-		authors  []string
-		approves bool
-		waitsFor string
+		policy    string
+		authors   []string
+		conflicts porchv1alpha1.ConditionStatus
+		approves  bool
+		waitsFor  string
 	}{
-		"Own":           {configv1alpha1.ApprovalAlways, []string{self}, true, ""},
-		"AlsoByAnother": {configv1alpha1.ApprovalAlways, []string{self, "mallory"}, false, `user "mallory" changed its content`},
-		"ByAnother":     {configv1alpha1.ApprovalInitial, []string{"mallory"}, false, `user "mallory" changed its content`},
-		"NotKnown":      {configv1alpha1.ApprovalAlways, nil, false, "an unknown user changed its content"},
-		"NoPolicy":      {"", []string{self, "mallory"}, false, "to be proposed and approved"},
+		"Own":           {configv1alpha1.ApprovalAlways, []string{self}, "", true, ""},
+		"AlsoByAnother": {configv1alpha1.ApprovalAlways, []string{self, "mallory"}, "", false, `user "mallory" changed its content`},
+		"ByAnother":     {configv1alpha1.ApprovalInitial, []string{"mallory"}, "", false, `user "mallory" changed its content`},
+		"NotKnown":      {configv1alpha1.ApprovalAlways, nil, "", false, "an unknown user changed its content"},
+		"NoPolicy":      {"", []string{self, "mallory"}, "", false, "to be proposed and approved"},
+		"Conflicts":     {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionTrue, false, "a.yaml: ConfigMap a: data.k: changed on both sides"},
+		"NoConflicts":   {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionFalse, true, ""},
 	} {
 		for _, lifecycle := range []string{"Draft", "Proposed"} {
 			w := newWorld(t, "")
 			w.settle()
 			r := w.downstream(draft)
 			r.Status.Authors = tc.authors
+			if tc.conflicts != "" {
+				r.Status.Conditions = append(r.Status.Conditions, porchv1alpha1.Condition{
+					Type: upgrade.ConditionMergeConflicts, Status: tc.conflicts, Message: "a.yaml: ConfigMap a: data.k: changed on both sides",
+				})
+			}
 			if lifecycle == "Proposed" {
 				w.move(r, proposed)
 			}
@@ -62,6 +74,41 @@ func TestForgedOwner(t *testing.T) {
 		plan := variant.PlanVariant(w.input())
 		if plan.Status.State != "" || len(plan.Actions)+len(plan.Work) > 0 {
 			t.Errorf("%s %s: state %q, actions %v, work %v", owner.Kind, owner.Name, plan.Status.State, plan.Actions, plan.Work)
+		}
+	}
+}
+
+// TestPolicyOfWhoControlsTheSpec: an annotation of a PackageVariant of a set publishes nothing,
+// since the author of the set decides what the PackageVariant has.
+func TestPolicyOfWhoControlsTheSpec(t *testing.T) {
+	const always = configv1alpha1.ApprovalAlways
+	for name, tc := range map[string]struct {
+		metadata, spec string
+		set, approves  bool
+	}{
+		"OwnAnnotation":      {always, "", false, true},
+		"OwnSpec":            {"", always, false, true},
+		"AnnotationInASet":   {always, "", true, false},
+		"SpecOfASet":         {"", always, true, true},
+		"SpecOfASetDecides":  {configv1alpha1.ApprovalInitial, always, true, true},
+		"MetadataDecides":    {configv1alpha1.ApprovalInitial, always, false, true},
+		"InvalidOutsideASet": {"never", always, false, false},
+		"InvalidInASet":      {"never", always, true, true},
+	} {
+		w := newWorld(t, "")
+		if tc.metadata != "" {
+			w.pv.Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: tc.metadata}
+		}
+		if tc.spec != "" {
+			w.pv.Spec.Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: tc.spec}
+		}
+		if tc.set {
+			yes := true
+			w.pv.OwnerReferences = []metav1.OwnerReference{{APIVersion: "config.porch.kpt.dev/v1alpha2", Kind: "PackageVariantSet", Name: "s", UID: "s", Controller: &yes}}
+		}
+		w.settle()
+		if approves := w.downstream(published) != nil; approves != tc.approves {
+			t.Errorf("%s: approves: %t; %+v", name, approves, w.pv.Status)
 		}
 	}
 }

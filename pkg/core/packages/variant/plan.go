@@ -390,39 +390,6 @@ func (p *variantPlanner) nameTaken(name string) bool {
 	return false
 }
 
-// policy returns the approval policy, or "" if it does not apply to the present draft.
-func (p *variantPlanner) policy() string {
-	if p.otherAuthor() != "" {
-		return ""
-	}
-	return p.policyOfAnyAuthor()
-}
-
-// policyOfAnyAuthor is policy if the authors of the draft do not matter.
-func (p *variantPlanner) policyOfAnyAuthor() string {
-	policy, _ := approvalPolicy(p.pv)
-	if policy == configv1alpha1.ApprovalInitial && p.base != nil {
-		return ""
-	}
-	return policy
-}
-
-// otherAuthor returns who else than the controller wrote content of the only draft, "" if nobody
-// did. What others wrote is not approved automatically.
-func (p *variantPlanner) otherAuthor() string {
-	if len(p.own) != 1 {
-		return ""
-	}
-	authors := p.own[0].Status.Authors
-	if len(authors) == 0 {
-		return "an unknown user"
-	}
-	if i := slices.IndexFunc(authors, func(author string) bool { return author != p.in.Self }); i >= 0 {
-		return fmt.Sprintf("user %q", clip(authors[i]))
-	}
-	return ""
-}
-
 // approve proposes or approves the only draft, if it is complete and the policy allows it.
 func (p *variantPlanner) approve() {
 	if p.policy() == "" || len(p.own) != 1 || len(p.plan.Work) > 0 || len(p.plan.Actions) > 0 || p.reason != "" {
@@ -430,7 +397,7 @@ func (p *variantPlanner) approve() {
 	}
 	r := p.own[0]
 	if unmet := lifecycle.Unmet(r.Spec.ReadinessGates, r.Status.Conditions); len(unmet) > 0 {
-		p.plan.Status.WaitsFor = text.Clip(lifecycle.NotReady(unmet), 1024)
+		p.plan.Status.WaitsFor = text.Clip(lifecycle.NotReady(unmet), maxWaitsFor)
 		return
 	}
 	if lifecycleOf(r) == porchv1alpha1.LifecycleDraft {

@@ -125,15 +125,18 @@ func (p *variantPlanner) targets() {
 	}
 }
 
+// maxWaitsFor bounds status.waitsFor.
+const maxWaitsFor = 1024
+
 // waitsFor returns what must happen before the PackageVariant can continue.
 func (p *variantPlanner) waitsFor() string {
 	switch len(p.own) {
 	case 0:
 		return ""
 	case 1:
-		if p.policyOfAnyAuthor() != "" && p.policy() == "" {
-			return fmt.Sprintf("%s to be approved by a reviewer, because %s changed its content, which annotation %s does not approve: review and approve it, or delete it so that it is created again",
-				p.own[0].Name, p.otherAuthor(), configv1alpha1.AnnotationApprovalPolicy)
+		if why := p.needsReview(); why != "" && p.policyOfAnyDraft() != "" {
+			return text.Clip(fmt.Sprintf("%s to be approved by a reviewer, not by annotation %s: %s",
+				p.own[0].Name, configv1alpha1.AnnotationApprovalPolicy, why), maxWaitsFor)
 		}
 		if lifecycleOf(p.own[0]) == porchv1alpha1.LifecycleProposed {
 			return fmt.Sprintf("%s to be approved or rejected", p.own[0].Name)

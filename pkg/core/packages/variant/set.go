@@ -146,13 +146,11 @@ func (p *setPlanner) classify() {
 	}
 }
 
-// owns reports whether a PackageVariant belongs to the set: the set is its controller, or it has no
-// controller and the label of the set.
+// owns reports whether a PackageVariant belongs to the set: the set is its controller. The label of
+// the set is for selectors only: who sets a label need not have any right to the PackageVariant.
 func (p *setPlanner) owns(pv *configv1alpha1.PackageVariant) bool {
-	if controller := metav1.GetControllerOfNoCopy(pv); controller != nil {
-		return controller.UID == p.in.Set.UID
-	}
-	return p.in.Set.UID != "" && pv.Labels[configv1alpha1.LabelPackageVariantSet] == string(p.in.Set.UID)
+	controller := metav1.GetControllerOfNoCopy(pv)
+	return controller != nil && controller.UID == p.in.Set.UID
 }
 
 func packageOf(pv *configv1alpha1.PackageVariant) Package {
@@ -290,8 +288,13 @@ func (p *setPlanner) update(pv *configv1alpha1.PackageVariant, d *desiredVariant
 		p.targetFailed(d.target, fmt.Errorf("PackageVariant %s is being deleted; it is re-created afterwards", pv.Name))
 		return
 	}
-	owned := metav1.IsControlledBy(pv, p.in.Set) && pv.Labels[configv1alpha1.LabelPackageVariantSet] == string(p.in.Set.UID)
-	if owned && d.rendering.has(pv) {
+	labelled := pv.Labels[configv1alpha1.LabelPackageVariantSet] == string(p.in.Set.UID)
+	if p.owns(pv) && labelled && d.rendering.has(pv) {
+		return
+	}
+	if field := p.ownPolicy(pv); field != "" {
+		p.targetFailed(d.target, fmt.Errorf("PackageVariant %s has an approval policy of its own in %s, so the set does not change it: remove the annotation %s there, and add it to the template of the target if the set is to have it",
+			pv.Name, field, configv1alpha1.AnnotationApprovalPolicy))
 		return
 	}
 	pv = pv.DeepCopy()

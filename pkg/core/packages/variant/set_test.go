@@ -99,6 +99,29 @@ func TestPlanSet(t *testing.T) {
 			pv := pvs["example-cluster-01-foo"]
 			pv.OwnerReferences, pv.Labels, pv.Spec.DeletionPolicy = nil, nil, "orphan"
 		}, "~example-cluster-01-foo" + fine},
+		"AdoptsNoPolicy": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pv := pvs["example-cluster-01-foo"]
+			pv.OwnerReferences, pv.Labels, pv.Annotations = nil, nil, map[string]string{configv1alpha1.AnnotationApprovalPolicy: "always"}
+		}, failed},
+		"AdoptsNoPolicyInTheSpec": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pv := pvs["example-cluster-01-foo"]
+			pv.OwnerReferences, pv.Spec.Annotations = nil, map[string]string{configv1alpha1.AnnotationApprovalPolicy: "always"}
+		}, failed},
+		"ChangesNoPolicy": {func(in *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pvs["example-cluster-01-foo"].Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: "initial"}
+			change(in, strings.Replace(listOfTwo, "v1", "v2", 1))
+		}, "~example-cluster-02-foo" + failed},
+		"PolicyOfAMember": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pvs["example-cluster-01-foo"].Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: "always"}
+		}, fine},
+		"RemovesAPolicyFromTheSpec": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pvs["example-cluster-01-foo"].Spec.Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: "always"}
+		}, "~example-cluster-01-foo" + fine},
+		"LabelOwnsNothing": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pv := pvs["example-cluster-01-foo"]
+			pv.OwnerReferences, pv.Spec.Downstream.Package = nil, "another"
+			pvs["example-cluster-01-foo"].Name = "by-hand"
+		}, "+example-cluster-01-foo" + fine},
 		"ForeignPackage": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pv := pvs["example-cluster-01-foo"]
 			pv.Name, pv.OwnerReferences, pv.Labels = "by-hand", nil, nil

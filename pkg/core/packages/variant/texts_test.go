@@ -11,6 +11,7 @@ import (
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/variant"
 	"github.com/starlinghq/starling/test/golden"
@@ -122,6 +123,15 @@ func TestTexts(t *testing.T) {
 		{"another user changed the draft", "", func(w *world, in *variant.Input) {
 			w.settle()
 			w.downstream(draft).Status.Authors = []string{self, "mallory"}
+			w.pv.Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: configv1alpha1.ApprovalAlways}
+			*in = *w.input()
+		}},
+		{"the upstream changed what was changed by hand", "", func(w *world, in *variant.Input) {
+			w.settle()
+			r := w.downstream(draft)
+			r.Status.Conditions = append(r.Status.Conditions, porchv1alpha1.Condition{
+				Type: "MergeConflicts", Status: "True", Message: "web.yaml: Deployment.apps web: spec.replicas: changed on both sides; the upstream content is used",
+			})
 			w.pv.Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: configv1alpha1.ApprovalAlways}
 			*in = *w.input()
 		}},

@@ -83,6 +83,11 @@ func validateSpec(spec *configv1alpha1.PackageVariantSpec) []string {
 	if _, ok := spec.Labels[porchv1alpha1.LatestRevisionLabel]; ok {
 		add("spec.labels: Forbidden: label %s is set by the server", porchv1alpha1.LatestRevisionLabel)
 	}
+	for _, key := range slices.Sorted(maps.Keys(spec.Labels)) {
+		if strings.HasPrefix(key, configv1alpha1.LabelTagPrefix) {
+			add("spec.labels: Forbidden: label %s is a tag: set it on the PackageRevision, where the right of the user to approve is checked", clip(key))
+		}
+	}
 	if _, found := spec.Annotations[pkgv1.AnnotationAllowBreakingCRDs]; found {
 		add("spec.annotations[%s]: Forbidden: set it on the PackageRevision, where the rights of the user are checked", pkgv1.AnnotationAllowBreakingCRDs)
 	}
@@ -186,14 +191,4 @@ func validAdoption(p configv1alpha1.AdoptionPolicy) bool {
 
 func validDeletion(p configv1alpha1.DeletionPolicy) bool {
 	return p == "" || p == configv1alpha1.DeletionPolicyOrphan || p == configv1alpha1.DeletionPolicyDelete
-}
-
-// approvalPolicy returns the policy of automatic approval, and the field that holds it. The
-// annotation of the PackageVariant itself takes precedence over spec.annotations, which its set
-// writes.
-func approvalPolicy(pv *configv1alpha1.PackageVariant) (policy, where string) {
-	if policy, ok := pv.Annotations[configv1alpha1.AnnotationApprovalPolicy]; ok {
-		return policy, "metadata.annotations"
-	}
-	return pv.Spec.Annotations[configv1alpha1.AnnotationApprovalPolicy], "spec.annotations"
 }

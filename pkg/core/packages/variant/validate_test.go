@@ -117,9 +117,10 @@ func TestValidateVariant(t *testing.T) {
 			`spec.downstream.repo: Invalid value: "a.b": must not contain dots`,
 			`spec.downstream.package: Invalid value: "Team/x": each part between slashes must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
 		}},
-		"Metadata": {good + "labels: {kpt.dev/latest-revision: 'true', a: 'b c'}\nannotations: {approval.nephio.org/policy: never, 'x y': z}", []string{
+		"Metadata": {good + "labels: {kpt.dev/latest-revision: 'true', tag.starling.io/stable: '', a: 'b c'}\nannotations: {approval.nephio.org/policy: never, 'x y': z}", []string{
 			`spec.labels: Invalid value: "b c": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`,
 			"spec.labels: Forbidden: label kpt.dev/latest-revision is set by the server",
+			"spec.labels: Forbidden: label tag.starling.io/stable is a tag: set it on the PackageRevision, where the right of the user to approve is checked",
 			`spec.annotations: Invalid value: "x y": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 			`spec.annotations[approval.nephio.org/policy]: Unsupported value: "never": supported values: initial, always`,
 		}},
