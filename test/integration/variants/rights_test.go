@@ -275,8 +275,8 @@ func TestTagsAreApprovals(t *testing.T) {
 	allowed("removal, by who may approve", label(lead, v1, `{"tag.starling.io/stable":null}`))
 }
 
-// TestConflictsWaitForAPerson: an upgrade that overwrites what a person has published is not approved
-// automatically. One whose fields the functions of the package set again is.
+// TestConflictsWaitForAPerson: an upgrade that overwrites what a person has published is not
+// approved automatically. One whose fields the functions of the package set again is.
 func TestConflictsWaitForAPerson(t *testing.T) {
 	e := newEnvironment(t)
 	e.run(t)

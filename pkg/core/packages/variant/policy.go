@@ -22,8 +22,8 @@ func controllingSet(pv *configv1alpha1.PackageVariant) *metav1.OwnerReference {
 }
 
 // approvalPolicy returns the policy of automatic approval, and the field that holds it. The policy
-// that counts is that of the owner of the spec. If that is a set, spec.annotations alone counts: the
-// user who annotated the PackageVariant has not seen what the set will write.
+// that counts is that of the owner of the spec. If that is a set, spec.annotations alone counts:
+// the user who annotated the PackageVariant has not seen what the set will write.
 func approvalPolicy(pv *configv1alpha1.PackageVariant) (policy, where string) {
 	if policy, ok := pv.Annotations[configv1alpha1.AnnotationApprovalPolicy]; ok && controllingSet(pv) == nil {
 		return policy, "metadata.annotations"
@@ -31,10 +31,10 @@ func approvalPolicy(pv *configv1alpha1.PackageVariant) (policy, where string) {
 	return pv.Spec.Annotations[configv1alpha1.AnnotationApprovalPolicy], "spec.annotations"
 }
 
-// ownPolicy returns the field with an approval policy that a set did not write; "" if there is none.
-// No set adopts such a PackageVariant, or changes its spec: what the author of the set wrote would
-// be published by the right of another user. An annotation on a PackageVariant of the set has no
-// effect, but would have as soon as the set is deleted with --cascade=orphan.
+// ownPolicy returns the field with an approval policy that a set did not write; "" if there is
+// none. No set adopts such a PackageVariant, or changes its spec: what the author of the set wrote
+// would be published by the right of another user. An annotation on a PackageVariant of the set has
+// no effect, but would have as soon as the set is deleted with --cascade=orphan.
 //
 // The ValidatingAdmissionPolicy starling-approval-policy refuses such writes of the controller.
 func (p *setPlanner) ownPolicy(pv *configv1alpha1.PackageVariant) string {
@@ -65,7 +65,8 @@ func (p *variantPlanner) policyOfAnyDraft() string {
 }
 
 // needsReview returns why a person must review the only draft, "" if no reason is known. What other
-// users wrote is not approved automatically, nor is a merge that overwrites what a person published.
+// users wrote is not approved automatically, nor is a merge that overwrites what a person
+// published.
 func (p *variantPlanner) needsReview() string {
 	if len(p.own) != 1 {
 		return ""
