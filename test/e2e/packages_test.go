@@ -145,6 +145,21 @@ func packagedSetting(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: $NAME}\ndata: {key: %q}\n", name, value)
 }
 
+// notForClusters are files of a package that tools use: they stop neither what is beside them, nor
+// its removal. roles and nested are lists, as kubectl applies them.
+var notForClusters = map[string]string{
+	".krmignore":            "extras/\n",
+	"extras/example.yaml":   packagedSetting("example", "x"),
+	"extras/template.yaml":  "metadata:\n  name: {{ .Release.Name }}\n{{- with .Values.labels }}\n{{- end }}\n",
+	"values.yaml":           "replicaCount: 2\nimage: {tag: '1.0'}\n",
+	"patch.json":            `[{"op": "add", "path": "/spec/replicas", "value": 3}]`,
+	"kustomization.yaml":    "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [app.yaml]\n",
+	".github/workflow.yaml": "name: CI\non: [push]\n",
+	"roles.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleList\nitems:\n- {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: a, namespace: $NAME}, rules: []}\n" +
+		"- {metadata: {name: b, namespace: $NAME}, rules: []}\n",
+	"nested.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: nested, namespace: $NAME}, data: {key: in a list}}]}\n",
+}
+
 // TestPackages: what is approved in the Repository of a cluster arrives there, changes in place
 // with the next revision, and leaves when it is really deleted; what is not approved never travels.
 // A cluster that leaves takes nothing approved along.
@@ -168,10 +183,12 @@ func TestPackages(t *testing.T) {
 		return diff == "" && want["name"] == cluster, diff
 	})
 
-	v1 := s.draft(cluster, "one", "", map[string]string{
+	files := map[string]string{
 		"app.yaml": packageFiles, "setting.yaml": packagedSetting("setting", "first"), "other.yaml": packagedSetting("other", "x"),
 		"local.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: local, namespace: $NAME, annotations: {config.kubernetes.io/local-config: 'true'}}\n",
-	})
+	}
+	maps.Copy(files, notForClusters)
+	v1 := s.draft(cluster, "one", "", files)
 	s.moves(v1, "Proposed")
 	testenv.Never(t, 2*time.Second, func() string {
 		if _, err := s.get(cluster, namespaces, "", s.name); err == nil || s.carried(cluster) != nil {
@@ -186,13 +203,22 @@ func TestPackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.get(cluster, configMaps, s.name, "local"); err == nil {
-		t.Error("local configuration was delivered")
+	for _, name := range []string{"local", "example"} {
+		if _, err := s.get(cluster, configMaps, s.name, name); err == nil {
+			t.Errorf("ConfigMap %s is for tools, and was delivered", name)
+		}
+	}
+	s.arrives(cluster, "nested", "in a list")
+	for _, name := range []string{"a", "b"} {
+		if _, err := s.get(cluster, schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, s.name, name); err != nil {
+			t.Errorf("Role %s, an item of a RoleList: %v", name, err)
+		}
 	}
 
 	// Two MiB beside, so that it takes several works.
 	const large = 5
-	files := map[string]string{"app.yaml": packageFiles, "setting.yaml": packagedSetting("setting", "second")}
+	files = map[string]string{"app.yaml": packageFiles, "setting.yaml": packagedSetting("setting", "second")}
+	maps.Copy(files, notForClusters)
 	for i := range large {
 		files[fmt.Sprintf("large-%d.yaml", i)] = packagedSetting(fmt.Sprintf("large-%d", i), strings.Repeat("x", 400<<10))
 	}

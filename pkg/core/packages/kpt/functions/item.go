@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/manifests"
 )
 
 // Item is an object and its position.
@@ -26,9 +27,7 @@ const (
 	LegacyPathAnnotation  = "config.kubernetes.io/path"
 	LegacyIndexAnnotation = "config.kubernetes.io/index"
 
-	// LocalConfigAnnotation marks objects that are never applied to a cluster.
-	LocalConfigAnnotation = "config.kubernetes.io/local-config"
-	dependsOnAnnotation   = "config.kubernetes.io/depends-on"
+	dependsOnAnnotation = "config.kubernetes.io/depends-on"
 )
 
 // Severities of results.
@@ -73,7 +72,8 @@ func (i Item) pairs(field string) labels.Set {
 
 // Local reports whether an object is never applied to a cluster.
 func (i Item) Local() bool {
-	return kpt.TextOf(kpt.Get(i.root(), "metadata", "annotations", LocalConfigAnnotation)) == "true"
+	value := kpt.Get(i.root(), "metadata", "annotations", manifests.LocalConfigAnnotation)
+	return manifests.ForTools(manifests.Document{APIVersion: i.APIVersion(), Kind: i.Kind()}, kpt.TextOf(value), value != nil)
 }
 
 // isKptfile reports whether an object is a Kptfile. Functions that change all objects skip it.

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/manifests"
 )
 
 // AddMergeComments adds the upstream name of each object, as kpt does: a comment "# kpt-merge:
@@ -18,8 +19,9 @@ func AddMergeComments(files kpt.Files) kpt.Files {
 	if documents(files) > maxDocuments {
 		return out
 	}
+	in := manifests.In(files)
 	for name, content := range files {
-		if isYAML(name) {
+		if isYAML(name) && in(name) {
 			out[name] = addComments(content)
 		}
 	}

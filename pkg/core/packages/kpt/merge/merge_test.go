@@ -806,3 +806,31 @@ func TestConflictsAreBoundedAndSorted(t *testing.T) {
 		}
 	}
 }
+
+// TestIgnoredFilesAreText: of a file that .krmignore lists nothing is parsed, so that templates and
+// patches beside the objects stop no merge.
+func TestIgnoredFilesAreText(t *testing.T) {
+	t.Parallel()
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"
+	files := func(template string) kpt.Files {
+		return kpt.Files{
+			"Kptfile": kpt.NewKptfile("web", "").String(), ".krmignore": "extras/\n", "a.yaml": object,
+			"extras/patch.yaml": object + "---\n" + object, "extras/template.yaml": template,
+		}
+	}
+	for name, tc := range map[string]struct {
+		local, want string
+		conflicts   int
+	}{
+		"Upstream": {"a: {{ one }}", "a: {{ two }}", 0},
+		"Both":     {"a: {{ three }}", "a: {{ three }}", 1},
+	} {
+		got, err := merge.Merge("", files("a: {{ one }}"), files("a: {{ two }}"), files(tc.local))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if text := merge.AddMergeComments(got.Files)["extras/template.yaml"]; text != tc.want || len(got.Conflicts) != tc.conflicts {
+			t.Errorf("%s: %q, conflicts %v", name, text, got.Conflicts)
+		}
+	}
+}

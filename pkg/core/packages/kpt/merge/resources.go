@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/manifests"
 )
 
 // merger merges the resources of one package.
@@ -29,6 +30,13 @@ func resourceMerge(original, updated, local kpt.Files) (Result, error) {
 		}
 	}
 	m := &merger{versions: [3]kpt.Files{original, updated, local}, result: kpt.Files{}}
+	var in [3]func(string) bool
+	for v, files := range m.versions {
+		in[v] = manifests.In(files)
+	}
+	hasObjects := func(name string) bool { // as far as any version knows
+		return isYAML(name) && in[originalVersion](name) && in[updatedVersion](name) && in[localVersion](name)
+	}
 	left, err := m.subpackages()
 	if err != nil {
 		return Result{}, err
@@ -40,7 +48,7 @@ func resourceMerge(original, updated, local kpt.Files) (Result, error) {
 			if err := m.kptfile(name); err != nil {
 				return Result{}, err
 			}
-		case isYAML(name) && !m.same(name):
+		case hasObjects(name) && !m.same(name):
 			resources = append(resources, name)
 		default:
 			m.text(name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/functions"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/manifests"
 )
 
 // source is a file with objects.
@@ -31,15 +32,12 @@ type document struct {
 	print fingerprint
 }
 
-// read reads the objects of all files. Files with documents that are not objects are ignored.
+// read reads the objects of all files. Files without objects are left alone.
 func (r *renderer) read() error {
-	ignored, err := ignoreRules(r.files)
-	if err != nil {
-		return err
-	}
+	in := manifests.In(r.files)
 	r.sources, r.next = map[string]*source{}, map[string]int{}
 	for _, name := range r.files.Paths() {
-		if !kpt.IsKRM(name) || ignored(name) {
+		if !in(name) {
 			continue
 		}
 		if err := r.readFile(name); err != nil {
@@ -54,12 +52,17 @@ func (r *renderer) readFile(name string) error {
 	if err != nil {
 		return err
 	}
+	kinds := make([]manifests.Document, len(nodes))
+	for i, node := range nodes {
+		item := functions.Item{Node: node}
+		kinds[i] = manifests.Document{APIVersion: item.APIVersion(), Kind: item.Kind()}
+	}
+	if are, err := manifests.Objects(kinds); err != nil || !are {
+		return err
+	}
 	var objects []*object
 	s := &source{wide: file.wide, parts: file.parts}
 	for i, node := range nodes {
-		if node.YNode().Kind != yaml.MappingNode {
-			return nil // for example a list of values
-		}
 		sum := file.prints[i]
 		if hasAlias(node.YNode()) {
 			if err := node.DeAnchor(); err != nil {
@@ -68,13 +71,6 @@ func (r *renderer) readFile(name string) error {
 			sum = fingerprintOf(node)
 		}
 		item := functions.Item{Path: name, Index: i, Node: node}
-		version, kind := item.APIVersion(), item.Kind()
-		if version == "" && kind == "" {
-			return nil // for example values of a chart
-		}
-		if version == "" || kind == "" {
-			return fmt.Errorf("document %d is not an object: it has only one of apiVersion and kind", i+1)
-		}
 		if err := kpt.CheckFields(node.YNode()); err != nil {
 			return err
 		}
@@ -115,7 +111,7 @@ func (r *renderer) duplicates() error {
 		}
 		id := identity{o.pkg, o.Group(), o.Kind(), o.Namespace(), o.Name()}
 		if first, duplicate := seen[id]; duplicate {
-			return fmt.Errorf("%s: %s %s is also in %s", o.Path, id.kind, path.Join(id.namespace, id.name), first)
+			return fmt.Errorf("%s: %s %s is also in %s: remove one of the two; %s", o.Path, id.kind, path.Join(id.namespace, id.name), first, manifests.Advice)
 		}
 		seen[id] = o.Path
 	}

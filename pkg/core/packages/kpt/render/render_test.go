@@ -100,6 +100,10 @@ func TestRender(t *testing.T) {
 			},
 			wantError: "Service n/s is also in sub/n/service_s.yaml",
 		},
+		"NotObjects": {
+			files: kpt.Files{"Kptfile": kptfile(labels), "values.yaml": "a: b\n---\nc: d\n", "patch.json": "[{}]", "a.yaml": configMap("a")},
+			want:  kpt.Files{"a.yaml": configMap("a") + "  labels:\n    tier: db\n"},
+		},
 		"GeneratedFiles": {
 			files: kpt.Files{
 				"sub/Kptfile": kptfile("mutators:\n- image: starlark:v0.5\n  configMap:\n    source: |\n      m = lambda n, p: {'apiVersion': 'v1', 'kind': 'Secret', 'metadata': {'name': n, 'namespace': 'n', 'annotations': {'internal.config.kubernetes.io/path': p} if p else {'a': 'b'}}}\n      ctx.resource_list['items'] += [m('s', ''), m('t', 'sub/a.yaml'), m('u', 'sub/x/u.yaml')]"),
@@ -149,6 +153,7 @@ func TestRender(t *testing.T) {
 		"ConfigTwice":   {files: kpt.Files{"Kptfile": kptfile("mutators:\n- image: set-labels\n  configPath: x.yaml"), "x.yaml": configMap("a") + "---\n" + configMap("b")}, wantError: "must have one object, has 2"},
 		"Duplicate":     {files: kpt.Files{"a.yaml": configMap("a"), "b.yaml": configMap("a")}, wantError: "b.yaml: ConfigMap a is also in a.yaml"},
 		"BadYAML":       {files: kpt.Files{"a.yaml": "a: ["}, wantError: "a.yaml: "},
+		"Mixed":         {files: kpt.Files{"a.yaml": configMap("a") + "---\n- b\n"}, wantError: "a.yaml: has documents that are objects, and others that are not"},
 		"HalfObject":    {files: kpt.Files{"a.yaml": "kind: X"}, wantError: "it has only one of apiVersion and kind"},
 		"ClimbsOut": {
 			files:     kpt.Files{"Kptfile": kptfile("mutators:\n- image: starlark\n  configMap:\n    source: |\n      ctx.resource_list['items'].append({'apiVersion': 'v1', 'kind': 'Secret', 'metadata': {'name': 'x', 'annotations': {'internal.config.kubernetes.io/path': '../x.yaml'}}})")},

@@ -13,6 +13,7 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/manifests"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
@@ -75,10 +76,11 @@ func New(files kpt.Files, revision *porchv1alpha1.PackageRevision) Package {
 		root.Gates = append(root.Gates, g)
 	}
 	root.Name = cmp.Or(root.Name, revision.Spec.PackageName)
+	in := manifests.In(files)
 	for _, name := range files.Paths() {
 		if path.Base(name) != kpt.KptfileName {
 			p := all[files.PackageOf(name)]
-			p.Files = append(p.Files, newFile(name, files[name]))
+			p.Files = append(p.Files, newFile(name, files[name], in(name)))
 		}
 	}
 	for _, dir := range files.Packages() { // children before their parents
@@ -123,9 +125,9 @@ func functions(all []kpt.Function) []Function {
 	return shown
 }
 
-func newFile(name, content string) File {
+func newFile(name, content string, hasObjects bool) File {
 	f := File{Path: name}
-	if !kpt.IsKRM(name) {
+	if !hasObjects {
 		return f
 	}
 	documents, err := kpt.Documents(content)

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,18 +24,11 @@ import (
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/manifests"
 )
 
-const (
-	// localConfig is the annotation of objects that are used by tools and never applied to a
-	// cluster.
-	localConfig = "config.kubernetes.io/local-config"
-	// contextFile is the file of the package context.
-	contextFile = "package-context.yaml"
-	// kptGroup is the API group of Kptfiles, and of other objects in which kpt stores data about
-	// packages.
-	kptGroup = "kpt.dev"
-)
+// contextFile is the file of the package context.
+const contextFile = "package-context.yaml"
 
 // Resource is the resource of a kind.
 type Resource struct {
@@ -78,14 +72,14 @@ type Workload struct {
 func Read(files kpt.Files, kinds Kinds) (*Workload, error) {
 	r := &reader{kinds: kinds, own: map[schema.GroupKind]Resource{}, at: map[objref.Ref]int{}}
 	var all []document
+	in := manifests.In(files)
 	for _, name := range files.Paths() {
-		if !kpt.IsKRM(name) || path.Base(name) == kpt.KptfileName || path.Base(name) == contextFile {
+		if !in(name) || path.Base(name) == kpt.KptfileName || path.Base(name) == contextFile {
 			continue
 		}
 		documents, err := r.documents(name, files[name])
 		if err != nil {
-			r.problem(name, "", err)
-			r.workload.Incomplete = true
+			r.incomplete(name, "", err)
 		}
 		all = append(all, documents...)
 	}
@@ -123,38 +117,67 @@ func (r *reader) problem(file, object string, err error) {
 	r.workload.Problems = append(r.workload.Problems, text+err.Error())
 }
 
+// incomplete records an error because of which the package may have more objects.
+func (r *reader) incomplete(file, object string, err error) {
+	r.problem(file, object, fmt.Errorf("%w; until that is repaired, nothing of the package is removed from clusters", err))
+	r.workload.Incomplete = true
+}
+
 // documents returns the objects of a file that are delivered to clusters. If there is an error, it
-// returns those before it.
+// returns those that are known.
 func (r *reader) documents(file, content string) ([]document, error) {
+	values, err := parse(content)
+	kinds := make([]manifests.Document, len(values))
+	for i, value := range values {
+		kinds[i] = kindOf(value)
+	}
+	are, wrong := manifests.Objects(kinds)
+	if err = cmp.Or(err, wrong); err == nil && !are {
+		return nil, nil
+	}
 	var found []document
+	for i, value := range values {
+		if kinds[i].APIVersion == "" || kinds[i].Kind == "" {
+			continue
+		}
+		objects, notList := flat(value.(map[string]any), 0)
+		if notList != nil && err == nil {
+			err = fmt.Errorf("document %d: %w", i+1, notList)
+		}
+		for _, o := range objects {
+			if !forTools(o) {
+				found = append(found, document{file, o})
+			}
+		}
+	}
+	return found, err
+}
+
+// kindOf returns what a value says of its kind.
+func kindOf(value any) manifests.Document {
+	object, _ := value.(map[string]any)
+	return manifests.Document{APIVersion: text(object, "apiVersion"), Kind: text(object, "kind")}
+}
+
+// parse returns the values of the documents of a file that have any. If there is an error, it
+// returns those before it.
+func parse(content string) ([]any, error) {
+	var values []any
 	source := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(content)))
 	for n := 1; ; n++ {
 		text, err := source.Read()
 		if errors.Is(err, io.EOF) {
-			return found, nil
+			return values, nil
 		}
 		if err != nil {
-			return found, err
+			return values, err
 		}
 		value, err := decode(text)
 		if err != nil {
-			return found, fmt.Errorf("document %d: is not valid YAML%s", n, syntax(err))
+			return values, fmt.Errorf("document %d: is not valid YAML%s", n, syntax(err))
 		}
-		if value == nil {
-			continue // only comments
-		}
-		object, ok := value.(map[string]any)
-		if !ok {
-			return found, fmt.Errorf("document %d: is not an object", n)
-		}
-		objects, err := flat(object)
-		if err != nil {
-			return found, fmt.Errorf("document %d: %w", n, err)
-		}
-		for _, o := range objects {
-			if !local(o) {
-				found = append(found, document{file, o})
-			}
+		if value != nil { // else only comments
+			values = append(values, value)
 		}
 	}
 }
@@ -182,34 +205,47 @@ func syntax(err error) string {
 	return ""
 }
 
-// flat returns the items of a List, or the object.
-func flat(object map[string]any) ([]map[string]any, error) {
-	if object["kind"] != "List" || object["apiVersion"] != "v1" {
+// maxListDepth bounds lists in lists.
+const maxListDepth = 10
+
+// flat returns the items of a list, such as a List or a RoleList, or the object. Items of a list of
+// one kind need not repeat the kind, as for kubectl.
+func flat(object map[string]any, depth int) ([]map[string]any, error) {
+	list := kindOf(object)
+	kind, is := strings.CutSuffix(list.Kind, "List")
+	content, there := object["items"]
+	if !is || !there && (kind != "" || list.APIVersion != "v1") {
 		return []map[string]any{object}, nil
 	}
-	items, ok := object["items"].([]any)
-	if !ok && object["items"] != nil {
-		return nil, errors.New("items of the List must be a list")
+	items, ok := content.([]any)
+	switch {
+	case !ok && content != nil:
+		return nil, fmt.Errorf("items of the %s must be a list", list.Kind)
+	case depth == maxListDepth:
+		return nil, fmt.Errorf("has lists in lists, more than %d deep", maxListDepth)
 	}
 	var all []map[string]any
 	for i, item := range items {
 		o, ok := item.(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("item %d of the List is not an object", i)
+			return nil, fmt.Errorf("item %d of the %s is not an object", i, list.Kind)
 		}
-		all = append(all, o)
+		if kind != "" && kindOf(o) == (manifests.Document{}) {
+			o["apiVersion"], o["kind"] = list.APIVersion, kind
+		}
+		found, err := flat(o, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
 	}
 	return all, nil
 }
 
-// local reports whether an object is used by tools only: it has the annotation with any value
-// except "false", as in kpt.
-func local(object map[string]any) bool {
-	if text(object, "kind") == kpt.KptfileKind || groupVersionKind(object).Group == kptGroup {
-		return true
-	}
-	value, ok, _ := unstructured.NestedFieldNoCopy(object, "metadata", "annotations", localConfig)
-	return ok && fmt.Sprint(value) != "false"
+// forTools reports whether an object is never for a cluster.
+func forTools(object map[string]any) bool {
+	value, set, _ := unstructured.NestedFieldNoCopy(object, "metadata", "annotations", manifests.LocalConfigAnnotation)
+	return manifests.ForTools(kindOf(object), fmt.Sprint(value), set)
 }
 
 func text(object map[string]any, path ...string) string {
@@ -241,8 +277,7 @@ func (r *reader) add(d *document) error {
 	name, namespace := text(metadata, "name"), text(metadata, "namespace")
 	object := strings.TrimSpace(kind.Kind + " " + strings.TrimPrefix(namespace+"/"+name, "/"))
 	if err := identity(kind, metadata); err != nil {
-		r.problem(d.file, object, err)
-		r.workload.Incomplete = true
+		r.incomplete(d.file, object, err)
 		return nil
 	}
 	resource, err := r.resource(kind, namespace != "")
@@ -269,7 +304,7 @@ func (r *reader) add(d *document) error {
 		r.workload.Objects = append(r.workload.Objects, Object{ref, d.file, d.content})
 	case first >= 0:
 		// It is unknown which of the two is desired.
-		r.problem(d.file, object, fmt.Errorf("is also in %s: remove one of the two", r.workload.Objects[first].File))
+		r.problem(d.file, object, fmt.Errorf("is also in %s: remove one of the two; %s", r.workload.Objects[first].File, manifests.Advice))
 		r.workload.Unsure, r.at[ref] = append(r.workload.Unsure, ref), -1
 	default:
 		r.problem(d.file, object, errors.New("is also in other files"))
@@ -279,10 +314,10 @@ func (r *reader) add(d *document) error {
 
 func identity(kind schema.GroupVersionKind, metadata map[string]any) error {
 	switch {
-	case kind.Version == "" || kind.Kind == "":
-		return errors.New("has no apiVersion and kind; if only tools use it, annotate it with " + localConfig + ": \"true\"")
+	case kind.Version == "" || kind.Kind == "": // an item of a list
+		return errors.New("has no apiVersion and kind")
 	case metadata == nil:
-		return errors.New("has no metadata")
+		return errors.New("has no metadata; " + manifests.Advice)
 	}
 	for _, field := range []string{"name", "namespace"} {
 		if value, ok := metadata[field]; ok && value != nil {

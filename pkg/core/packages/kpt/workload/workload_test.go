@@ -48,7 +48,14 @@ func TestRead(t *testing.T) {
 				"README.md":             "no: object",
 				"resourcegroup.yaml":    "apiVersion: kpt.dev/v1alpha1\nkind: ResourceGroup\nmetadata: {name: x, namespace: y}\n",
 				"local.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {config.kubernetes.io/local-config: 'true'}}\n",
-				"local-without-id.yaml": "kind: Anything\nmetadata: {annotations: {config.kubernetes.io/local-config: true}}\n",
+				"local-without-id.yaml": "apiVersion: v1\nkind: Anything\nmetadata: {annotations: {config.kubernetes.io/local-config: true}}\n",
+				"kustomization.yaml":    "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n",
+				"values.yaml":           "replicaCount: 2\n---\nimage: {tag: x}\n",
+				"package.json":          `{"name": "x"}`,
+				"patch.yaml":            "- {op: add, path: /spec/replicas, value: 3}\n",
+				".krmignore":            "extras/\n",
+				"extras/template.yaml":  "name: {{ .Release.Name }}\n{{- a }}\n",
+				"extras/example.yaml":   fmt.Sprintf(configMap, "example", "x"),
 				"not-local.yaml":        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, annotations: {config.kubernetes.io/local-config: 'false'}}\n",
 			},
 			want: []string{"configmaps default/b @ not-local.yaml"},
@@ -63,6 +70,21 @@ func TestRead(t *testing.T) {
 		"List": {
 			files: kpt.Files{"a.yaml": "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: Namespace, metadata: {name: b}}\n"},
 			want:  []string{"configmaps default/a @ a.yaml", "namespaces b @ a.yaml"},
+		},
+		"ListsOfOneKind": {
+			files: kpt.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMapList\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {metadata: {name: b}}\n", "b.json": `{"apiVersion": "v1", "kind": "NamespaceList"}`},
+			// The second has no items, so it is not known to be a list.
+			want:       []string{"configmaps default/a @ a.yaml", "configmaps default/b @ a.yaml"},
+			problems:   []string{"b.json: NamespaceList: has no metadata"},
+			incomplete: true,
+		},
+		"ListsInLists": {
+			files: kpt.Files{"a.yaml": "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: List\n  items:\n  - {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n- {apiVersion: v1, kind: NamespaceList, items: [{metadata: {name: b}}]}\n- {apiVersion: v1, kind: List}\n"},
+			want:  []string{"namespaces a @ a.yaml", "namespaces b @ a.yaml"},
+		},
+		"KindThatEndsInList": {
+			files: kpt.Files{"a.yaml": "apiVersion: example.com/v1\nkind: AllowList\nmetadata: {name: a}\nspec: {items: []}\n"},
+			want:  []string{"allowlists.example.com a @ a.yaml"},
 		},
 		"FlowMapping": {
 			files: kpt.Files{"a.yaml": "{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n---\n{\"apiVersion\": \"v1\", \"kind\": \"Namespace\", \"metadata\": {\"name\": \"b\"}}\n"},
@@ -99,8 +121,14 @@ func TestRead(t *testing.T) {
 			problems:   []string{"a.yaml: document 1: is not valid YAML: line 1: did not find expected node content"},
 			incomplete: true,
 		},
-		"NoObject":     {files: kpt.Files{"a.yaml": "- a\n"}, problems: []string{"a.yaml: document 1: is not an object"}, incomplete: true},
-		"NoKind":       {files: kpt.Files{"a.yaml": "metadata: {name: a}\n"}, problems: []string{"a.yaml: a: has no apiVersion and kind"}, incomplete: true},
+		"ObjectsAndOthers": {
+			files:      kpt.Files{"a.yaml": fmt.Sprintf(configMap, "a", "web") + "---\n- a\n"},
+			want:       []string{"configmaps web/a @ a.yaml"},
+			problems:   []string{"a.yaml: has documents that are objects, and others that are not"},
+			incomplete: true,
+		},
+		"HalfAnObject": {files: kpt.Files{"a.yaml": "apiVersion: v1\nmetadata: {name: a}\n"}, problems: []string{"a.yaml: document 1 is not an object: it has only one of apiVersion and kind"}, incomplete: true},
+		"ItemOfNoKind": {files: kpt.Files{"a.yaml": "apiVersion: v1\nkind: List\nitems: [{metadata: {name: a}}]\n"}, problems: []string{"a.yaml: a: has no apiVersion and kind"}, incomplete: true},
 		"NoName":       {files: kpt.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a}\n"}, problems: []string{"a.yaml: ConfigMap: has no metadata.name"}, incomplete: true},
 		"NameIsNumber": {files: kpt.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 1}\n"}, problems: []string{"a.yaml: ConfigMap: metadata.name must be a string"}, incomplete: true},
 		"NameIsPath":   {files: kpt.Files{"a.yaml": fmt.Sprintf(configMap, "../x", "web")}, problems: []string{`a.yaml: ConfigMap web/../x: metadata.name "../x" may not contain`}, incomplete: true},
@@ -162,8 +190,9 @@ func TestRead(t *testing.T) {
 // TestSecretsAreNotQuoted: errors in a file never quote its content.
 func TestSecretsAreNotQuoted(t *testing.T) {
 	for _, text := range []string{
-		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {password: hunter2\n", "hunter2\n", "password: &hunter2 [*hunter2]\n",
-		"apiVersion: v1\nkind: Secret\nmetadata: hunter2\nstringData: {}\n", "{\"password\": \"hunter2\", }}\n",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {password: hunter2\n", "password: &hunter2 [*hunter2]\n",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n---\nhunter2\n", "apiVersion: hunter2\n", "apiVersion: v1\nkind: SecretList\nitems: hunter2\n",
+		"apiVersion: v1\nkind: Secret\nmetadata: hunter2\nstringData: {}\n", "{\"apiVersion\": \"v1\", \"password\": \"hunter2\", }}\n",
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {? [hunter2] : x}\n",
 	} {
 		w, err := workload.Read(kpt.Files{"a.yaml": text}, kinds)

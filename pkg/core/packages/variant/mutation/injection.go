@@ -11,6 +11,7 @@ import (
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/manifests"
 )
 
 // ErrNotServed is the error of Lookup if the API server does not serve the kind.
@@ -98,8 +99,9 @@ func findPoints(files kpt.Files) ([]*point, error) {
 	var points []*point
 	var wrong []string
 	first := map[string]*point{}
+	in := manifests.In(files)
 	for _, name := range files.Paths() {
-		if !kpt.IsKRM(name) || path.Base(name) == kpt.KptfileName || !strings.Contains(files[name], configv1alpha1.AnnotationConfigInjection) {
+		if !in(name) || path.Base(name) == kpt.KptfileName || !strings.Contains(files[name], configv1alpha1.AnnotationConfigInjection) {
 			continue
 		}
 		documents, err := kpt.Documents(files[name])
