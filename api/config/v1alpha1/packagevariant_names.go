@@ -54,6 +54,12 @@ const (
 // publishes the package.
 const LabelTagPrefix = "tag.starling.io/"
 
+// AnnotationPolicyOf is on drafts of PackageRevisions whose content was written only while their
+// PackageVariant had an approval policy. Its value is the UID of the PackageVariant. No other draft
+// is approved automatically. Only a user who may update packagevariants/status may set it. Owner:
+// the packages controllers.
+const AnnotationPolicyOf = "starling.io/policy-of"
+
 // AnnotationReleasedBy is on PackageRevisions that a PackageVariant has proposed for deletion. Its
 // value is the name of the PackageVariant. A PackageVariant of that name adopts them again and
 // withdraws the proposal. Owner: the packages controllers.

@@ -155,6 +155,9 @@ func (r *revisions) Create(ctx context.Context, obj runtime.Object, validate res
 	if err := r.checkTags(ctx, pr.Name, nil, pr.Labels); err != nil {
 		return nil, err
 	}
+	if err := r.checkPolicyOf(ctx, pr.Name, nil, pr.Annotations); err != nil {
+		return nil, err
+	}
 	made, err := r.store.Create(ctx, pr, userName(ctx), dryrun.IsDryRun(o.DryRun))
 	if err != nil {
 		return nil, err
@@ -175,6 +178,9 @@ func (r *revisions) Update(ctx context.Context, name string, info rest.UpdatedOb
 				return nil, err
 			}
 			if err := r.checkTags(ctx, name, cr.Labels, wanted.Labels); err != nil {
+				return nil, err
+			}
+			if err := r.checkPolicyOf(ctx, name, cr.Annotations, wanted.Annotations); err != nil {
 				return nil, err
 			}
 			return r.store.Update(ctx, cr, wanted, userName(ctx), dryrun.IsDryRun(o.DryRun))
@@ -296,6 +302,11 @@ func (r *revisions) Delete(ctx context.Context, name string, validate rest.Valid
 		}
 		if validate != nil {
 			if err := validate(ctx, pr.DeepCopy()); err != nil {
+				return nil, false, err
+			}
+		}
+		if pr.Spec.Lifecycle.Published() { // its tags go to an older revision that has them
+			if err := r.checkTags(ctx, name, pr.Labels, nil); err != nil {
 				return nil, false, err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 )
 
@@ -18,18 +19,25 @@ func TestRecordAuthor(t *testing.T) {
 		changed bool
 		user    string
 		want    []string
+		// resolved: the write removes the condition on merge conflicts.
+		resolved bool
 	}{
-		"First":       {[]string{"a"}, true, "b", []string{"a", "b"}},
-		"Again":       {[]string{"a", "b"}, true, "a", []string{"a", "b"}},
-		"SameContent": {[]string{"a"}, false, "b", []string{"a"}},
-		"NotKnown":    {nil, true, "b", nil},
-		"Bounded":     {many, true, "b", many},
+		"First":       {[]string{"a"}, true, "b", []string{"a", "b"}, false},
+		"Again":       {[]string{"a", "b"}, true, "a", []string{"a", "b"}, false},
+		"SameContent": {[]string{"a"}, false, "b", []string{"a"}, false},
+		"NoConflicts": {[]string{"a"}, false, "b", []string{"a", "b"}, true},
+		"NotKnown":    {nil, true, "b", nil, false},
+		"Bounded":     {many, true, "b", many, false},
 	} {
 		before := &storev1alpha1.PackageRevision{}
 		before.Status.Authors, before.Status.ContentDigest = tc.authors, "one"
 		after := before.DeepCopy()
 		if tc.changed {
 			after.Status.ContentDigest = "two"
+		}
+		if tc.resolved {
+			before.Status.Conditions = []porchv1alpha1.Condition{{Type: "MergeConflicts", Status: "True"}}
+			after.Status.Conditions = nil
 		}
 		recordAuthor(before, after, tc.user)
 		if !slices.Equal(after.Status.Authors, tc.want) {

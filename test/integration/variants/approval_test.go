@@ -139,7 +139,10 @@ func TestRightToRequestApproval(t *testing.T) {
 	refused("what it makes", patch(author, "pv", `{"spec":{"upstream":{"package":"other"}}}`))
 	allowed("what it makes, by who may", patch(lead, "pv", `{"spec":{"upstream":{"package":"other"}}}`))
 	allowed("something else", patch(author, "pv", `{"metadata":{"labels":{"a":"b"}}}`))
-	allowed("no more", patch(author, "pv", `{"metadata":{"annotations":{"approval.nephio.org/policy":null}}}`))
+	refused("no more", patch(author, "pv", `{"metadata":{"annotations":{"approval.nephio.org/policy":null}}}`))
+	refused("no more, with another spec", patch(author, "pv", `{"metadata":{"annotations":{"approval.nephio.org/policy":null}},"spec":{"upstream":{"package":"evil"}}}`))
+	allowed("no more, by who may", patch(lead, "pv", `{"metadata":{"annotations":{"approval.nephio.org/policy":null}}}`))
+	refused("a member of a set", patch(author, "pv", `{"metadata":{"ownerReferences":[{"apiVersion":"config.porch.kpt.dev/v1alpha2","kind":"PackageVariantSet","name":"leads","uid":"x","controller":true}]}}`))
 	if _, err := author.Resource(configv1alpha2.PackageVariantSets).Namespace(e.namespace).Patch(t.Context(), "leads", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
 		t.Errorf("a label of a set: %v", err)
 	}

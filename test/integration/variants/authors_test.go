@@ -58,14 +58,20 @@ func (a *author) copies(t *testing.T, pkg, workspace, source string) string {
 	return obj.GetName()
 }
 
+// waitsFor waits until a PackageVariant says what it waits for.
+func (e *environment) waitsFor(t *testing.T, variant, what string) {
+	t.Helper()
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		text := e.variant(t, variant).Status.WaitsFor
+		return strings.Contains(text, what), text
+	})
+}
+
 // waits blocks until a PackageVariant waits for a reviewer because of a user's change, and checks
 // that nothing of it was published.
 func (e *environment) waits(t *testing.T, variant, user string) {
 	t.Helper()
-	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
-		text := e.variant(t, variant).Status.WaitsFor
-		return strings.Contains(text, fmt.Sprintf("user %q changed its content", user)), text
-	})
+	e.waitsFor(t, variant, fmt.Sprintf("user %q changed its content", user))
 	for name, pr := range e.list(t, "edge", variant) {
 		if _, there := e.files(t, name)["backdoor.yaml"]; there && pr.Spec.Lifecycle.Published() {
 			t.Errorf("%s was published automatically with the content of user %q", name, user)

@@ -3,11 +3,13 @@ package variants
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -147,6 +149,10 @@ func TestAuthorsOfSetsPublishNothing(t *testing.T) {
 
 	// The lead trusts what a set has made. Its author changes the template.
 	set("trusted", "good", "trusted")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		_, err := e.variants().Get(t.Context(), "trusted-edge-trusted", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
 	e.ready(t, "trusted-edge-trusted", good, configv1alpha1.VariantDraft)
 	if err := change(lead, "trusted-edge-trusted", `{"metadata":{"annotations":{"approval.nephio.org/policy":"always"}}}`); err != nil {
 		t.Fatal(err)
@@ -166,6 +172,98 @@ func TestAuthorsOfSetsPublishNothing(t *testing.T) {
 		t.Errorf("owners %v", left)
 	}
 	unharmed("trusted")
+}
+
+// TestPreparedDraftsAreNotApproved: a draft that the controller has written for a spec without an
+// approval policy is not approved by the policy of another PackageVariant that gets it. The
+// controller creates it again.
+func TestPreparedDraftsAreNotApproved(t *testing.T) {
+	e := newEnvironment(t)
+	e.run(t)
+	good := e.publish(t, "catalog", "good", "v1", "", map[string]string{"a.yaml": configMap("a", "content", "good")})
+	client := e.as(t, "mallory", "starling:package-variant-author", "starling:package-author")
+	revisions := client.Resource(porchv1alpha1.ResourcePackageRevisions).Namespace(e.namespace)
+	variants := client.Resource(configv1alpha1.PackageVariants).Namespace(e.namespace)
+	patch := func(name, text string) {
+		t.Helper()
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) { // the controller writes, too
+			_, err := revisions.Patch(t.Context(), name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
+			return err == nil, fmt.Sprint(err)
+		})
+	}
+	const evil = "pipeline: {mutators: [{image: search-replace, configMap: {by-path: data.content, put-value: evil}}]}"
+	// prepared creates a PackageVariant of mallory, and returns the draft that it has.
+	prepared := func(name, downstream, more string) string {
+		t.Helper()
+		if _, err := variants.Create(t.Context(), testenv.Parse(t, variantText(name, "package: good, revision: 1", downstream, evil+more)), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var found string
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			for revision, pr := range e.list(t, "edge", downstream) {
+				if pr.Spec.Lifecycle == draft && strings.Contains(e.files(t, revision)["a.yaml"], "evil") {
+					found = revision
+				}
+			}
+			return found != "", "there is no draft"
+		})
+		return found
+	}
+	owner := func(name string) string {
+		return fmt.Sprintf(`{"metadata":{"ownerReferences":[{"apiVersion":"config.porch.kpt.dev/v1alpha1","kind":"PackageVariant","name":%q,"uid":%q,"controller":true}]}}`, name, e.variant(t, name).UID)
+	}
+	unharmed := func(pkg string) {
+		t.Helper()
+		e.quiet(t)
+		for name, pr := range e.list(t, "edge", pkg) {
+			if pr.Spec.Lifecycle.Published() && strings.Contains(e.files(t, name)["a.yaml"], "evil") {
+				t.Errorf("%s is published:\n%s", name, e.files(t, name)["a.yaml"])
+			}
+		}
+	}
+
+	t.Run("GivenAnotherOwner", func(t *testing.T) {
+		e.create(t, withApprovalPolicy("leads", "always", "package: good, revision: 1", ""))
+		e.ready(t, "leads", good, configv1alpha1.VariantPublished)
+		first := e.only(t, "edge", "leads", published).Name
+		if _, err := variants.Create(t.Context(), testenv.Parse(t, variantText("given", "package: good, revision: 1", "leads", evil)), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		patch(first, owner("given"))
+		var second string
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			for name, pr := range e.list(t, "edge", "leads") {
+				if pr.Spec.Lifecycle == draft && strings.Contains(e.files(t, name)["a.yaml"], "evil") {
+					second = name
+				}
+			}
+			return second != "", "there is no draft"
+		})
+		patch(second, owner("leads"))
+		unharmed("leads")
+	})
+	t.Run("Adopted", func(t *testing.T) {
+		prepared("orphans", "adopted", ", deletionPolicy: orphan")
+		e.delete(t, "orphans")
+		e.create(t, withApprovalPolicy("adopted", "always", "package: good, revision: 1", "adoptionPolicy: adoptExisting"))
+		e.ready(t, "adopted", good, configv1alpha1.VariantPublished)
+		unharmed("adopted")
+	})
+	t.Run("SaidToBeReleased", func(t *testing.T) {
+		name := prepared("released", "later", ", deletionPolicy: orphan")
+		e.delete(t, "released")
+		patch(name, `{"metadata":{"annotations":{"starling.io/released-by":"later"}}}`)
+		e.create(t, withApprovalPolicy("later", "always", "package: good, revision: 1", ""))
+		e.ready(t, "later", good, configv1alpha1.VariantPublished)
+		unharmed("later")
+	})
+	t.Run("Marked", func(t *testing.T) {
+		name := prepared("unmarked", "marked", "")
+		_, err := revisions.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata":{"annotations":{"starling.io/policy-of":"x"}}}`), metav1.PatchOptions{})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "metadata.annotations[starling.io/policy-of]: only the controller of PackageVariants") {
+			t.Errorf("mark: %v", err)
+		}
+	})
 }
 
 // TestControllerWritesForSetsOnly: the controller, which may approve, is refused by the API server
@@ -272,6 +370,9 @@ func TestTagsAreApprovals(t *testing.T) {
 	refused("a draft with a tag", draftOf("{tag.starling.io/stable: ''}"))
 	allowed("a draft", draftOf("{}"))
 	refused("a tag of a draft", label(mallory, "catalog.web.v2", stable))
+	// To delete a revision moves its tags to an older one.
+	e.move(t, v1, deletion)
+	refused("deletion", mallory.Delete(t.Context(), v1, metav1.DeleteOptions{}))
 	allowed("removal, by who may approve", label(lead, v1, `{"tag.starling.io/stable":null}`))
 }
 
@@ -300,6 +401,24 @@ func TestConflictsWaitForAPerson(t *testing.T) {
 	e.ready(t, "by-function", v2, configv1alpha1.VariantPublished)
 	e.quiet(t)
 	waiting := e.only(t, "edge", "by-hand", draft).Name
+	// Another user says that there are no conflicts.
+	mallory := e.author(t, "mallory").revisions()
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		obj, err := mallory.Get(t.Context(), waiting, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+		conditions = slices.DeleteFunc(conditions, func(c any) bool { return c.(map[string]any)["type"] == "MergeConflicts" })
+		if err := unstructured.SetNestedSlice(obj.Object, conditions, "status", "conditions"); err != nil {
+			t.Fatal(err)
+		}
+		_, err = mallory.Update(t.Context(), obj, metav1.UpdateOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+	e.waitsFor(t, "by-hand", `user "mallory" changed its content`)
+	e.quiet(t)
+	e.only(t, "edge", "by-hand", draft)
 	// A person approves it; the next one without a conflict is approved automatically.
 	e.move(t, waiting, published)
 	e.ready(t, "by-hand", v2, configv1alpha1.VariantPublished)

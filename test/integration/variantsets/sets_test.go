@@ -264,6 +264,35 @@ func TestVariantsOfOtherOwners(t *testing.T) {
 	e.waitForCondition(t, "s", "Ready", "Reconciled")
 }
 
+// TestVariantsWithAPolicyOfTheirOwn: a set neither adopts nor changes them, says so, and goes on as
+// soon as the policy is removed.
+func TestVariantsWithAPolicyOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	e.repositories(t, "r1", "r2")
+	const always = "annotations: {approval.nephio.org/policy: always}"
+	e.create(t, variants, "s-r1-foo", "{metadata: {"+always+"}, spec: {upstream: {repo: up, package: foo, revision: 7}, downstream: {repo: r1, package: foo}}}")
+	e.run(t, options{})
+	e.create(t, sets, "s", spec("{repositories: [{name: r1}, {name: r2}]}"))
+	e.waitForProblem(t, "s", "PackageVariant s-r1-foo has an approval policy of its own in metadata.annotations")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) { return e.variants(t)["s-r2-foo"] != nil, "s-r2-foo is not there" })
+	e.patch(t, variants, "s-r2-foo", "{metadata: {"+always+"}}")
+	e.patch(t, sets, "s", "{spec: {upstream: {revision: latest}}}")
+	e.waitForProblem(t, "s", "PackageVariant s-r2-foo has an approval policy of its own in metadata.annotations")
+	for name, want := range map[string]string{"s-r1-foo": "7", "s-r2-foo": "v1"} {
+		if got := e.variants(t)[name].Spec.Upstream.Revision.String(); got != want {
+			t.Errorf("%s follows %s", name, got)
+		}
+		e.patch(t, variants, name, "{metadata: {annotations: {approval.nephio.org/policy: null}}}")
+	}
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		one, two := e.variants(t)["s-r1-foo"].Spec.Upstream.Revision.String(), e.variants(t)["s-r2-foo"].Spec.Upstream.Revision.String()
+		return one == "latest" && two == "latest", one + " " + two
+	})
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
+}
+
 // TestChangedVariantIsCorrected: the set restores the spec of its PackageVariants and what makes
 // them its own. All else belongs to users.
 func TestChangedVariantIsCorrected(t *testing.T) {

@@ -41,6 +41,7 @@ func (c *Controller) onVariant(before, after *configv1alpha1.PackageVariant) {
 	if before != nil && after != nil && before.UID == after.UID {
 		same := before.Generation == after.Generation && (before.DeletionTimestamp == nil) == (after.DeletionTimestamp == nil) &&
 			before.Labels[configv1alpha1.LabelPackageVariantSet] == after.Labels[configv1alpha1.LabelPackageVariantSet] &&
+			before.Annotations[configv1alpha1.AnnotationApprovalPolicy] == after.Annotations[configv1alpha1.AnnotationApprovalPolicy] &&
 			apiequality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 		if same && sameProgress(&before.Status, &after.Status) {
 			return

@@ -32,6 +32,8 @@ const (
 	ProposeDeletion Verb = "propose deletion"
 	// Restore withdraws a proposal of deletion.
 	Restore Verb = "restore"
+	// Unmark removes the mark that a draft was written only under an approval policy.
+	Unmark Verb = "unmark"
 	// Begin marks a draft as incomplete, so that nobody proposes it before its files are written.
 	Begin Verb = "begin"
 	// Propose proposes a draft.
@@ -68,6 +70,9 @@ func (a *Action) Change(pr *porchv1alpha1.PackageRevision) {
 		pr.Labels = overlaid(pr.Labels, a.variant.Spec.Labels)
 		pr.Annotations = overlaid(pr.Annotations, a.variant.Spec.Annotations)
 		delete(pr.Annotations, configv1alpha1.AnnotationReleasedBy)
+		delete(pr.Annotations, configv1alpha1.AnnotationPolicyOf) // it may be of another PackageVariant
+	case Unmark:
+		delete(pr.Annotations, configv1alpha1.AnnotationPolicyOf)
 	case Release:
 		a.release(pr)
 	case ProposeDeletion:

@@ -22,20 +22,25 @@ func TestOnlyOwnContentIsApproved(t *testing.T) {
 		conflicts porchv1alpha1.ConditionStatus
 		approves  bool
 		waitsFor  string
+		unmarked  bool
 	}{
-		"Own":           {configv1alpha1.ApprovalAlways, []string{self}, "", true, ""},
-		"AlsoByAnother": {configv1alpha1.ApprovalAlways, []string{self, "mallory"}, "", false, `user "mallory" changed its content`},
-		"ByAnother":     {configv1alpha1.ApprovalInitial, []string{"mallory"}, "", false, `user "mallory" changed its content`},
-		"NotKnown":      {configv1alpha1.ApprovalAlways, nil, "", false, "an unknown user changed its content"},
-		"NoPolicy":      {"", []string{self, "mallory"}, "", false, "to be proposed and approved"},
-		"Conflicts":     {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionTrue, false, "a.yaml: ConfigMap a: data.k: changed on both sides"},
-		"NoConflicts":   {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionFalse, true, ""},
+		"Own":           {configv1alpha1.ApprovalAlways, []string{self}, "", true, "", false},
+		"AlsoByAnother": {configv1alpha1.ApprovalAlways, []string{self, "mallory"}, "", false, `user "mallory" changed its content`, false},
+		"ByAnother":     {configv1alpha1.ApprovalInitial, []string{"mallory"}, "", false, `user "mallory" changed its content`, false},
+		"NotKnown":      {configv1alpha1.ApprovalAlways, nil, "", false, "an unknown user changed its content", false},
+		"NoPolicy":      {"", []string{self, "mallory"}, "", false, "to be proposed and approved", false},
+		"Conflicts":     {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionTrue, false, "a.yaml: ConfigMap a: data.k: changed on both sides", false},
+		"NoConflicts":   {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionFalse, true, "", false},
+		"Unmarked":      {configv1alpha1.ApprovalAlways, []string{self}, "", false, "created or changed while this policy did not apply", true},
 	} {
 		for _, lifecycle := range []string{"Draft", "Proposed"} {
 			w := newWorld(t, "")
 			w.settle()
 			r := w.downstream(draft)
 			r.Status.Authors = tc.authors
+			if !tc.unmarked {
+				r.Annotations = map[string]string{configv1alpha1.AnnotationPolicyOf: string(w.pv.UID)}
+			}
 			if tc.conflicts != "" {
 				r.Status.Conditions = append(r.Status.Conditions, porchv1alpha1.Condition{
 					Type: upgrade.ConditionMergeConflicts, Status: tc.conflicts, Message: "a.yaml: ConfigMap a: data.k: changed on both sides",

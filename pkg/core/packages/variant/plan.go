@@ -285,8 +285,12 @@ func (p *variantPlanner) updateRevisions() {
 	for _, r := range p.otherPackages { // their replacement exists
 		p.applyDeletionPolicy(r)
 	}
+	if p.startOver() {
+		return
+	}
 	upToDate := p.upToDate()
 	for _, r := range p.own {
+		p.unmark(r)
 		p.updateDraft(r, upToDate)
 	}
 	switch {
@@ -365,6 +369,9 @@ func (p *variantPlanner) draft(base string, task porchv1alpha1.Task) *porchv1alp
 			RepositoryName: p.pkg.Repository, PackageName: p.pkg.Name, WorkspaceName: Workspace(p.pv.Name, p.pkg, base),
 			Lifecycle: porchv1alpha1.LifecycleDraft, Tasks: []porchv1alpha1.Task{task},
 		},
+	}
+	if p.policyOfAnyDraft() != "" {
+		pr.Annotations = overlaid(pr.Annotations, map[string]string{configv1alpha1.AnnotationPolicyOf: string(p.pv.UID)})
 	}
 	pr.APIVersion, pr.Kind = porchv1alpha1.GroupVersion.String(), "PackageRevision"
 	pr.Name = lifecycle.Name(p.pkg.Repository, p.pkg.Name, pr.Spec.WorkspaceName)

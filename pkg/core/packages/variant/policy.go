@@ -64,6 +64,36 @@ func (p *variantPlanner) policyOfAnyDraft() string {
 	return policy
 }
 
+// startOver plans to create the only draft again, if the policy would apply to it but for what has
+// written it: an earlier spec, or another PackageVariant. Nothing of a person is in it. It reports
+// whether it does.
+func (p *variantPlanner) startOver() bool {
+	if len(p.own) != 1 || p.policyOfAnyDraft() == "" {
+		return false
+	}
+	r := p.own[0]
+	again := lifecycleOf(r) == porchv1alpha1.LifecycleDraft && !p.isMarked(r) && p.otherAuthor(r) == ""
+	if again {
+		p.act(Delete, r)
+	}
+	return again
+}
+
+// isMarked reports whether a draft was written only while this PackageVariant had an approval
+// policy.
+func (p *variantPlanner) isMarked(r *storev1alpha1.PackageRevision) bool {
+	return r.Annotations[configv1alpha1.AnnotationPolicyOf] == string(p.pv.UID)
+}
+
+// unmark plans that a draft is not approved automatically any more, before anything is written into
+// it for a spec without an approval policy. Users without the right to approve may change such a
+// spec, and what it has put into the draft stays when the policy is back.
+func (p *variantPlanner) unmark(r *storev1alpha1.PackageRevision) {
+	if _, marked := r.Annotations[configv1alpha1.AnnotationPolicyOf]; marked && (!p.isMarked(r) || p.policyOfAnyDraft() == "") {
+		p.act(Unmark, r)
+	}
+}
+
 // needsReview returns why a person must review the only draft, "" if no reason is known. What other
 // users wrote is not approved automatically, nor is a merge that overwrites what a person
 // published.
@@ -74,6 +104,9 @@ func (p *variantPlanner) needsReview() string {
 	r := p.own[0]
 	if author := p.otherAuthor(r); author != "" {
 		return author + " changed its content. Review and approve it, or delete it so that it is created again"
+	}
+	if !p.isMarked(r) {
+		return "it was created or changed while this policy did not apply. Review and approve it, or delete it so that it is created again"
 	}
 	if fields := mergeConflicts(r); fields != "" {
 		return "the upstream changed what was changed in this package. Check these fields, then propose and approve it: " + fields

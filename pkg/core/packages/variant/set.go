@@ -149,7 +149,7 @@ func (p *setPlanner) classify() {
 // owns reports whether a PackageVariant belongs to the set: the set is its controller. The label of
 // the set is for selectors only: who sets a label need not have any right to the PackageVariant.
 func (p *setPlanner) owns(pv *configv1alpha1.PackageVariant) bool {
-	controller := metav1.GetControllerOfNoCopy(pv)
+	controller := controllingSet(pv)
 	return controller != nil && controller.UID == p.in.Set.UID
 }
 
@@ -293,6 +293,7 @@ func (p *setPlanner) update(pv *configv1alpha1.PackageVariant, d *desiredVariant
 		return
 	}
 	if field := p.ownPolicy(pv); field != "" {
+		p.plan.Blocked = append(p.plan.Blocked, d.pkg) // until its annotations change
 		p.targetFailed(d.target, fmt.Errorf("PackageVariant %s has an approval policy of its own in %s, so the set does not change it: remove the annotation %s there, and add it to the template of the target if the set is to have it",
 			pv.Name, field, configv1alpha1.AnnotationApprovalPolicy))
 		return

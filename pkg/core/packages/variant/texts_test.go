@@ -129,6 +129,7 @@ func TestTexts(t *testing.T) {
 		{"the upstream changed what was changed by hand", "", func(w *world, in *variant.Input) {
 			w.settle()
 			r := w.downstream(draft)
+			r.Annotations = map[string]string{configv1alpha1.AnnotationPolicyOf: string(w.pv.UID)}
 			r.Status.Conditions = append(r.Status.Conditions, porchv1alpha1.Condition{
 				Type: "MergeConflicts", Status: "True", Message: "web.yaml: Deployment.apps web: spec.replicas: changed on both sides; the upstream content is used",
 			})

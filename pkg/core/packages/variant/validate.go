@@ -91,6 +91,11 @@ func validateSpec(spec *configv1alpha1.PackageVariantSpec) []string {
 	if _, found := spec.Annotations[pkgv1.AnnotationAllowBreakingCRDs]; found {
 		add("spec.annotations[%s]: Forbidden: set it on the PackageRevision, where the rights of the user are checked", pkgv1.AnnotationAllowBreakingCRDs)
 	}
+	for _, key := range []string{configv1alpha1.AnnotationPolicyOf, configv1alpha1.AnnotationReleasedBy} {
+		if _, found := spec.Annotations[key]; found {
+			add("spec.annotations[%s]: Forbidden: the controller sets it", key)
+		}
+	}
 	wrong = append(wrong, texts(apivalidation.ValidateAnnotations(spec.Annotations, field.NewPath("spec", "annotations")))...)
 	if p := spec.Pipeline; p != nil {
 		wrong = append(wrong, validateFunctions("spec.pipeline.validators", p.Validators)...)

@@ -74,8 +74,8 @@ func ignored(files kpt.Files, matchers map[string]gitignore.IgnoreMatcher, name 
 // mapping.
 type Document struct{ APIVersion, Kind string }
 
-// Objects reports whether a file has objects. A file with none is for tools, such as the values of a
-// chart, and is left alone. An error says which document is not an object while others are, or is
+// Objects reports whether a file has objects. A file with none is for tools, such as the values of
+// a chart, and is left alone. An error says which document is not an object while others are, or is
 // half an object: it is not known whether it should be one.
 func Objects(documents []Document) (bool, error) {
 	objects := 0
@@ -96,9 +96,9 @@ func Objects(documents []Document) (bool, error) {
 // toolGroups are API groups that no cluster serves. Their objects configure tools.
 var toolGroups = map[string]bool{"kpt.dev": true, "kustomize.config.k8s.io": true}
 
-// ForTools reports whether an object is never for a cluster: it is of a tool's API group, or has the
-// annotation for local configuration with any value except "false". The argument local is the value
-// of that annotation, set whether there is one.
+// ForTools reports whether an object is never for a cluster: it is of a tool's API group, or has
+// the annotation for local configuration with any value except "false". The argument local is the
+// value of that annotation, set whether there is one.
 func ForTools(d Document, local string, set bool) bool {
 	return toolGroups[kpt.GroupOf(d.APIVersion)] || set && local != "false"
 }

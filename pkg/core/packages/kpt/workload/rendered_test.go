@@ -16,8 +16,8 @@ import (
 )
 
 // TestDeliveredIsWhatWasRendered: the objects of a package that are delivered are those that its
-// functions see, without those for tools. What the renderer leaves alone stops no delivery. Packages
-// of random files, also of those that are no objects, ignored, or invalid.
+// functions see, without those for tools. What the renderer leaves alone stops no delivery.
+// Packages of random files, also of those that are no objects, ignored, or invalid.
 func TestDeliveredIsWhatWasRendered(t *testing.T) {
 	t.Parallel()
 	object := func(name string) string { return fmt.Sprintf(configMap, name, "web") }
