@@ -90,6 +90,7 @@ const (
 	ReasonExported         = "Exported"
 	ReasonExporting        = "Exporting"
 	ReasonConflict         = "Conflict"
+	ReasonBranchChanged    = "BranchChanged"
 	ReasonFailed           = "Failed"
 	ReasonClusterGone      = "ClusterGone"
 	ReasonAttached         = "Attached"
@@ -106,6 +107,10 @@ const ClusterAnnotation = "starling.io/cluster"
 // RepositorySecretType is the type of Secrets of Repositories whose keys no type of Kubernetes
 // describes, such as token and ca.crt.
 const RepositorySecretType = "starling.io/repository" //nolint:gosec // a type
+
+// AcceptBranchAnnotation on a Repository lets exports replace the content that packages have on its
+// branch. Its value is the commit of the branch whose content is given up.
+const AcceptBranchAnnotation = "starling.io/accept-branch"
 
 // AcceptHistoryAnnotation on a Repository accepts that its branch was rewritten. Its value is the
 // commit of the branch that is accepted.

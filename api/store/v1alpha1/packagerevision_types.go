@@ -93,6 +93,12 @@ type External struct {
 	// branch is true if ref is a branch. Then the revision is a placeholder and follows the branch.
 	// +optional
 	Branch bool `json:"branch,omitempty"`
+	// branchChanged is the commit of the branch at which the export left the branch as it was,
+	// because the directory of the package had content there that is not from this revision's
+	// package. Then the revision has its tag only. It is empty if the export added to the branch.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	BranchChanged string `json:"branchChanged,omitempty"`
 }
 
 // Served is metadata of the served object.

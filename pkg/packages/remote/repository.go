@@ -68,6 +68,13 @@ type Export struct {
 	Files  kpt.Files
 	// Task is the task that created it, as JSON; empty if it is not known.
 	Task string
+	// Known are the tags whose content this revision may replace on the branch: those of the last
+	// export of the package, and of the revision that this one was made from. Content of anybody
+	// else stays.
+	Known []Ref
+	// Replace is a commit of the branch whose content of the package may be replaced, whatever it
+	// is; empty for none.
+	Replace string
 }
 
 // ExportResult is the result of an Export.
@@ -78,6 +85,9 @@ type ExportResult struct {
 	Directory string
 	// Conflict is true if the repository has the tag with different content.
 	Conflict bool
+	// BranchChanged is the commit of the branch if that has other content of the package, which
+	// was left there. Then only the tag was written.
+	BranchChanged string
 	// Problem is why it could not be exported. It does not affect other exports.
 	Problem string
 }

@@ -132,6 +132,14 @@ func (e *environment) waitForRevisions(t *testing.T, want ...string) {
 	})
 }
 
+func (e *environment) annotate(t *testing.T, repo, key, value string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	if _, err := e.repositories().Patch(t.Context(), repo, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // publish makes a revision as package-server does when one is approved.
 func (e *environment) publish(t *testing.T, repo, pkg, workspace string, number int, text string) *storev1alpha1.PackageRevision {
 	t.Helper()
@@ -360,10 +368,7 @@ func TestRewrittenHistory(t *testing.T) {
 	if got := s.Packs.Load(); got != packs {
 		t.Errorf("%d fetches for a branch that is known to be rewritten", got-packs)
 	}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, configv1alpha1.AcceptHistoryAnnotation, head)
-	if _, err := e.repositories().Patch(t.Context(), "up", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	e.annotate(t, "up", configv1alpha1.AcceptHistoryAnnotation, head)
 	e.waitForRevisions(t, "up.web.main -1 rewritten", "up.web.v1 1 two", "up.web.v2 2 rewritten latest")
 	e.waitForCondition(t, "up", "Consistent", "Consistent")
 }
@@ -524,6 +529,44 @@ func TestExportToGit(t *testing.T) { //nolint:tparallel // each step depends on 
 		if r.Ref("refs/tags/web/v2") == "" {
 			t.Error("there is no tag")
 		}
+	})
+	t.Run("BranchChanged", func(t *testing.T) {
+		// somebody pushes a change of the package, and returns the commit.
+		somebody := func(text string) string {
+			_, _, r.Files = r.Show(r.Ref("refs/heads/main"))
+			r.Files["web/config.yaml"] = fmt.Sprintf("text: %q\n", text)
+			return r.CommitOn("main", "by hand", r.Ref("refs/heads/main"))
+		}
+		onBranch := func() string {
+			_, _, files := r.Show(r.Ref("refs/heads/main"))
+			return files["web/config.yaml"]
+		}
+		head := somebody("by hand")
+		e.publish(t, "out", "web", "fourth", 4, "four")
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			text := e.waitForCondition(t, "out", "Exported", "BranchChanged")
+			return strings.Contains(text, "web/v4 (the branch at commit "+head[:12]+")") && strings.Contains(text, "git tag web/v5 "+head) &&
+				strings.Contains(text, "kubectl annotate repository out --namespace "+e.namespace+" --overwrite starling.io/accept-branch="+head), text
+		})
+		e.quiet(t)
+		if onBranch() != "text: \"by hand\"\n" || r.Ref("refs/heads/main") != head || r.Ref("refs/tags/web/v4") == "" {
+			t.Errorf("the branch has %q", onBranch())
+		}
+		e.annotate(t, "out", "starling.io/accept-branch", head)
+		e.waitForCondition(t, "out", "Exported", "Exported")
+		if onBranch() != "text: \"four\"\n" {
+			t.Errorf("the branch has %q", onBranch())
+		}
+		// What the branch has is imported instead.
+		head = somebody("again")
+		e.publish(t, "out", "web", "fifth", 5, "five")
+		e.waitForCondition(t, "out", "Exported", "BranchChanged")
+		r.Tag("web/v6", head)
+		e.waitForCondition(t, "out", "Exported", "Exported")
+		if got := e.text(t, e.revisions(t)["out.web.v6"]); got != "again" || r.Ref("refs/heads/main") != head {
+			t.Errorf("revision 6 has %q", got)
+		}
+		e.quiet(t)
 	})
 	t.Run("Disabled", func(t *testing.T) {
 		e.create(t, "readonly", fmt.Sprintf("{type: git, export: Disabled, %s, git: {repo: %q, directory: none}}", everySecond, r.URL()))
@@ -712,8 +755,8 @@ func TestTwoReplicas(t *testing.T) {
 	var want []string
 	for i := range 10 {
 		r.Tag(fmt.Sprintf("p%d/v1", i), commit)
-		e.publish(t, "up", fmt.Sprintf("p%d", i), "mine", 2, "two")
-		want = append(want, fmt.Sprintf("up.p%d.main -1 two", i), fmt.Sprintf("up.p%d.v1 1 one", i), fmt.Sprintf("up.p%d.mine 2 two latest", i))
+		e.publish(t, "up", fmt.Sprintf("q%d", i), "mine", 1, "two")
+		want = append(want, fmt.Sprintf("up.p%d.main -1 one", i), fmt.Sprintf("up.p%d.v1 1 one latest", i), fmt.Sprintf("up.q%d.main -1 two", i), fmt.Sprintf("up.q%d.mine 1 two latest", i))
 	}
 	e.waitForRevisions(t, want...)
 	e.waitForCondition(t, "up", "Exported", "Exported")

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 )
@@ -67,7 +68,7 @@ func desiredStatus(repo *configv1alpha1.Repository, here *revisions, r *result, 
 			status.ObservedRunOnceAt = repo.Spec.Sync.RunOnceAt.DeepCopy()
 		}
 	}
-	setExported(&status, repo, r, now)
+	setExported(&status, repo, r, behindBranch(here), now)
 	changed := !apiequality.Semantic.DeepEqual(status, repo.Status)
 	if r.failed == nil && (changed || status.LastFullSyncTime == nil || now.Sub(status.LastFullSyncTime.Time) >= heartbeat) {
 		status.LastFullSyncTime = &metav1.Time{Time: now.UTC().Truncate(time.Second)}
@@ -113,7 +114,7 @@ func setConsistent(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1
 	setCondition(status, repo, configv1alpha1.RepositoryConditionConsistent, state, reason, strings.Join(messages, ". "), now)
 }
 
-func setExported(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1.Repository, r *result, now time.Time) {
+func setExported(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1.Repository, r *result, behind []*storev1alpha1.PackageRevision, now time.Time) {
 	if !repo.Spec.Exports() {
 		meta.RemoveStatusCondition(&status.Conditions, configv1alpha1.RepositoryConditionExported)
 		return
@@ -125,12 +126,26 @@ func setExported(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1.R
 	case len(r.conflicts) > 0:
 		reason = configv1alpha1.ReasonConflict
 		explanation = "not exported, because the repository has other content under the same tag; delete the tag or the revision: " + text.Join(r.conflicts, "; ", maxNamed)
+	case len(behind) > 0:
+		reason, explanation = configv1alpha1.ReasonBranchChanged, branchChanged(repo, r.commit, behind)
 	case r.waiting > 0:
 		explanation = text.Count(r.waiting, "revision") + " still to be exported"
 	default:
 		state, reason = metav1.ConditionTrue, configv1alpha1.ReasonExported
 	}
 	setCondition(status, repo, configv1alpha1.RepositoryConditionExported, state, reason, explanation, now)
+}
+
+// branchChanged says which revisions only have their tag, and what a user can do.
+func branchChanged(repo *configv1alpha1.Repository, head string, behind []*storev1alpha1.PackageRevision) string {
+	tags := make([]string, len(behind))
+	for i, cr := range behind {
+		tags[i] = fmt.Sprintf("%s (the branch at commit %.12s)", cr.External.Ref, cr.External.BranchChanged)
+	}
+	next := behind[0].External.Ref[:strings.LastIndex(behind[0].External.Ref, "/")+1] + fmt.Sprintf("v%d", behind[0].Spec.Revision+1)
+	return fmt.Sprintf("only the tag was exported, because branch %q has content of the package that was neither exported from here nor is what the revision was made from: %s. "+
+		"To import what the branch has: git tag %s %s, and push the tag. To replace it: kubectl annotate repository %s --namespace %s --overwrite %s=%s",
+		branchName(&repo.Spec), text.List(tags, maxNamed), next, head, repo.Name, repo.Namespace, configv1alpha1.AcceptBranchAnnotation, head)
 }
 
 // errorsOf returns the problems of single packages.

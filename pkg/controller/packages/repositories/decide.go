@@ -141,6 +141,59 @@ func missingTags(listing *remote.Listing, here *revisions) []string {
 	return missing
 }
 
+// behindBranch returns the newest revisions of packages that only have their tag, because the
+// branch has content of somebody else, sorted by name.
+func behindBranch(here *revisions) []*storev1alpha1.PackageRevision {
+	newest := map[string]*storev1alpha1.PackageRevision{}
+	for _, cr := range here.all {
+		if !cr.Spec.Lifecycle.Published() || cr.External.Branch || cr.Spec.Revision <= 0 || cr.DeletionTimestamp != nil {
+			continue
+		}
+		if last := newest[cr.Spec.PackageName]; last == nil || last.Spec.Revision < cr.Spec.Revision {
+			newest[cr.Spec.PackageName] = cr
+		}
+	}
+	return here.filter(func(cr *storev1alpha1.PackageRevision) bool {
+		return newest[cr.Spec.PackageName] == cr && cr.External.BranchChanged != "" && !branchHas(here, cr)
+	})
+}
+
+// branchHas reports whether the branch, as it was imported, has the content of a revision.
+func branchHas(here *revisions, cr *storev1alpha1.PackageRevision) bool {
+	return slices.ContainsFunc(here.all, func(other *storev1alpha1.PackageRevision) bool {
+		return other.External.Branch && other.Spec.PackageName == cr.Spec.PackageName && other.Content.Digest == cr.Content.Digest
+	})
+}
+
+// knownTags returns the tags whose content a revision may replace on the branch: that of the last
+// revision of the package that is on the branch, and that of the revision that it was made
+// from.
+func knownTags(here *revisions, cr *storev1alpha1.PackageRevision) []remote.Ref {
+	var known []remote.Ref
+	add := func(from *storev1alpha1.PackageRevision) {
+		if from != nil && from.External.Ref != "" && !from.External.Branch {
+			known = append(known, remote.Ref{Name: from.External.Ref, ID: from.External.ID})
+		}
+	}
+	var last *storev1alpha1.PackageRevision
+	for _, other := range here.all {
+		if other.Spec.PackageName == cr.Spec.PackageName && other.Spec.Revision > 0 && other.Spec.Revision < cr.Spec.Revision &&
+			other.External.Ref != "" && !other.External.Branch && other.External.BranchChanged == "" && (last == nil || last.Spec.Revision < other.Spec.Revision) {
+			last = other
+		}
+	}
+	add(last)
+	if len(cr.Spec.Tasks) > 0 {
+		switch task := &cr.Spec.Tasks[0]; {
+		case task.Edit != nil && task.Edit.Source != nil:
+			add(here.byName[task.Edit.Source.Name])
+		case task.Upgrade != nil:
+			add(here.byName[task.Upgrade.LocalPackageRevisionRef.Name])
+		}
+	}
+	return known
+}
+
 // toExport returns the published revisions that the repository does not have.
 func toExport(spec *configv1alpha1.RepositorySpec, here *revisions) []*storev1alpha1.PackageRevision {
 	if !spec.Exports() {

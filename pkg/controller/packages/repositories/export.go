@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
@@ -23,11 +24,20 @@ func (p *pass) export(ctx context.Context, result *result) (again bool, failed, 
 	if err := p.finalize(ctx); err != nil {
 		return false, nil, err
 	}
+	if err := p.caughtUp(ctx); err != nil {
+		return false, nil, err
+	}
 	var batch []*storev1alpha1.PackageRevision
 	var exports []remote.Export
 	bytes := 0
 	result.waiting, result.conflicts = 0, nil
-	for _, cr := range toExport(&p.repo.Spec, p.here) {
+	replace := ""
+	pending := toExport(&p.repo.Spec, p.here)
+	if accepted := p.repo.Annotations[configv1alpha1.AcceptBranchAnnotation]; accepted != "" && accepted == result.commit && p.repo.Spec.Exports() {
+		replace = accepted
+		pending = append(pending, behindBranch(p.here)...)
+	}
+	for _, cr := range pending {
 		if j, known := conflictOf(p.findings, cr); known {
 			result.conflicts = append(result.conflicts, j.moved)
 			continue
@@ -40,7 +50,9 @@ func (p *pass) export(ctx context.Context, result *result) (again bool, failed, 
 		if err != nil {
 			return false, nil, fmt.Errorf("read the files of %s: %w", cr.Name, err)
 		}
-		batch, exports = append(batch, cr), append(exports, exportOf(cr, files))
+		e := exportOf(cr, files)
+		e.Known, e.Replace = knownTags(p.here, cr), replace
+		batch, exports = append(batch, cr), append(exports, e)
 		bytes += files.Size()
 	}
 	if len(batch) == 0 {
@@ -59,7 +71,7 @@ func (p *pass) export(ctx context.Context, result *result) (again bool, failed, 
 			result.waiting++
 			failed = fmt.Errorf("export %s: %s", cr.Name, done[i].Problem)
 		default:
-			if err := p.noteExport(ctx, cr, &done[i].Ref); err != nil {
+			if err := p.noteExport(ctx, cr, &done[i]); err != nil {
 				return false, nil, err
 			}
 		}
@@ -127,9 +139,25 @@ func (p *pass) finalize(ctx context.Context) error {
 	return nil
 }
 
-func (p *pass) noteExport(ctx context.Context, cr *storev1alpha1.PackageRevision, ref *remote.Ref) error {
+// caughtUp records which revisions the branch has by now, because a user has merged them there.
+func (p *pass) caughtUp(ctx context.Context) error {
+	for i, cr := range p.here.all {
+		if cr.External.BranchChanged == "" || cr.DeletionTimestamp != nil || !branchHas(p.here, cr) {
+			continue
+		}
+		changed := cr.DeepCopy()
+		changed.External.BranchChanged = ""
+		if err := p.update(ctx, changed, "caught-up"); err != nil {
+			return fmt.Errorf("record that the branch has %s: %w", cr.Name, err)
+		}
+		p.here.all[i] = changed // the next write is based on this
+	}
+	return nil
+}
+
+func (p *pass) noteExport(ctx context.Context, cr *storev1alpha1.PackageRevision, done *remote.ExportResult) error {
 	changed := cr.DeepCopy()
-	changed.External = storev1alpha1.External{Ref: ref.Name, ID: ref.ID}
+	changed.External = storev1alpha1.External{Ref: done.Ref.Name, ID: done.Ref.ID, BranchChanged: done.BranchChanged}
 	if err := p.update(ctx, changed, "exported"); err != nil {
 		return fmt.Errorf("record the tag of %s: %w", cr.Name, err)
 	}

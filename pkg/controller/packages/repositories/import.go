@@ -83,7 +83,7 @@ func (p *pass) importTag(ctx context.Context, tag remote.Ref, revision remote.Re
 		result.conflict = cr.External.Ref == ""
 	case cr.External.Ref != tag.Name || cr.External.ID != revision.ID:
 		changed := cr.DeepCopy()
-		changed.External = storev1alpha1.External{Ref: tag.Name, ID: revision.ID}
+		changed.External.Ref, changed.External.ID = tag.Name, revision.ID
 		if err := p.update(ctx, changed, "external"); err != nil {
 			return fmt.Errorf("record the tag of %s: %w", cr.Name, err)
 		}

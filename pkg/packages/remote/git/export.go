@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +27,10 @@ import (
 // each in their order. A revision whose tag exists with the same content is already exported, so
 // Export can be repeated after any error. The same revisions on the same branch give the same
 // commits. After an error the state of all exports is unknown.
+//
+// On the branch, a revision replaces the content of a known tag of its package, and no other:
+// others push to the branch, too. A revision that may not replace the current content only gets its
+// tag.
 func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]remote.ExportResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Limits.Timeout)
 	defer cancel()
@@ -40,8 +46,8 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 		base = r.refs.hashes[r.refs.head]
 	}
 	var existing storer.EncodedObjectStorer = memory.NewStorage()
-	if !base.IsZero() {
-		objects, release, err := r.source.objects(ctx, []plumbing.Hash{base})
+	if wants := r.wants(base, exports, missing); len(wants) > 0 {
+		objects, release, err := r.source.objects(ctx, wants)
 		if err != nil {
 			return nil, fmt.Errorf("fetch the branch: %w", err)
 		}
@@ -52,15 +58,30 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 	store := &overlay{transactional.NewObjectStorage(existing, added)}
 	head := base
 	var commands []*packp.Command
+	built := map[string]plumbing.Hash{}
 	for _, i := range missing {
-		commit, err := r.commit(store, head, &exports[i])
+		may, err := r.mayReplace(store, head, &exports[i], built[exports[i].Package])
+		var commit plumbing.Hash
+		if err == nil {
+			commit, err = r.commit(store, head, &exports[i])
+		}
 		if err != nil {
 			results[i].Problem = err.Error()
 			continue
 		}
 		// The branch never returns to an older revision: that one only gets its tag.
-		if exports[i].Number > r.newest(exports[i].Package) {
+		newest, exported := r.newest(exports[i].Package), results[i].Ref.ID != ""
+		switch newer := exports[i].Number > newest || exported && exports[i].Number == newest; {
+		case newer && may:
 			head = commit
+			if built[exports[i].Package], err = directoryAt(store, commit, r.path(exports[i].Package)); err != nil {
+				return nil, err
+			}
+		case newer, exports[i].Replace != "":
+			results[i].BranchChanged = base.String()
+		}
+		if exported {
+			continue
 		}
 		tag := r.tagOf(&exports[i])
 		results[i].Ref = remote.Ref{
@@ -69,7 +90,7 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 		results[i].Directory = r.path(exports[i].Package)
 		commands = append(commands, &packp.Command{Name: plumbing.ReferenceName(tagPrefix + tag), New: commit})
 	}
-	if len(commands) == 0 {
+	if len(commands) == 0 && head == base {
 		return results, nil
 	}
 	if head != old {
@@ -84,6 +105,91 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 	return results, nil
 }
 
+// wants returns the commits that exports are compared with, and built on.
+func (r *Repository) wants(base plumbing.Hash, exports []remote.Export, missing []int) []plumbing.Hash {
+	var wants []plumbing.Hash
+	add := func(hash plumbing.Hash) {
+		if !hash.IsZero() && !slices.Contains(wants, hash) {
+			wants = append(wants, hash)
+		}
+	}
+	add(base)
+	for _, i := range missing {
+		for _, known := range exports[i].Known {
+			if full := tagPrefix + known.Name; r.refs.commit(full).String() == known.ID {
+				add(r.refs.hashes[full])
+			}
+		}
+	}
+	return wants
+}
+
+// mayReplace reports whether a revision may replace what its package has at a commit: nothing, the
+// content of a known tag or of an earlier export of the same push, what the revision itself has, or
+// what a user gave up.
+func (r *Repository) mayReplace(store *overlay, head plumbing.Hash, e *remote.Export, built plumbing.Hash) (bool, error) {
+	if e.Replace != "" && e.Replace == r.refs.commit(branchPrefix+r.options.Branch).String() {
+		return true, nil
+	}
+	dir := r.path(e.Package)
+	current, err := directoryAt(store, head, dir)
+	if err != nil {
+		return false, err
+	}
+	if !built.IsZero() && current == built {
+		return true, nil
+	}
+	known := 0
+	for _, tag := range e.Known {
+		full := tagPrefix + tag.Name
+		if r.refs.commit(full).String() != tag.ID {
+			continue // it was moved or deleted
+		}
+		known++
+		if is, err := directoryAt(store, r.refs.hashes[full], dir); err != nil || is == current {
+			return err == nil, err
+		}
+	}
+	if current.IsZero() { // a package that was on the branch, and is not there, was removed by somebody
+		return known == 0, nil
+	}
+	before, err := object.GetTree(store, current)
+	if errors.Is(err, plumbing.ErrObjectNotFound) { // it is a file
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	files, err := store.writeFiles(e.Files, before)
+	return files == current, err
+}
+
+// directoryAt returns the tree of a directory at a commit or an annotated tag; the zero hash if
+// there is none.
+func directoryAt(store *overlay, at plumbing.Hash, dir string) (plumbing.Hash, error) {
+	if at.IsZero() {
+		return plumbing.ZeroHash, nil
+	}
+	commit, err := commitOf(store, at)
+	if err != nil || commit == nil {
+		return plumbing.ZeroHash, err
+	}
+	tree, err := commit.Tree()
+	if err != nil {
+		return plumbing.ZeroHash, fmt.Errorf("read commit %s: %w", at, err)
+	}
+	hash := tree.Hash
+	for name := range strings.SplitSeq(dir, "/") {
+		entry := entryOf(tree, name)
+		if entry == nil {
+			return plumbing.ZeroHash, nil
+		}
+		hash = entry.Hash
+		tree, _ = store.directory(tree, name)
+	}
+	return hash, nil
+}
+
 // Head returns the commit of the branch as of the last List or Export; empty if there is none.
 func (r *Repository) Head() string {
 	if hash, ok := r.refs.hashes[branchPrefix+r.options.Branch]; ok {
@@ -93,7 +199,7 @@ func (r *Repository) Head() string {
 }
 
 // findExisting sets the results of revisions whose tags exist, and returns the indexes of the
-// others, oldest first.
+// others, and of those that shall replace what the branch has, oldest first.
 func (r *Repository) findExisting(ctx context.Context, exports []remote.Export, results []remote.ExportResult) (missing []int, err error) {
 	var tags []remote.Ref
 	for i := range exports {
@@ -124,6 +230,9 @@ func (r *Repository) findExisting(ctx context.Context, exports []remote.Export, 
 			continue
 		}
 		results[i].Ref = revision.Ref
+		if exports[i].Replace != "" {
+			missing = append(missing, i) // on the branch
+		}
 	}
 	slices.SortStableFunc(missing, func(a, b int) int {
 		x, y := &exports[a], &exports[b]
@@ -244,7 +353,8 @@ func (o *overlay) directory(tree *object.Tree, name string) (*object.Tree, error
 }
 
 // writeFiles stores files as trees and returns the hash of the root. A file that was executable
-// stays executable, since packages have no file modes.
+// stays executable, since packages have no file modes. Entries of the tree before that no package
+// can hold, such as links and images, stay.
 func (o *overlay) writeFiles(files kpt.Files, before *object.Tree) (plumbing.Hash, error) {
 	tree := &object.Tree{}
 	below := map[string]kpt.Files{}
@@ -275,15 +385,52 @@ func (o *overlay) writeFiles(files kpt.Files, before *object.Tree) (plumbing.Has
 		}
 		tree.Entries = append(tree.Entries, object.TreeEntry{Name: name, Mode: mode, Hash: hash})
 	}
+	for i := range before.Entries {
+		entry := &before.Entries[i]
+		_, file := files[entry.Name]
+		switch _, dir := below[entry.Name]; {
+		case file, dir && entry.Mode != filemode.Dir:
+		case entry.Mode == filemode.Dir:
+			if !dir {
+				below[entry.Name] = nil
+			}
+		case o.isForeign(entry):
+			tree.Entries = append(tree.Entries, *entry)
+		}
+	}
 	for dir, inside := range below {
 		within, _ := o.directory(before, dir)
 		hash, err := o.writeFiles(inside, within)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
-		tree.Entries = append(tree.Entries, object.TreeEntry{Name: dir, Mode: filemode.Dir, Hash: hash})
+		if hash != emptyTree {
+			tree.Entries = append(tree.Entries, object.TreeEntry{Name: dir, Mode: filemode.Dir, Hash: hash})
+		}
 	}
 	return o.writeTree(tree)
+}
+
+// emptyTree is the hash of a directory without entries, which git does not store.
+var emptyTree = plumbing.ComputeHash(plumbing.TreeObject, nil)
+
+// isForeign reports whether an entry is one that no package can hold. A blob that is not there was
+// left out by the server, because it is larger than any file of a package.
+func (o *overlay) isForeign(entry *object.TreeEntry) bool {
+	if entry.Mode != filemode.Regular && entry.Mode != filemode.Executable && entry.Mode != filemode.Deprecated {
+		return true
+	}
+	blob, err := object.GetBlob(o, entry.Hash)
+	if err != nil || blob.Size > kpt.MaxBytes {
+		return true
+	}
+	reader, err := blob.Reader()
+	if err != nil {
+		return true
+	}
+	defer reader.Close()
+	content, err := io.ReadAll(reader)
+	return err != nil || len((kpt.Files{entry.Name: string(content)}).Check()) > 0
 }
 
 func (o *overlay) writeTree(tree *object.Tree) (plumbing.Hash, error) {

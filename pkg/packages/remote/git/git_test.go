@@ -410,16 +410,20 @@ func TestExport(t *testing.T) {
 		r.Package("packages/other", "stays")
 		r.Files["packages/web/old.txt"] = "goes"
 		base := r.Commit("main", "base")
+		r.Tag("packages/web/base", base)
 		o := options(a)
 		o.Directory = "packages"
 		exports := []remote.Export{exportOf("web", 2, "two"), exportOf("web", 1, "one"), exportOf("infra/db", 1, "db")}
+		for i := range 2 { // made from what the branch has
+			exports[i].Known = []remote.Ref{{Name: "packages/web/base", ID: base}}
+		}
 		results := export(t, o, exports...)
 		for i, result := range results {
 			if result.Problem != "" || result.Ref.ID == "" || result.Ref.ID != r.Ref("refs/tags/"+result.Ref.Name) {
 				t.Errorf("export %d: %+v", i, result)
 			}
 		}
-		want := []string{"refs/heads/main", "refs/tags/packages/infra/db/v1", "refs/tags/packages/web/v1", "refs/tags/packages/web/v2"}
+		want := []string{"refs/heads/main", "refs/tags/packages/infra/db/v1", "refs/tags/packages/web/base", "refs/tags/packages/web/v1", "refs/tags/packages/web/v2"}
 		if diff := cmp.Diff(want, r.Refs()); diff != "" {
 			t.Errorf("references (-want +got):\n%s", diff)
 		}
@@ -521,17 +525,101 @@ func TestExecutableFilesStay(t *testing.T) {
 		for _, name := range []string{"web/config.yaml", "web/a/b/c.txt", "web/run.sh", "other/run.sh"} {
 			r.Executable[name] = true
 		}
-		r.Commit("main", "base")
+		known := remote.Ref{Name: "web/base", ID: r.Commit("main", "base")}
+		r.Tag(known.Name, known.ID)
 		for _, e := range []remote.Export{exportOf("web", 1, "one"), exportOf("web", 2, "two")} {
-			if results := export(t, options(a), e); results[0].Problem != "" {
-				t.Fatal(results[0].Problem)
+			e.Known = []remote.Ref{known}
+			results := export(t, options(a), e)
+			if results[0].Problem != "" || results[0].BranchChanged != "" {
+				t.Fatalf("%+v", results[0])
 			}
+			known = results[0].Ref
 			want := []string{"other/run.sh", "web/a/b/c.txt", "web/config.yaml"} // web/run.sh is deleted
 			if diff := cmp.Diff(want, r.Executables(r.Ref(fmt.Sprintf("refs/tags/web/v%d", e.Number)))); diff != "" {
 				t.Errorf("v%d: executable files (-want +got):\n%s", e.Number, diff)
 			}
 		}
 	})
+}
+
+func filesOf(r *testgit.Repository, hash string) map[string]string {
+	_, _, files := r.Show(hash)
+	return files
+}
+
+// TestExportLeavesTheBranch: an export replaces what the hub has exported or imported, and nothing
+// of anybody else. Then the revision has its tag, and the branch stays.
+func TestExportLeavesTheBranch(t *testing.T) {
+	const image = "web/img/logo.png"
+	for name, tc := range map[string]struct {
+		change  func(r *testgit.Repository)
+		replace bool
+		held    bool
+		want    []string // files of web on the branch
+	}{
+		"Unchanged": {func(*testgit.Repository) {}, false, false, []string{"web/Kptfile", "web/a/b/c.txt", "web/config.yaml"}},
+		"Elsewhere": {func(r *testgit.Repository) { r.Files["other/main.go"] = "x" }, false, false, []string{"web/Kptfile", "web/a/b/c.txt", "web/config.yaml"}},
+		"Edited":    {func(r *testgit.Repository) { r.Files["web/config.yaml"] = "text: mine\n" }, false, true, []string{"web/Kptfile", "web/a/b/c.txt", "web/config.yaml"}},
+		"Added":     {func(r *testgit.Repository) { r.Files["web/new.yaml"] = "text: mine\n" }, false, true, []string{"web/Kptfile", "web/a/b/c.txt", "web/config.yaml", "web/new.yaml"}},
+		"Removed": {func(r *testgit.Repository) {
+			maps.DeleteFunc(r.Files, func(name, _ string) bool { return strings.HasPrefix(name, "web/") })
+			r.Files["other.txt"] = "x"
+		}, false, true, []string{}},
+		"TheSame": {func(r *testgit.Repository) {
+			for name, content := range exportOf("web", 2, "two").Files {
+				r.Files["web/"+name] = content
+			}
+		}, false, false, []string{"web/Kptfile", "web/a/b/c.txt", "web/config.yaml"}},
+		"Replaced": {func(r *testgit.Repository) {
+			r.Files["web/config.yaml"], r.Files["web/new.yaml"], r.Files[image] = "text: mine\n", "text: mine\n", "\x89PNG\x00"
+		}, true, false, []string{"web/Kptfile", "web/a/b/c.txt", "web/config.yaml", image}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachAccess(t, func(t *testing.T, r *testgit.Repository, a access) {
+				r.Package("other", "x")
+				r.Commit("main", "base")
+				first := export(t, options(a), exportOf("web", 1, "one"))[0]
+				if first.Problem != "" || first.BranchChanged != "" {
+					t.Fatalf("%+v", first)
+				}
+				r.Files = filesOf(r, r.Ref("refs/heads/main"))
+				tc.change(r)
+				head := r.CommitOn("main", "somebody else", r.Ref("refs/heads/main"))
+				second := exportOf("web", 2, "two")
+				second.Known = []remote.Ref{first.Ref}
+				if tc.replace {
+					second.Replace = head
+				}
+				got := export(t, options(a), second)[0]
+				if got.Problem != "" || (got.BranchChanged == head) != tc.held || (got.BranchChanged != "") != tc.held {
+					t.Errorf("result %+v, the branch was at %s", got, head)
+				}
+				if (r.Ref("refs/heads/main") == head) != tc.held {
+					t.Errorf("the branch went from %s to %s", head, r.Ref("refs/heads/main"))
+				}
+				files := filesOf(r, r.Ref("refs/heads/main"))
+				web := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return !strings.HasPrefix(name, "web/") })
+				if diff := cmp.Diff(tc.want, web); diff != "" {
+					t.Errorf("files on the branch (-want +got):\n%s", diff)
+				}
+				if content := filesOf(r, r.Ref("refs/tags/web/v2"))["web/config.yaml"]; content != "text: \"two\"\n" {
+					t.Errorf("the tag has %q", content)
+				}
+				if !tc.held {
+					return
+				}
+				// A user gives up what the branch has. The tag stays where it is.
+				tag := r.Ref("refs/tags/web/v2")
+				second.Replace = head
+				if again := export(t, options(a), second)[0]; again.Problem != "" || again.BranchChanged != "" {
+					t.Errorf("again: %+v", again)
+				}
+				if content := filesOf(r, r.Ref("refs/heads/main"))["web/config.yaml"]; content != "text: \"two\"\n" || r.Ref("refs/tags/web/v2") != tag {
+					t.Errorf("the branch has %q, the tag is at %s", content, r.Ref("refs/tags/web/v2"))
+				}
+			})
+		})
+	}
 }
 
 func TestExportToEmptyRepository(t *testing.T) {
