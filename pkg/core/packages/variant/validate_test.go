@@ -124,6 +124,10 @@ func TestValidateVariant(t *testing.T) {
 			`spec.annotations: Invalid value: "x y": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`,
 			`spec.annotations[approval.nephio.org/policy]: Unsupported value: "never": supported values: initial, always`,
 		}},
+		"AnnotationsOfTheController": {good + "annotations: {starling.io/policy-of: x, starling.io/released-by: y}", []string{
+			"spec.annotations[starling.io/policy-of]: Forbidden: the controller sets it",
+			"spec.annotations[starling.io/released-by]: Forbidden: the controller sets it",
+		}},
 		"BreakingChanges": {good + "annotations: {pkg.crossplane.io/allow-breaking-crds: a.b}", []string{
 			"spec.annotations[pkg.crossplane.io/allow-breaking-crds]: Forbidden: set it on the PackageRevision, where the rights of the user are checked",
 		}},
