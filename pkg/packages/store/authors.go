@@ -13,9 +13,8 @@ import (
 const maxAuthors = 16
 
 // recordAuthor adds a user to the authors of a revision if the content changed, or the condition on
-// merge conflicts. An author stays
-// one, because later changes build on the earlier content. If the authors are not known, the user
-// must not become the only one.
+// merge conflicts. An author stays one, because later changes build on the earlier content. If the
+// authors are not known, the user must not become the only one.
 func recordAuthor(before, after *storev1alpha1.PackageRevision, user string) {
 	authors := before.Status.Authors
 	same := after.Status.ContentDigest == before.Status.ContentDigest && conflictsOf(before) == conflictsOf(after)

@@ -158,6 +158,15 @@ func behindBranch(here *revisions) []*storev1alpha1.PackageRevision {
 	})
 }
 
+// acceptedBranch returns the commit of the branch whose content a user gives up, "" if there is
+// none or the branch was not imported at that commit.
+func acceptedBranch(repo *configv1alpha1.Repository, r *result) string {
+	if accepted := repo.Annotations[configv1alpha1.AcceptBranchAnnotation]; accepted == r.commit && r.rewritten == "" {
+		return accepted
+	}
+	return ""
+}
+
 // branchHas reports whether the branch, as it was imported, has the content of a revision.
 func branchHas(here *revisions, cr *storev1alpha1.PackageRevision) bool {
 	return slices.ContainsFunc(here.all, func(other *storev1alpha1.PackageRevision) bool {

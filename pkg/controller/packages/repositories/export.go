@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/klog/v2"
 
-	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
@@ -20,7 +19,7 @@ import (
 )
 
 // export exports published revisions. It reports whether there are more to export.
-func (p *pass) export(ctx context.Context, result *result) (again bool, failed, err error) {
+func (p *pass) export(ctx context.Context, listing *remote.Listing, result *result) (again bool, failed, err error) {
 	if err := p.finalize(ctx); err != nil {
 		return false, nil, err
 	}
@@ -33,7 +32,8 @@ func (p *pass) export(ctx context.Context, result *result) (again bool, failed, 
 	result.waiting, result.conflicts = 0, nil
 	replace := ""
 	pending := toExport(&p.repo.Spec, p.here)
-	if accepted := p.repo.Annotations[configv1alpha1.AcceptBranchAnnotation]; accepted != "" && accepted == result.commit && p.repo.Spec.Exports() {
+	// What is given up is what the branch has now, not what was imported of it last.
+	if accepted := acceptedBranch(p.repo, result); listing.Branch != nil && listing.Branch.ID == accepted && p.repo.Spec.Exports() {
 		replace = accepted
 		pending = append(pending, behindBranch(p.here)...)
 	}

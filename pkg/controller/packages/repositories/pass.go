@@ -85,7 +85,7 @@ func (p *pass) run(ctx context.Context) (again bool, err error) {
 	if p.created+p.updated > 0 {
 		klog.FromContext(ctx).V(2).Info("Imported revisions", "created", p.created, "updated", p.updated)
 	}
-	again, failed, err = p.export(ctx, &result)
+	again, failed, err = p.export(ctx, listing, &result)
 	if err != nil {
 		return false, err
 	}

@@ -88,7 +88,7 @@ func due(repo *configv1alpha1.Repository, s *state, here *revisions, now time.Ti
 		return true
 	case len(terminating(here)) > 0:
 		return true
-	case repo.Annotations[configv1alpha1.AcceptBranchAnnotation] != "" && repo.Annotations[configv1alpha1.AcceptBranchAnnotation] == s.result.commit && len(behindBranch(here)) > 0:
+	case acceptedBranch(repo, &s.result) != "" && len(behindBranch(here)) > 0:
 		return true
 	}
 	if s.result.exportFailed != nil {

@@ -73,7 +73,8 @@ func (c *Controller) actOnce(ctx context.Context, s *state, in *variant.Input, a
 	}
 	target := revisionTarget(r.Namespace, r.Name)
 	if a.Verb == variant.Delete {
-		err := c.writer.Delete(ctx, target, store.ServedUID(r.UID), "delete")
+		// With its version: what a person has written into the draft meanwhile must not be lost.
+		err := c.writer.DeleteVersion(ctx, target, store.ServedUID(r.UID), r.ResourceVersion, "delete")
 		if err == nil {
 			s.wrote[r.Name] = informers.PendingWrite{Deleted: r.UID, At: c.clock.Now()}
 		}

@@ -24,21 +24,22 @@ func TestOnlyOwnContentIsApproved(t *testing.T) {
 		waitsFor  string
 		unmarked  bool
 	}{
-		"Own":           {configv1alpha1.ApprovalAlways, []string{self}, "", true, "", false},
-		"AlsoByAnother": {configv1alpha1.ApprovalAlways, []string{self, "mallory"}, "", false, `user "mallory" changed its content`, false},
-		"ByAnother":     {configv1alpha1.ApprovalInitial, []string{"mallory"}, "", false, `user "mallory" changed its content`, false},
-		"NotKnown":      {configv1alpha1.ApprovalAlways, nil, "", false, "an unknown user changed its content", false},
-		"NoPolicy":      {"", []string{self, "mallory"}, "", false, "to be proposed and approved", false},
-		"Conflicts":     {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionTrue, false, "a.yaml: ConfigMap a: data.k: changed on both sides", false},
-		"NoConflicts":   {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionFalse, true, "", false},
-		"Unmarked":      {configv1alpha1.ApprovalAlways, []string{self}, "", false, "created or changed while this policy did not apply", true},
+		"Own":               {configv1alpha1.ApprovalAlways, []string{self}, "", true, "", false},
+		"AlsoByAnother":     {configv1alpha1.ApprovalAlways, []string{self, "mallory"}, "", false, `user "mallory" changed its content`, false},
+		"ByAnother":         {configv1alpha1.ApprovalInitial, []string{"mallory"}, "", false, `user "mallory" changed its content`, false},
+		"NotKnown":          {configv1alpha1.ApprovalAlways, nil, "", false, "an unknown user changed its content", false},
+		"NoPolicy":          {"", []string{self, "mallory"}, "", false, "to be proposed and approved", false},
+		"Conflicts":         {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionTrue, false, "a.yaml: ConfigMap a: data.k: changed on both sides", false},
+		"NoConflicts":       {configv1alpha1.ApprovalAlways, []string{self}, porchv1alpha1.ConditionFalse, true, "", false},
+		"UnmarkedOfAnother": {configv1alpha1.ApprovalAlways, []string{self, "mallory"}, "", false, `user "mallory" changed its content`, false},
+		"Unmarked":          {configv1alpha1.ApprovalAlways, []string{self}, "", false, "created or changed while this policy did not apply", true},
 	} {
 		for _, lifecycle := range []string{"Draft", "Proposed"} {
 			w := newWorld(t, "")
 			w.settle()
 			r := w.downstream(draft)
 			r.Status.Authors = tc.authors
-			if !tc.unmarked {
+			if !strings.HasPrefix(name, "Unmarked") {
 				r.Annotations = map[string]string{configv1alpha1.AnnotationPolicyOf: string(w.pv.UID)}
 			}
 			if tc.conflicts != "" {
@@ -54,6 +55,10 @@ func TestOnlyOwnContentIsApproved(t *testing.T) {
 			}
 			plan := variant.PlanVariant(w.input())
 			approves := slices.ContainsFunc(plan.Actions, func(a variant.Action) bool { return a.Verb == variant.Propose || a.Verb == variant.Approve })
+			deletes := slices.ContainsFunc(plan.Actions, func(a variant.Action) bool { return a.Verb == variant.Delete })
+			if deletes != (tc.unmarked && lifecycle == "Draft") {
+				t.Errorf("%s, %s: deletes: %t", name, lifecycle, deletes)
+			}
 			if approves != tc.approves {
 				t.Errorf("%s, %s: approves: %t", name, lifecycle, approves)
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -77,7 +76,7 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 			if built[exports[i].Package], err = directoryAt(store, commit, r.path(exports[i].Package)); err != nil {
 				return nil, err
 			}
-		case newer, exports[i].Replace != "":
+		case newer:
 			results[i].BranchChanged = base.String()
 		}
 		if exported {
@@ -154,9 +153,6 @@ func (r *Repository) mayReplace(store *overlay, head plumbing.Hash, e *remote.Ex
 		return known == 0, nil
 	}
 	before, err := object.GetTree(store, current)
-	if errors.Is(err, plumbing.ErrObjectNotFound) { // it is a file
-		return false, nil
-	}
 	if err != nil {
 		return false, err
 	}
@@ -174,20 +170,14 @@ func directoryAt(store *overlay, at plumbing.Hash, dir string) (plumbing.Hash, e
 	if err != nil || commit == nil {
 		return plumbing.ZeroHash, err
 	}
-	tree, err := commit.Tree()
+	tree, err := subtree(store, commit.TreeHash, dir)
 	if err != nil {
 		return plumbing.ZeroHash, fmt.Errorf("read commit %s: %w", at, err)
 	}
-	hash := tree.Hash
-	for name := range strings.SplitSeq(dir, "/") {
-		entry := entryOf(tree, name)
-		if entry == nil {
-			return plumbing.ZeroHash, nil
-		}
-		hash = entry.Hash
-		tree, _ = store.directory(tree, name)
+	if tree == nil {
+		return plumbing.ZeroHash, nil
 	}
-	return hash, nil
+	return tree.Hash, nil
 }
 
 // Head returns the commit of the branch as of the last List or Export; empty if there is none.
