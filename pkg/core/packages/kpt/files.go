@@ -125,8 +125,8 @@ func checkPath(name string) string {
 		return fmt.Sprintf("is longer than %d bytes", MaxPath)
 	case !utf8.ValidString(name):
 		return "is not UTF-8"
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' || r == ':' }):
-		return "has a control character, a backslash or a colon"
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }):
+		return "has a control character or a backslash"
 	case path.IsAbs(name), name != path.Clean(name), name == ".", name == "..", strings.HasPrefix(name, "../"):
 		return "must be relative, clean, and below the package"
 	}
