@@ -1,8 +1,11 @@
 package testgit
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -127,6 +130,36 @@ func (r *Repository) Ref(name string) string {
 		return ""
 	}
 	return ref.Hash().String()
+}
+
+// Hook sets a hook of the repository to a shell command.
+func (r *Repository) Hook(name, command string) {
+	r.t.Helper()
+	file := filepath.Join(r.Dir, "hooks", name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("#!/bin/sh\n"+command+"\n"), 0o755)); err != nil { //nolint:gosec // a program
+		r.t.Fatal(err)
+	}
+}
+
+// Empty deletes all references and objects, as if the repository was re-created.
+func (r *Repository) Empty() {
+	r.t.Helper()
+	for _, dir := range []string{"refs", "objects"} {
+		if err := os.RemoveAll(filepath.Join(r.Dir, dir)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(r.Dir, "packed-refs")); err != nil && !os.IsNotExist(err) {
+		r.t.Fatal(err)
+	}
+	storage := r.storage()
+	defer storage.Close()
+	if err := storage.Init(); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := storage.SetReference(plumbing.NewSymbolicReference(plumbing.HEAD, "refs/heads/main")); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // Refs returns the names of all references but HEAD, sorted.

@@ -2,9 +2,11 @@ package testgit
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/cgi"
@@ -53,16 +55,46 @@ func CA(s *httptest.Server) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
 
-func backend(t testing.TB) http.Handler {
+// ServeOld serves with git itself as servers do that require multi_ack, and have neither
+// multi_ack_detailed nor atomic pushes, such as Azure DevOps.
+func ServeOld(t testing.TB) *Server {
+	t.Helper()
+	next := backend(t, "receive.advertiseAtomic", "false")
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		switch {
+		case strings.HasSuffix(request.URL.Path, "/info/refs"):
+			answer := httptest.NewRecorder()
+			next.ServeHTTP(answer, request)
+			maps.Copy(w.Header(), answer.Header())
+			w.WriteHeader(answer.Code)
+			// As long as before: each line begins with its length.
+			fmt.Fprint(w, strings.ReplaceAll(answer.Body.String(), " multi_ack_detailed", " no_m_ack_detailed!"))
+			return
+		case strings.HasSuffix(request.URL.Path, "/git-upload-pack"):
+			body, err := io.ReadAll(request.Body)
+			if err != nil || !bytes.Contains(body, []byte(" multi_ack ")) && !bytes.Contains(body, []byte(" multi_ack\n")) {
+				http.Error(w, "TF401035: multi_ack is required", http.StatusBadRequest)
+				return
+			}
+			request.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		next.ServeHTTP(w, request)
+	}), httptest.NewServer)
+}
+
+// backend is git's own server, with settings: names and values.
+func backend(t testing.TB, settings ...string) http.Handler {
 	t.Helper()
 	git, err := exec.LookPath("git")
 	if err != nil {
 		t.Skip("git is not installed")
 	}
-	return &cgi.Handler{
-		Path: git, Args: []string{"http-backend"},
-		Env: []string{"GIT_PROJECT_ROOT=/", "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*"},
+	settings = append([]string{"safe.directory", "*"}, settings...)
+	env := []string{"GIT_PROJECT_ROOT=/", "GIT_HTTP_EXPORT_ALL=1", fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(settings)/2)}
+	for i := 0; i < len(settings); i += 2 {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i/2, settings[i]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i/2, settings[i+1]))
 	}
+	return &cgi.Handler{Path: git, Args: []string{"http-backend"}, Env: env}
 }
 
 // ServePlain serves without shallow fetches, filters and atomic pushes.

@@ -33,6 +33,8 @@ type Ref struct {
 type Listing struct {
 	// Branch is the branch with the packages; nil if it does not exist or there are no branches.
 	Branch *Ref
+	// Empty is true if the repository has no tags and branches at all.
+	Empty bool
 	// Tags are the tags that may be of packages, sorted by name. Their content is not known yet.
 	Tags []Ref
 	// Unread are the packages whose tags could not be read completely, with the error. Nothing is
@@ -72,6 +74,9 @@ type Export struct {
 	// export of the package, and of the revision that this one was made from. Content of anybody
 	// else stays.
 	Known []Ref
+	// Commit is the commit that the tag of the revision had, if the repository has lost the tag.
+	// The tag is created there if the repository still has the commit. Registries need none.
+	Commit string
 	// Replace is a commit of the branch whose content of the package may be replaced, whatever it
 	// is; empty for none.
 	Replace string

@@ -23,8 +23,9 @@ type address struct {
 
 var scpLike = regexp.MustCompile(`^([^ :/@]+)@([^ :/]+):([^ ]+)$`)
 
-// parseAddress parses spec.git.repo. File URLs must be below one of the roots.
-func parseAddress(text string, roots []string) (address, error) {
+// parseAddress parses spec.git.repo. File URLs must be below one of the roots. Insecure allows
+// http.
+func parseAddress(text string, roots []string, insecure bool) (address, error) {
 	if m := scpLike.FindStringSubmatch(text); m != nil {
 		return address{text: text, scheme: "ssh", user: m[1], host: m[2], path: m[3]}, nil
 	}
@@ -44,8 +45,8 @@ func parseAddress(text string, roots []string) (address, error) {
 	switch u.Scheme {
 	case "https", "ssh":
 	case "http":
-		if !remote.IsLoopback(a.host) {
-			return address{}, remote.Errorf(remote.InvalidSpec, "spec.git.repo: http is allowed for loopback addresses only: use https")
+		if !insecure && !remote.IsLoopback(a.host) {
+			return address{}, remote.Errorf(remote.InvalidSpec, "spec.git.repo: http is not encrypted, and allowed for loopback addresses only: use https, or set spec.git.insecure")
 		}
 	case "file":
 		a.path, err = a.checkFile(roots)

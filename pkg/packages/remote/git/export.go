@@ -22,10 +22,11 @@ import (
 	"github.com/starlinghq/starling/pkg/packages/remote"
 )
 
-// Export writes revisions as commits of the branch and tags, in one push. It returns the result of
-// each in their order. A revision whose tag exists with the same content is already exported, so
-// Export can be repeated after any error. The same revisions on the same branch give the same
-// commits. After an error the state of all exports is unknown.
+// Export writes revisions as commits of the branch and tags, in one push if the server changes all
+// references or none, otherwise the branch first. It returns the result of each in their order. A
+// revision whose tag and branch have its content is already exported, so Export can be repeated
+// after any error. The same revisions on the same branch give the same commits. After an error the
+// state of all exports is unknown.
 //
 // On the branch, a revision replaces the content of a known tag of its package, and no other:
 // others push to the branch, too. A revision that may not replace the current content only gets its
@@ -35,8 +36,11 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 	defer cancel()
 	results := make([]remote.ExportResult, len(exports))
 	missing, err := r.findExisting(ctx, exports, results)
-	if err != nil || len(missing) == 0 {
-		return results, err
+	if err != nil {
+		return nil, err
+	}
+	if missing = r.tagAgain(ctx, exports, results, missing); len(missing) == 0 {
+		return results, nil
 	}
 	branch := branchPrefix + r.options.Branch
 	old := r.refs.hashes[branch]
@@ -59,7 +63,11 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 	var commands []*packp.Command
 	built := map[string]plumbing.Hash{}
 	for _, i := range missing {
-		may, err := r.mayReplace(store, head, &exports[i], built[exports[i].Package])
+		if root := r.options.RootPackage; root != "" && exports[i].Package != root {
+			results[i].Problem = fmt.Sprintf("the repository has only the package %q, which spec.git.rootPackage names", root)
+			continue
+		}
+		may, same, err := r.mayReplace(store, head, &exports[i], built[exports[i].Package])
 		var commit plumbing.Hash
 		if err == nil {
 			commit, err = r.commit(store, head, &exports[i])
@@ -71,6 +79,7 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 		// The branch never returns to an older revision: that one only gets its tag.
 		newest, exported := r.newest(exports[i].Package), results[i].Ref.ID != ""
 		switch newer := exports[i].Number > newest || exported && exports[i].Number == newest; {
+		case same: // an export whose tag could not be written, or a merge by hand
 		case newer && may:
 			head = commit
 			if built[exports[i].Package], err = directoryAt(store, commit, r.path(exports[i].Package)); err != nil {
@@ -104,6 +113,32 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 	return results, nil
 }
 
+// tagAgain creates lost tags where they were, so that locks which name their commits stay true. It
+// returns the indexes of the exports that are left. If the repository does not have one of the
+// commits any more, all are left: they get new commits.
+func (r *Repository) tagAgain(ctx context.Context, exports []remote.Export, results []remote.ExportResult, missing []int) (left []int) {
+	var refs []string
+	for _, i := range missing {
+		if exports[i].Commit != "" && results[i].Ref.ID == "" {
+			refs = append(refs, tagPrefix+r.tagOf(&exports[i]), exports[i].Commit)
+		}
+	}
+	if len(refs) == 0 || len(r.refs.hashes) == 0 || r.create(ctx, refs...) != nil {
+		return missing
+	}
+	for _, i := range missing {
+		if exports[i].Commit == "" || results[i].Ref.ID != "" {
+			left = append(left, i)
+			continue
+		}
+		results[i].Ref = remote.Ref{
+			Name: r.tagOf(&exports[i]), ID: exports[i].Commit, Package: exports[i].Package, Workspace: exports[i].Workspace, Number: exports[i].Number,
+		}
+		results[i].Directory = r.path(exports[i].Package)
+	}
+	return left
+}
+
 // wants returns the commits that exports are compared with, and built on.
 func (r *Repository) wants(base plumbing.Hash, exports []remote.Export, missing []int) []plumbing.Hash {
 	var wants []plumbing.Hash
@@ -125,18 +160,24 @@ func (r *Repository) wants(base plumbing.Hash, exports []remote.Export, missing 
 
 // mayReplace reports whether a revision may replace what its package has at a commit: nothing, the
 // content of a known tag or of an earlier export of the same push, what the revision itself has, or
-// what a user gave up.
-func (r *Repository) mayReplace(store *overlay, head plumbing.Hash, e *remote.Export, built plumbing.Hash) (bool, error) {
-	if e.Replace != "" && e.Replace == r.refs.commit(branchPrefix+r.options.Branch).String() {
-		return true, nil
-	}
+// what a user gave up. It also reports whether the content is the same.
+func (r *Repository) mayReplace(store *overlay, head plumbing.Hash, e *remote.Export, built plumbing.Hash) (may, same bool, err error) {
 	dir := r.path(e.Package)
 	current, err := directoryAt(store, head, dir)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	if !built.IsZero() && current == built {
-		return true, nil
+	if !current.IsZero() {
+		before, err := object.GetTree(store, current)
+		if err != nil {
+			return false, false, err
+		}
+		if files, err := store.writeFiles(e.Files, before); err != nil || files == current {
+			return err == nil, err == nil, err
+		}
+	}
+	if e.Replace != "" && e.Replace == r.refs.commit(branchPrefix+r.options.Branch).String() || !built.IsZero() && current == built {
+		return true, false, nil
 	}
 	known := 0
 	for _, tag := range e.Known {
@@ -146,18 +187,11 @@ func (r *Repository) mayReplace(store *overlay, head plumbing.Hash, e *remote.Ex
 		}
 		known++
 		if is, err := directoryAt(store, r.refs.hashes[full], dir); err != nil || is == current {
-			return err == nil, err
+			return err == nil, false, err
 		}
 	}
-	if current.IsZero() { // a package that was on the branch, and is not there, was removed by somebody
-		return known == 0, nil
-	}
-	before, err := object.GetTree(store, current)
-	if err != nil {
-		return false, err
-	}
-	files, err := store.writeFiles(e.Files, before)
-	return files == current, err
+	// A package that was on the branch, and is not there, was removed by somebody.
+	return current.IsZero() && known == 0, false, nil
 }
 
 // directoryAt returns the tree of a directory at a commit or an annotated tag; the zero hash if
@@ -188,8 +222,8 @@ func (r *Repository) Head() string {
 	return ""
 }
 
-// findExisting sets the results of revisions whose tags exist, and returns the indexes of the
-// others, and of those that shall replace what the branch has, oldest first.
+// findExisting sets the results of revisions whose tags exist, and returns the indexes of all that
+// may be missing on the branch, oldest first.
 func (r *Repository) findExisting(ctx context.Context, exports []remote.Export, results []remote.ExportResult) (missing []int, err error) {
 	var tags []remote.Ref
 	for i := range exports {
@@ -220,9 +254,7 @@ func (r *Repository) findExisting(ctx context.Context, exports []remote.Export, 
 			continue
 		}
 		results[i].Ref = revision.Ref
-		if exports[i].Replace != "" {
-			missing = append(missing, i) // on the branch
-		}
+		missing = append(missing, i) // a tag alone is no export
 	}
 	slices.SortStableFunc(missing, func(a, b int) int {
 		x, y := &exports[a], &exports[b]
@@ -232,14 +264,14 @@ func (r *Repository) findExisting(ctx context.Context, exports []remote.Export, 
 }
 
 func (r *Repository) tagOf(e *remote.Export) string {
-	return fmt.Sprintf("%s/v%d", r.path(e.Package), e.Number)
+	return joinPath(r.path(e.Package), fmt.Sprintf("v%d", e.Number))
 }
 
 // newest returns the highest number among the tags of a package; 0 if it has none.
 func (r *Repository) newest(pkg string) int {
 	newest := 0
 	for name := range r.refs.hashes {
-		if rest, ok := strings.CutPrefix(name, tagPrefix+r.path(pkg)+"/"); ok {
+		if rest, ok := strings.CutPrefix(name, tagPrefix+joinPath(r.path(pkg), "")); ok {
 			if n, ok := remote.Number(rest); ok {
 				newest = max(newest, n)
 			}
@@ -251,7 +283,7 @@ func (r *Repository) newest(pkg string) int {
 // commit creates a commit of an export on top of parent; the zero hash means no parent.
 func (r *Repository) commit(store *overlay, parent plumbing.Hash, e *remote.Export) (plumbing.Hash, error) {
 	dir := r.path(e.Package)
-	message, err := annotate(fmt.Sprintf("Publish %s v%d", dir, e.Number), annotation{
+	message, err := annotate(fmt.Sprintf("Publish %s v%d", cmp.Or(dir, e.Package), e.Number), annotation{
 		Package: dir, WorkspaceName: e.Workspace, Revision: fmt.Sprintf("v%d", e.Number), Task: json.RawMessage(e.Task),
 	})
 	if err != nil {
@@ -273,8 +305,11 @@ func (r *Repository) commit(store *overlay, parent plumbing.Hash, e *remote.Expo
 		}
 		commit.ParentHashes = []plumbing.Hash{parent}
 	}
-	path := strings.Split(dir, "/")
 	old := root
+	var path []string
+	if dir != "" {
+		path = strings.Split(dir, "/")
+	}
 	for _, name := range path {
 		old, _ = store.directory(old, name)
 	}
@@ -438,6 +473,9 @@ func sortKey(e *object.TreeEntry) string {
 
 // replace returns a tree like root with another directory at the path.
 func (o *overlay) replace(root *object.Tree, path []string, dir plumbing.Hash) (plumbing.Hash, error) {
+	if len(path) == 0 {
+		return dir, nil
+	}
 	if len(path) > 1 {
 		below, err := o.directory(root, path[0])
 		if err != nil {

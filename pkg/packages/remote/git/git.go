@@ -8,10 +8,19 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/storage/memory"
 
 	"github.com/starlinghq/starling/pkg/packages/remote"
 )
+
+// go-git (v5.18) leaves out what it does not know in all cases. It does not know several rounds of
+// negotiation with multi_ack, and there is only one here: all that is had is sent at once. Azure
+// DevOps requires multi_ack. The variable is global, and nothing else uses go-git.
+func init() { //nolint:gochecknoinits // before any session
+	transport.UnsupportedCapabilities = []capability.Capability{capability.MultiACKDetailed, capability.ThinPack}
+}
 
 // Repository is a git repository as of one List: all other calls use its result. It is not safe for
 // concurrent use. remote.KindOf classifies its errors.
@@ -24,7 +33,7 @@ type Repository struct {
 
 // Open returns a Repository. It sends no request. The caller must close it.
 func Open(o Options) (*Repository, error) {
-	a, err := parseAddress(o.Repo, o.FileRoots)
+	a, err := parseAddress(o.Repo, o.FileRoots, o.Insecure)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +82,7 @@ func (r *Repository) List(ctx context.Context) (*remote.Listing, error) {
 		return nil, fmt.Errorf("list references: %w", err)
 	}
 	r.refs = refs
-	listing := &remote.Listing{}
+	listing := &remote.Listing{Empty: len(refs.hashes) == 0}
 	branch := branchPrefix + r.options.Branch
 	if _, ok := refs.hashes[branch]; ok {
 		listing.Branch = &remote.Ref{
@@ -98,12 +107,19 @@ func (r *Repository) parseTag(full string) (remote.Ref, bool) {
 	if !ok {
 		return remote.Ref{}, false
 	}
-	last := strings.LastIndex(name, "/")
-	if last < 0 {
-		return remote.Ref{}, false // a tag of the whole repository
+	dir, revision, pkg := "", name, r.options.RootPackage
+	if last := strings.LastIndex(name, "/"); last >= 0 {
+		dir, revision = name[:last], name[last+1:]
 	}
-	dir, revision := name[:last], name[last+1:]
-	if r.directory != "" {
+	switch {
+	case pkg != "":
+		if dir != r.directory {
+			return remote.Ref{}, false
+		}
+		dir = pkg
+	case dir == "":
+		return remote.Ref{}, false // a tag of the whole repository
+	case r.directory != "":
 		if dir, ok = strings.CutPrefix(dir, r.directory+"/"); !ok {
 			return remote.Ref{}, false
 		}
@@ -118,6 +134,29 @@ func (r *Repository) Descends(ctx context.Context, from string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Limits.Timeout)
 	defer cancel()
 	return r.source.contains(ctx, plumbing.NewHash(from), r.refs.commit(branchPrefix+r.options.Branch))
+}
+
+// CreateBranch creates the branch at a commit that the repository still has, although it may have
+// no tag or branch with it.
+func (r *Repository) CreateBranch(ctx context.Context, commit string) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Limits.Timeout)
+	defer cancel()
+	return r.create(ctx, branchPrefix+r.options.Branch, commit)
+}
+
+// create creates references at commits that the repository still has.
+func (r *Repository) create(ctx context.Context, namesAndCommits ...string) error {
+	var commands []*packp.Command
+	for pair := range slices.Chunk(namesAndCommits, 2) {
+		commands = append(commands, &packp.Command{Name: plumbing.ReferenceName(pair[0]), New: plumbing.NewHash(pair[1])})
+	}
+	if err := r.source.push(ctx, memory.NewStorage(), commands); err != nil {
+		return err
+	}
+	for _, command := range commands {
+		r.refs.hashes[command.Name.String()] = command.New
+	}
+	return nil
 }
 
 // Remove deletes the tags that still have the given IDs. Other tags are skipped without an error.
@@ -140,7 +179,7 @@ func (r *Repository) Remove(ctx context.Context, tags []remote.Ref) error {
 
 // path returns the directory of a package in the repository.
 func (r *Repository) path(pkg string) string {
-	if pkg == "" {
+	if pkg == "" || pkg == r.options.RootPackage {
 		return r.directory
 	}
 	return joinPath(r.directory, pkg)

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -49,6 +50,10 @@ func eachAccess(t *testing.T, test func(t *testing.T, r *testgit.Repository, a a
 	})
 	t.Run("PlainHTTP", func(t *testing.T) {
 		r, s := testgit.New(t), testgit.ServePlain(t)
+		test(t, r, access{url: s.URL(r), server: s})
+	})
+	t.Run("OldHTTP", func(t *testing.T) {
+		r, s := testgit.New(t), testgit.ServeOld(t)
 		test(t, r, access{url: s.URL(r), server: s})
 	})
 	t.Run("HTTPS", func(t *testing.T) {
@@ -594,7 +599,7 @@ func TestExportLeavesTheBranch(t *testing.T) {
 				if got.Problem != "" || (got.BranchChanged == head) != tc.held || (got.BranchChanged != "") != tc.held {
 					t.Errorf("result %+v, the branch was at %s", got, head)
 				}
-				if (r.Ref("refs/heads/main") == head) != tc.held {
+				if (r.Ref("refs/heads/main") == head) != (tc.held || name == "TheSame") {
 					t.Errorf("the branch went from %s to %s", head, r.Ref("refs/heads/main"))
 				}
 				files := filesOf(r, r.Ref("refs/heads/main"))
@@ -655,6 +660,192 @@ func TestExportCreatesBranch(t *testing.T) {
 		if r.Ref("refs/heads/main") != base {
 			t.Error("the other branch moved")
 		}
+	})
+}
+
+// TestRefusedBranch: a tag says that its revision is on the branch. So there is none if the branch
+// was refused, also without atomic pushes.
+func TestRefusedBranch(t *testing.T) {
+	for name, serve := range map[string]func(testing.TB) *testgit.Server{"Atomic": testgit.Serve, "NotAtomic": testgit.ServeOld} {
+		t.Run(name, func(t *testing.T) {
+			r, s := testgit.New(t), serve(t)
+			r.Package("other", "x")
+			base := r.Commit("main", "base")
+			repo, _ := open(t, options(access{url: s.URL(r)}))
+			r.Hook("update", `[ "$1" != refs/heads/main ]`)
+			if _, err := repo.Export(t.Context(), []remote.Export{exportOf("web", 1, "one"), exportOf("web", 2, "two")}); err == nil {
+				t.Error("the branch is protected")
+			}
+			if r.Ref("refs/tags/web/v1") != "" || r.Ref("refs/heads/main") != base {
+				t.Errorf("references %v", r.Refs())
+			}
+			// A tag is refused: what the branch has is not written again.
+			r.Hook("update", `[ "$1" != refs/tags/web/v2 ]`)
+			repo, _ = open(t, options(access{url: s.URL(r)}))
+			if _, err := repo.Export(t.Context(), []remote.Export{exportOf("web", 1, "one"), exportOf("web", 2, "two")}); err == nil {
+				t.Error("the tag is protected")
+			}
+			head := r.Ref("refs/heads/main")
+			if (head == base) != (name == "Atomic") || (r.Ref("refs/tags/web/v1") == "") != (name == "Atomic") {
+				t.Errorf("references %v", r.Refs())
+			}
+			r.Hook("update", "true")
+			results := export(t, options(access{url: s.URL(r)}), exportOf("web", 1, "one"), exportOf("web", 2, "two"))
+			if results[0].Problem != "" || results[1].Problem != "" || results[1].BranchChanged != "" {
+				t.Errorf("%+v", results)
+			}
+			if name == "NotAtomic" && r.Ref("refs/heads/main") != head {
+				t.Error("the branch moved again")
+			}
+			if filesOf(r, r.Ref("refs/heads/main"))["web/config.yaml"] != "text: \"two\"\n" || filesOf(r, r.Ref("refs/tags/web/v2"))["web/config.yaml"] != "text: \"two\"\n" {
+				t.Errorf("references %v", r.Refs())
+			}
+		})
+	}
+}
+
+// TestRootPackage: a repository whose root, or whose directory, is one package.
+func TestRootPackage(t *testing.T) {
+	for _, dir := range []string{"", "infra/app"} {
+		t.Run("Directory:"+dir, func(t *testing.T) {
+			eachAccess(t, func(t *testing.T, r *testgit.Repository, a access) {
+				o := options(a)
+				o.Directory, o.RootPackage = dir, "app"
+				in, tag := "", "v"
+				if dir != "" {
+					in, tag = dir+"/", dir+"/v"
+					r.Files["README.md"] = "of the repository"
+				}
+				r.Files[in+"Kptfile"] = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: app\n"
+				r.Files[in+"config.yaml"] = "text: \"one\"\n"
+				r.Files[in+"sub/Kptfile"] = "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: sub\n"
+				r.Files[in+"rules/a:b.yaml"] = "text: colon\n"
+				r.Tag(tag+"1", r.Commit("main", "one"))
+				r.Tag("other/v1", r.Ref("refs/heads/main"))
+				repo, listing := open(t, o)
+				if diff := cmp.Diff([]string{"app main -1 one", "app v1 1 one"}, texts(loaded(t, repo, append([]remote.Ref{*listing.Branch}, listing.Tags...)))); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				second := exportOf("app", 2, "two")
+				second.Known = listing.Tags
+				done := export(t, o, second, exportOf("else", 1, "x"))
+				if done[0].Problem != "" || done[0].Ref.Name != tag+"2" || done[0].Directory != dir || done[0].BranchChanged != "" || !strings.Contains(done[1].Problem, "rootPackage") {
+					t.Errorf("%+v", done)
+				}
+				files := filesOf(r, r.Ref("refs/heads/main"))
+				want := []string{in + "Kptfile", in + "a/b/c.txt", in + "config.yaml"}
+				if dir != "" {
+					want = append([]string{"README.md"}, want...)
+				}
+				if diff := cmp.Diff(want, slices.Sorted(maps.Keys(files))); diff != "" || files[in+"config.yaml"] != "text: \"two\"\n" {
+					t.Errorf("%v, files (-want +got):\n%s", files, diff)
+				}
+				repo, listing = open(t, o)
+				if diff := cmp.Diff([]string{"app main -1 two", "app v1 1 one", "app ws2 2 two"}, texts(loaded(t, repo, append([]remote.Ref{*listing.Branch}, listing.Tags...)))); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func texts(revisions []remote.Revision) []string {
+	var all []string
+	for _, revision := range revisions {
+		text, _, _ := strings.Cut(strings.TrimPrefix(revision.Files["config.yaml"], "text: \""), "\"")
+		all = append(all, fmt.Sprintf("%s %s %d %s%s", revision.Package, revision.Workspace, revision.Number, text, revision.Problem))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestTagAlone: a tag with the content of a revision, which somebody wrote, is no export: the
+// branch gets the revision, too.
+func TestTagAlone(t *testing.T) {
+	eachAccess(t, func(t *testing.T, r *testgit.Repository, a access) {
+		r.Package("other", "x")
+		base := r.Commit("main", "base")
+		first := export(t, options(a), exportOf("web", 1, "one"))[0]
+		r.SetRef("refs/heads/main", base)
+		again := export(t, options(a), exportOf("web", 1, "one"))[0]
+		if again.Ref.ID != first.Ref.ID || again.Problem != "" || filesOf(r, r.Ref("refs/heads/main"))["web/config.yaml"] != "text: \"one\"\n" {
+			t.Errorf("%+v, branch at %s", again, r.Ref("refs/heads/main"))
+		}
+	})
+}
+
+// TestLostReferences: a tag or branch that somebody deleted is created where it was, as long as the
+// repository has the commit, and nothing else moves.
+func TestLostReferences(t *testing.T) {
+	eachAccess(t, func(t *testing.T, r *testgit.Repository, a access) {
+		r.Package("other", "x")
+		r.Commit("main", "base")
+		r.SetRef("refs/heads/beside", r.Ref("refs/heads/main"))
+		first, second := exportOf("web", 1, "one"), exportOf("web", 2, "two")
+		exported := export(t, options(a), first, second)
+		head := r.Ref("refs/heads/main")
+		r.SetRef("refs/tags/web/v1", "")
+		first.Commit, second.Commit = exported[0].Ref.ID, exported[1].Ref.ID
+		again := export(t, options(a), first, second)
+		if again[0].Ref != exported[0].Ref || again[1].Ref != exported[1].Ref || again[0].Directory != "web" || again[0].Problem != "" {
+			t.Errorf("%+v, want %+v", again, exported)
+		}
+		if r.Ref("refs/tags/web/v1") != exported[0].Ref.ID || r.Ref("refs/heads/main") != head {
+			t.Errorf("tag at %s, branch from %s to %s", r.Ref("refs/tags/web/v1"), head, r.Ref("refs/heads/main"))
+		}
+
+		r.SetRef("refs/heads/main", "")
+		o := options(a)
+		o.CreateBranch = true
+		repo, listing := open(t, o)
+		if listing.Branch != nil || listing.Empty {
+			t.Fatalf("%+v", listing)
+		}
+		if err := repo.CreateBranch(t.Context(), head); err != nil {
+			t.Fatal(err)
+		}
+		if r.Ref("refs/heads/main") != head {
+			t.Errorf("the branch is at %s, want %s", r.Ref("refs/heads/main"), head)
+		}
+	})
+}
+
+// TestLostCommits: what the repository no longer has is never referred to. The revision gets a new
+// commit.
+func TestLostCommits(t *testing.T) {
+	test := func(t *testing.T, r *testgit.Repository, a access) {
+		t.Helper()
+		r.Package("other", "x")
+		base := r.Commit("main", "base")
+		first := exportOf("web", 1, "one")
+		exported := export(t, options(a), first)[0]
+		r.SetRef("refs/tags/web/v1", "")
+		r.SetRef("refs/heads/main", base)
+		if out, err := exec.CommandContext(t.Context(), "git", "-C", r.Dir, "-c", "safe.directory=*", "gc", "-q", "--prune=now").CombinedOutput(); err != nil {
+			t.Fatalf("git gc: %v: %s", err, out)
+		}
+		repo, _ := open(t, options(a))
+		if err := repo.CreateBranch(t.Context(), exported.Ref.ID); err == nil {
+			t.Error("a branch was created at a commit that is gone")
+		}
+		r.Package("db", "y")
+		head := r.CommitOn("main", "by hand", base)
+		first.Commit = exported.Ref.ID
+		again := export(t, options(a), first)[0]
+		if again.Problem != "" || again.Ref.ID == exported.Ref.ID || r.Ref("refs/tags/web/v1") != again.Ref.ID {
+			t.Errorf("%+v", again)
+		}
+		if _, parents, files := r.Show(again.Ref.ID); !slices.Equal(parents, []string{head}) || files["web/config.yaml"] != "text: \"one\"\n" {
+			t.Errorf("parents %v, files %v", parents, files)
+		}
+	}
+	t.Run("File", func(t *testing.T) {
+		r := testgit.New(t)
+		test(t, r, access{url: r.URL()})
+	})
+	t.Run("HTTP", func(t *testing.T) {
+		r, s := testgit.New(t), testgit.Serve(t)
+		test(t, r, access{url: s.URL(r), server: s})
 	})
 }
 
@@ -899,6 +1090,7 @@ func TestAddress(t *testing.T) {
 		want  remote.Kind
 	}{
 		"HTTPNotLoopback":  {"http://git.example/r", nil, remote.InvalidSpec},
+		"HTTPInsecure":     {"http://git.example/r#insecure", nil, ""},
 		"FileNotAllowed":   {r.URL(), nil, remote.InvalidSpec},
 		"FileElsewhere":    {r.URL(), []string{"/srv/git"}, remote.InvalidSpec},
 		"FileClimbs":       {"file:///srv/git/../.." + r.Dir, []string{"/srv/git"}, remote.InvalidSpec},
@@ -913,7 +1105,8 @@ func TestAddress(t *testing.T) {
 		"SCPWithoutSecret": {"git@host:r", nil, remote.SecretNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			repo, err := git.Open(git.Options{Repo: tc.repo, FileRoots: tc.roots, Limits: remote.DefaultLimits()})
+			address, insecure := strings.CutSuffix(tc.repo, "#insecure")
+			repo, err := git.Open(git.Options{Repo: address, Insecure: insecure, FileRoots: tc.roots, Limits: remote.DefaultLimits()})
 			if err == nil {
 				repo.Close()
 			}

@@ -81,7 +81,19 @@ func (r *Repository) loadBranch(ctx context.Context, objects storer.EncodedObjec
 	if tree == nil {
 		return remote.Errorf(remote.NotFound, "the branch has no directory %q", r.directory)
 	}
-	return (&packageReader{objects: objects, repository: r, ref: ref, commit: commit}).find(ctx, tree, "", 0, found)
+	reader := &packageReader{objects: objects, repository: r, ref: ref, commit: commit}
+	if r.options.RootPackage == "" {
+		return reader.find(ctx, tree, "", 0, found)
+	}
+	if !hasFile(tree, kpt.KptfileName) {
+		return nil
+	}
+	revision := reader.revision(r.directory)
+	revision.Package = r.options.RootPackage
+	if revision, err = reader.read(ctx, tree, revision); err != nil {
+		return err
+	}
+	return found(revision)
 }
 
 // loadTag reads the one package of a tag.
@@ -155,7 +167,7 @@ func (e problemError) Error() string { return string(e) }
 // rootProblem is the problem of a Kptfile in the root, or in spec.git.directory. What is below it
 // cannot be parts of a package that is not imported, so the search goes on there.
 const rootProblem = "the root of the repository, or spec.git.directory, is not imported as a package, because it would have no name; packages below it are imported. " +
-	"To import it as well, move its files to a subdirectory; otherwise delete its Kptfile"
+	"If it is one package, create a Repository with spec.git.rootPackage, its name. To import it as well, move its files to a subdirectory; otherwise delete its Kptfile"
 
 // find searches for packages. A package within another one is a part of that.
 func (w *packageReader) find(ctx context.Context, tree *object.Tree, pkg string, depth int, found func(remote.Revision) error) error {

@@ -101,6 +101,18 @@ func (l *localSource) push(ctx context.Context, added *memory.Storage, commands 
 		}
 	}
 	for _, command := range commands {
+		if command.Action() == packp.Delete {
+			continue
+		}
+		commit, err := object.GetCommit(l.storage, command.New)
+		if err == nil {
+			_, err = commit.Tree()
+		}
+		if err != nil {
+			return fmt.Errorf("the repository has no commit %s: %w", command.New, err)
+		}
+	}
+	for _, command := range commands {
 		switch command.Action() {
 		case packp.Delete:
 			err = l.storage.RemoveReference(command.Name)

@@ -146,7 +146,8 @@ func withoutSideband(response io.Reader, used *capability.List) io.Reader {
 	return response
 }
 
-// push sends new objects. All references change or none, if the server supports that.
+// push sends new objects. All references change or none, if the server supports that. Otherwise a
+// branch, which is the first one, changes before the tags: they would say that it was written.
 func (w *serverSource) push(ctx context.Context, added *memory.Storage, commands []*packp.Command) error {
 	session, err := w.receive()
 	if err != nil {
@@ -166,8 +167,14 @@ func (w *serverSource) push(ctx context.Context, added *memory.Storage, commands
 			_ = request.Capabilities.Set(c)
 		}
 	}
+	if !advertised.Capabilities.Supports(capability.Atomic) && len(commands) > 1 && commands[0].Name.IsBranch() {
+		if err := w.push(ctx, added, commands[:1]); err != nil {
+			return err
+		}
+		return w.push(ctx, added, commands[1:])
+	}
 	request.Commands = commands
-	if len(added.Objects) > 0 {
+	if slices.ContainsFunc(commands, func(c *packp.Command) bool { return c.Action() != packp.Delete }) { // a server waits for a pack, also for an empty one
 		var pack bytes.Buffer
 		if _, err := packfile.NewEncoder(&pack, added, false).Encode(slices.Collect(maps.Keys(added.Objects)), 0); err != nil {
 			return fmt.Errorf("pack commits: %w", err)

@@ -24,6 +24,11 @@ type Options struct {
 	CreateBranch bool
 	// Directory is the directory of the packages; empty is the whole repository.
 	Directory string
+	// RootPackage is the name of the only package, whose files are in Directory itself; empty means
+	// that packages are directories below it.
+	RootPackage string
+	// Insecure allows http, and so everybody between to read and change what is sent.
+	Insecure bool
 	// Author and Email are those of commits; empty means the publisher of the revision.
 	Author, Email string
 	// Secret is the content of the Secret that the Repository refers to; nil if there is none.

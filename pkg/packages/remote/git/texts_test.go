@@ -27,7 +27,7 @@ func TestTexts(t *testing.T) {
 		"git.example", "https://", "http://git.example/packages.git", "https://git.example/packages.git?a=b", "file://packages.git",
 		"file:///etc/packages.git",
 	} {
-		_, err := parseAddress(repo, nil)
+		_, err := parseAddress(repo, nil, false)
 		add("spec.git.repo "+repo, err)
 	}
 	for _, key := range []string{keyPrivateKey, remote.KeyCA} {

@@ -201,8 +201,8 @@ func newImage(e *remote.Export) (v1.Image, error) {
 
 // Export writes revisions as images, and returns the result of each in their order. A tag that
 // exists with the same files is already exported, so Export can be repeated after any error.
-// Registries cannot create a tag only if it does not exist; two writers of the same revision write
-// the same bytes.
+// Registries cannot create a tag only if it does not exist, so each is looked at right before it is
+// written. Two writers of the same revision write the same bytes.
 func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]remote.ExportResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.options.Limits.Timeout)
 	defer cancel()
@@ -216,6 +216,22 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 		if unread := r.unread[e.Package]; unread != nil { // it may have the tag
 			results[i].Problem = "its tags could not be read: " + unread.Error()
 			continue
+		}
+		if _, err := name.NewRepository(r.host.Name() + "/" + r.prefix + e.Package); err != nil {
+			results[i].Problem = "its name is not valid in a registry: " + err.Error()
+			continue
+		}
+		if ref.ID == "" {
+			there, err := r.puller.Head(ctx, r.reference(&ref))
+			if err == nil {
+				ref.ID = there.Digest.String()
+			} else if registry.Status(err) != http.StatusNotFound {
+				if err = classify(fmt.Errorf("read tag %q: %w", ref.Name, err)); !ofOneItem(err) {
+					return nil, err
+				}
+				results[i].Problem = err.Error()
+				continue
+			}
 		}
 		if ref.ID != "" {
 			there, err := r.load(ctx, ref)
@@ -232,10 +248,6 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 				continue
 			}
 			results[i].Ref = ref
-			continue
-		}
-		if _, err := name.NewRepository(r.host.Name() + "/" + r.prefix + e.Package); err != nil {
-			results[i].Problem = "its name is not valid in a registry: " + err.Error()
 			continue
 		}
 		image, err := newImage(e)
@@ -273,8 +285,8 @@ func (r *Repository) Remove(ctx context.Context, tags []remote.Ref) error {
 			return classify(fmt.Errorf("read tag %q: %w", tags[i].Name, err))
 		}
 		err = r.pusher.Delete(ctx, tag)
-		if code := registry.Status(err); code == http.StatusMethodNotAllowed || code == http.StatusBadRequest { // deletion by digest only, which belongs to this tag alone
-			err = r.pusher.Delete(ctx, tag.Context().Digest(tags[i].ID))
+		if code := registry.Status(err); code == http.StatusMethodNotAllowed || code == http.StatusBadRequest {
+			err = r.removeImage(ctx, tag, tags[i].ID)
 		}
 		if err != nil && registry.Status(err) != http.StatusNotFound {
 			return classify(fmt.Errorf("delete tag %q: %w", tags[i].Name, err))
@@ -282,4 +294,29 @@ func (r *Repository) Remove(ctx context.Context, tags []remote.Ref) error {
 		delete(r.ids, tags[i].Name)
 	}
 	return nil
+}
+
+// removeImage deletes the image of a tag in a registry that deletes no tags. That deletes every tag
+// of the image, so it fails if there is another one.
+func (r *Repository) removeImage(ctx context.Context, tag name.Tag, id string) error {
+	tags, err := r.puller.List(ctx, tag.Context())
+	if err != nil {
+		return fmt.Errorf("list the other tags of the image: %w", err)
+	}
+	for _, other := range tags {
+		if other == tag.TagStr() {
+			continue
+		}
+		there, err := r.puller.Head(ctx, tag.Context().Tag(other))
+		if registry.Status(err) == http.StatusNotFound {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read tag %q: %w", other, err)
+		}
+		if there.Digest.String() == id {
+			return fmt.Errorf("the registry deletes images only with all their tags, and tag %q has the same image: delete that tag first, or the tag %q, in the registry", other, tag.TagStr())
+		}
+	}
+	return r.pusher.Delete(ctx, tag.Context().Digest(id))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,9 @@ type Options struct {
 	Registry string
 	// Packages are the packages to read; empty means the registry's catalogue.
 	Packages []string
+	// Exported are packages that are exported: their tags are listed, whatever Packages or the
+	// catalogue have.
+	Exported []string
 	// Secret is the content of the Secret that the Repository refers to; nil if there is none.
 	Secret map[string][]byte
 	// Hosts are the hosts that may be named and that may receive credentials.
@@ -91,6 +95,11 @@ func (r *Repository) Close() { r.connections.CloseIdleConnections() }
 // Address returns the address as the user wrote it.
 func (r *Repository) Address() string { return r.options.Registry }
 
+// CreateBranch is not called: registries have no branches.
+func (r *Repository) CreateBranch(context.Context, string) error {
+	return errors.New("registries have no branches")
+}
+
 // Descends is for branches, which registries do not have.
 func (r *Repository) Descends(context.Context, string) (bool, error) { return true, nil }
 
@@ -147,7 +156,7 @@ func (r *Repository) List(ctx context.Context) (*packageremote.Listing, error) {
 				return nil
 			}
 			for _, tag := range tags {
-				if tag != "latest" { // it has the same digest as another tag
+				if tag != "latest" && !ofArtifact.MatchString(tag) { // latest has the same digest as another tag
 					listing.Tags = append(listing.Tags, packageremote.TagOf(pkg+":"+tag, pkg, tag))
 				}
 			}
@@ -163,8 +172,14 @@ func (r *Repository) List(ctx context.Context) (*packageremote.Listing, error) {
 	if err := r.digests(ctx, listing); err != nil {
 		return nil, err
 	}
+	listing.Empty = len(listing.Tags) == 0 && len(listing.Unread) == 0
 	return listing, nil
 }
+
+// ofArtifact matches tags that name the digest of another image: signatures and attestations of
+// cosign, and the referrers of an image, in registries without an API for them (OCI distribution
+// specification 1.1, "Referrers Tag Schema").
+var ofArtifact = regexp.MustCompile(`^sha(256|512)-[0-9a-f]{32,}(\.[a-z0-9.]+)?$`)
 
 // digests resolves the tags.
 func (r *Repository) digests(ctx context.Context, listing *packageremote.Listing) error {
@@ -212,7 +227,7 @@ func (r *Repository) packages(ctx context.Context) ([]string, error) {
 				return nil, packageremote.Errorf(packageremote.InvalidSpec, "spec.oci.packages: %q is not a valid name in a registry", pkg)
 			}
 		}
-		return r.options.Packages, nil
+		return r.withExported(r.options.Packages), nil
 	}
 	all, err := r.puller.Catalog(ctx, r.host)
 	switch code := registry.Status(err); {
@@ -230,7 +245,20 @@ func (r *Repository) packages(ctx context.Context) ([]string, error) {
 	if len(packages) > r.options.Limits.Packages {
 		return nil, packageremote.Errorf(packageremote.TooLarge, "the registry has %d packages, but the limit is %d", len(packages), r.options.Limits.Packages)
 	}
-	return packages, nil
+	return r.withExported(packages), nil
+}
+
+// withExported adds the packages that are exported, except those whose names no registry takes:
+// exports say so.
+func (r *Repository) withExported(packages []string) []string {
+	all := slices.Clone(packages)
+	for _, pkg := range r.options.Exported {
+		if _, err := name.NewRepository(r.host.Name() + "/" + r.prefix + pkg); err == nil {
+			all = append(all, pkg)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // reference returns the tag of a ref.

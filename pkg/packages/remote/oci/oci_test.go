@@ -29,6 +29,9 @@ type server struct {
 	*httptest.Server
 	authorization atomic.Value
 	noCatalogue   atomic.Bool
+	// digestsOnly makes it refuse the deletion of tags, as the registry of the CNCF's Distribution
+	// does. An image is deleted with all its tags.
+	digestsOnly atomic.Bool
 	// denied is what the paths of denied requests contain; "" denies none.
 	denied   atomic.Value
 	requests atomic.Int64
@@ -51,12 +54,67 @@ func serve(t *testing.T) *server {
 			w.WriteHeader(http.StatusForbidden)
 		case s.noCatalogue.Load() && q.URL.Path == "/v2/_catalog":
 			w.WriteHeader(http.StatusNotFound)
+		case s.digestsOnly.Load() && q.Method == http.MethodDelete:
+			repository, what, _ := strings.Cut(strings.TrimPrefix(q.URL.Path, "/v2/"), "/manifests/")
+			if !strings.HasPrefix(what, "sha256:") {
+				w.WriteHeader(http.StatusMethodNotAllowed)
+				return
+			}
+			for _, tag := range s.tags(t, repository) {
+				if s.digest(t, repository+":"+tag) == what {
+					request, _ := http.NewRequestWithContext(q.Context(), http.MethodDelete, "/v2/"+repository+"/manifests/"+tag, http.NoBody)
+					next.ServeHTTP(httptest.NewRecorder(), request)
+				}
+			}
+			next.ServeHTTP(w, q)
 		default:
 			next.ServeHTTP(w, q)
 		}
 	}))
 	t.Cleanup(s.Close)
 	return s
+}
+
+// tags returns the tags of a repository, sorted.
+func (s *server) tags(t *testing.T, repository string) []string {
+	t.Helper()
+	tags, err := remote.List(reference(t, s.host()+"/"+repository).Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(tags)
+	return tags
+}
+
+// digest returns the digest of an image, "" if there is none.
+func (s *server) digest(t *testing.T, image string) string {
+	t.Helper()
+	there, err := remote.Head(reference(t, s.host()+"/"+image))
+	if err != nil {
+		return ""
+	}
+	return there.Digest.String()
+}
+
+// write writes an image of somebody else.
+func (s *server) write(t *testing.T, image string) {
+	t.Helper()
+	content, err := random.Image(64, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(reference(t, s.host()+"/"+image), content); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reference(t *testing.T, image string) name.Tag {
+	t.Helper()
+	tag, err := name.NewTag(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tag
 }
 
 func (s *server) host() string { return strings.TrimPrefix(s.URL, "http://") }
@@ -365,5 +423,90 @@ func TestEachPackageFailsAlone(t *testing.T) {
 	}
 	if !slices.Equal(problems, []string{"web:v1"}) || !slices.Equal(good, []string{"web:v2"}) {
 		t.Errorf("problems %q, good %q", problems, good)
+	}
+}
+
+// TestTagsOfOthersStay: whatever the catalogue and spec.oci.packages list, no tag of
+// somebody else is overwritten, and what was exported is found again.
+func TestTagsOfOthersStay(t *testing.T) {
+	for name, o := range map[string]oci.Options{
+		"Catalogue":   {},
+		"Named":       {Packages: []string{"other"}, Exported: []string{"web"}},
+		"NamedBefore": {Packages: []string{"other"}}, // web is not exported yet when the tags are listed
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			s.noCatalogue.Store(len(o.Packages) > 0)
+			o.Registry = s.host() + "/team"
+			r, listing := open(t, o)
+			if !listing.Empty {
+				t.Errorf("%+v", listing)
+			}
+			s.write(t, "team/web:v1") // after the tags were listed
+			theirs := s.digest(t, "team/web:v1")
+			results, err := r.Export(t.Context(), []packageremote.Export{exportOf("web", 1, "one"), exportOf("web", 2, "two")})
+			if err != nil || !results[0].Conflict || results[0].Ref.ID != "" || results[1].Problem != "" {
+				t.Errorf("%+v, %v", results, err)
+			}
+			if got := s.digest(t, "team/web:v1"); got != theirs {
+				t.Error("the tag was overwritten")
+			}
+			o.Exported = []string{"web"}
+			_, listing = open(t, o)
+			if len(listing.Tags) != 2 || listing.Tags[1].ID != results[1].Ref.ID || listing.Empty {
+				t.Errorf("%+v", listing)
+			}
+		})
+	}
+}
+
+// TestRemoveLeavesOtherTags: a registry may delete images only, each with all its tags.
+func TestRemoveLeavesOtherTags(t *testing.T) {
+	s := serve(t)
+	s.digestsOnly.Store(true)
+	o := oci.Options{Registry: s.host() + "/team"}
+	r, _ := open(t, o)
+	results, err := r.Export(t.Context(), []packageremote.Export{exportOf("web", 1, "one"), exportOf("web", 2, "two")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := remote.Image(reference(t, s.host()+"/team/web:v1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(reference(t, s.host()+"/team/web:stable"), image); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Remove(t.Context(), []packageremote.Ref{results[1].Ref}); err != nil {
+		t.Error(err)
+	}
+	if err := r.Remove(t.Context(), []packageremote.Ref{results[0].Ref}); err == nil || !strings.Contains(err.Error(), `tag "stable" has the same image`) {
+		t.Errorf("error %v", err)
+	}
+	if diff := cmp.Diff([]string{"stable", "v1"}, s.tags(t, "team/web")); diff != "" {
+		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+}
+
+// TestSignaturesAreNoRevisions: tags of cosign, and of referrers, are not listed.
+func TestSignaturesAreNoRevisions(t *testing.T) {
+	s := serve(t)
+	o := oci.Options{Registry: s.host() + "/team"}
+	r, _ := open(t, o)
+	if _, err := r.Export(t.Context(), []packageremote.Export{exportOf("web", 1, "one")}); err != nil {
+		t.Fatal(err)
+	}
+	digest := strings.Replace(s.digest(t, "team/web:v1"), ":", "-", 1)
+	for _, end := range []string{".sig", ".att", ".sbom", ""} {
+		s.write(t, "team/web:"+digest+end)
+	}
+	s.write(t, "team/web:sha256-compatible")
+	_, listing := open(t, o)
+	var names []string
+	for _, tag := range listing.Tags {
+		names = append(names, tag.Name)
+	}
+	if diff := cmp.Diff([]string{"web:sha256-compatible", "web:v1"}, names); diff != "" {
+		t.Errorf("tags (-want +got):\n%s", diff)
 	}
 }
