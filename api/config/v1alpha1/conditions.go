@@ -86,6 +86,7 @@ const (
 	ReasonHistoryRewritten = "HistoryRewritten"
 	ReasonTagsMoved        = "TagsMoved"
 	ReasonTagsMissing      = "TagsMissing"
+	ReasonBranchMissing    = "BranchMissing"
 	ReasonSeveral          = "Several"
 	ReasonExported         = "Exported"
 	ReasonExporting        = "Exporting"
@@ -111,6 +112,10 @@ const RepositorySecretType = "starling.io/repository" //nolint:gosec // a type
 // AcceptBranchAnnotation on a Repository lets exports replace the content that packages have on its
 // branch. Its value is the commit of the branch whose content is given up.
 const AcceptBranchAnnotation = "starling.io/accept-branch"
+
+// ExportAgainAnnotation on a Repository asks to export again what was published here and the
+// repository no longer has. Each new value is one request.
+const ExportAgainAnnotation = "starling.io/export-again"
 
 // AcceptHistoryAnnotation on a Repository accepts that its branch was rewritten. Its value is the
 // commit of the branch that is accepted.

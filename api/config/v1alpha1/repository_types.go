@@ -164,10 +164,11 @@ type RepositorySync struct {
 // +kubebuilder:validation:XValidation:rule="self.repo == oldSelf.repo",message="git.repo is immutable: create another Repository instead"
 // +kubebuilder:validation:XValidation:rule="self.branch == oldSelf.branch",message="git.branch is immutable: create another Repository instead"
 // +kubebuilder:validation:XValidation:rule="has(self.directory) == has(oldSelf.directory) && (!has(self.directory) || self.directory == oldSelf.directory)",message="git.directory is immutable: create another Repository instead"
+// +kubebuilder:validation:XValidation:rule="has(self.rootPackage) == has(oldSelf.rootPackage) && (!has(self.rootPackage) || self.rootPackage == oldSelf.rootPackage)",message="git.rootPackage is immutable: create another Repository instead"
 type GitRepository struct {
 	// repo is the URL of the repository: https://host/path, ssh://user@host/path, user@host:path,
 	// or, if a flag of the controller allows it, file:///path. http:// is allowed for loopback
-	// addresses only. User names and passwords belong in the Secret.
+	// addresses, and for others with insecure. User names and passwords belong in the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -194,6 +195,18 @@ type GitRepository struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(^|/)[.][.]?(/|$)|[[:cntrl:]\\\\\\\\]|//')",message="git.directory must be a path in the repository"
 	Directory string `json:"directory,omitempty"`
+
+	// rootPackage is the name of the only package of the repository, if its files are in the
+	// directory itself, not in one below it. Its tags are those of the directory: v1 for the root.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="git.rootPackage must be a lower-case label"
+	RootPackage string `json:"rootPackage,omitempty"`
+
+	// insecure allows a repo of http://, whose traffic is not encrypted: others can read the
+	// credentials and the packages, and change them.
+	// +optional
+	Insecure bool `json:"insecure,omitempty"`
 
 	// secretRef names a Secret in the same namespace that holds the credentials. Its keys are
 	// username and password, or token; ssh-privatekey, passphrase and known_hosts; ca.crt. Its type
@@ -275,6 +288,12 @@ type RepositoryStatus struct {
 	// observedRunOnceAt is the last spec.sync.runOnceAt that was carried out.
 	// +optional
 	ObservedRunOnceAt *metav1.Time `json:"observedRunOnceAt,omitempty"`
+
+	// observedExportAgain is the last value of the annotation starling.io/export-again that was
+	// carried out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ObservedExportAgain string `json:"observedExportAgain,omitempty"`
 
 	// packageCount is the number of package revisions in the repository. The field has its name
 	// from Porch.

@@ -87,6 +87,7 @@ type External struct {
 	// +kubebuilder:validation:MaxLength=512
 	Ref string `json:"ref,omitempty"`
 	// id is the commit or digest to which ref pointed when the revision was last read or written.
+	// Without ref, it is that of a tag which the repository has lost.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id,omitempty"`

@@ -69,6 +69,9 @@ func packageAt(repo *configv1alpha1.Repository, from *porchv1alpha1.UpstreamPack
 		if repo.Spec.Git == nil || !lineage.SameRepository(repo.Spec.Git.Repo, from.Git.Repo) {
 			return "", false
 		}
+		if root := repo.Spec.Git.RootPackage; root != "" {
+			return root, strings.Trim(path.Clean("/"+from.Git.Directory), "/") == strings.Trim(repo.Spec.Git.Directory, "/")
+		}
 		return pathBelow(repo.Spec.Git.Directory, from.Git.Directory)
 	}
 	if repo.Spec.Oci == nil {

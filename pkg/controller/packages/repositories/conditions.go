@@ -45,6 +45,10 @@ type result struct {
 	waiting      int
 	conflicts    []string
 	exportFailed error
+	// loss is what the repository no longer has of what was exported.
+	loss loss
+	// asked is the request to export that again which the pass knew, served the one it carried out.
+	asked, served string
 }
 
 // desiredStatus returns the desired status of a Repository.
@@ -60,7 +64,7 @@ func desiredStatus(repo *configv1alpha1.Repository, here *revisions, r *result, 
 	if r.failed != nil {
 		setCondition(&status, repo, configv1alpha1.RepositoryConditionReady, metav1.ConditionFalse, string(remote.KindOf(r.failed)), message(r.failed), now)
 	} else {
-		setCondition(&status, repo, configv1alpha1.RepositoryConditionReady, metav1.ConditionTrue, configv1alpha1.ReasonReady, "", now)
+		setCondition(&status, repo, configv1alpha1.RepositoryConditionReady, metav1.ConditionTrue, configv1alpha1.ReasonReady, warning(&repo.Spec), now)
 		setConsistent(&status, repo, r, now)
 		status.GitCommitHash = r.commit
 		status.Errors = errorsOf(r)
@@ -69,6 +73,9 @@ func desiredStatus(repo *configv1alpha1.Repository, here *revisions, r *result, 
 		}
 	}
 	setExported(&status, repo, r, behindBranch(here), now)
+	if r.served != "" {
+		status.ObservedExportAgain = r.served
+	}
 	changed := !apiequality.Semantic.DeepEqual(status, repo.Status)
 	if r.failed == nil && (changed || status.LastFullSyncTime == nil || now.Sub(status.LastFullSyncTime.Time) >= heartbeat) {
 		status.LastFullSyncTime = &metav1.Time{Time: now.UTC().Truncate(time.Second)}
@@ -79,6 +86,14 @@ func desiredStatus(repo *configv1alpha1.Repository, here *revisions, r *result, 
 		status.NextFullSyncTime = &metav1.Time{Time: next.UTC().Truncate(time.Second)}
 	}
 	return status
+}
+
+// warning returns what users should know of a Repository that works.
+func warning(spec *configv1alpha1.RepositorySpec) string {
+	if spec.Git != nil && spec.Git.Insecure && strings.HasPrefix(spec.Git.Repo, "http://") {
+		return "spec.git.insecure: the traffic is not encrypted, everybody between can read the credentials and the packages, and change them"
+	}
+	return ""
 }
 
 func setConsistent(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1.Repository, r *result, now time.Time) {
@@ -126,6 +141,10 @@ func setExported(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1.R
 	case len(r.conflicts) > 0:
 		reason = configv1alpha1.ReasonConflict
 		explanation = "not exported, because the repository has other content under the same tag; delete the tag or the revision: " + text.Join(r.conflicts, "; ", maxNamed)
+	case r.loss.reason != "":
+		reason, explanation = r.loss.reason, r.loss.message
+	case len(r.loss.tags) > 0:
+		reason, explanation = configv1alpha1.ReasonTagsMissing, tagsGone(repo, r.loss.tags)
 	case len(behind) > 0:
 		reason, explanation = configv1alpha1.ReasonBranchChanged, branchChanged(repo, r.commit, behind)
 	case r.waiting > 0:

@@ -166,12 +166,14 @@ type state struct {
 	refused [2]string
 }
 
-func (c *Controller) stateOf(key types.NamespacedName, uid types.UID) *state {
+// stateOf returns what is remembered of a Repository. Its status is read once: afterwards the
+// informer may not show our own write yet.
+func (c *Controller) stateOf(key types.NamespacedName, repo *configv1alpha1.Repository) *state {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	s := c.states[key]
-	if s == nil || s.uid != uid {
-		s = &state{uid: uid, result: result{findings: map[string]finding{}}}
+	if s == nil || s.uid != repo.UID {
+		s = &state{uid: repo.UID, result: result{commit: repo.Status.GitCommitHash, findings: map[string]finding{}}}
 		c.states[key] = s
 	}
 	return s

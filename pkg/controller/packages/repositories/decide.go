@@ -126,19 +126,23 @@ func uidOf(cr *storev1alpha1.PackageRevision) string {
 	return string(cr.UID)
 }
 
-// missingTags returns the tags of revisions that the repository no longer has.
-func missingTags(listing *remote.Listing, here *revisions) []string {
+// missing returns the revisions whose tags the repository no longer has.
+func missing(listing *remote.Listing, here *revisions) []*storev1alpha1.PackageRevision {
 	there := map[string]bool{}
 	for _, tag := range listing.Tags {
 		there[tag.Name] = true
 	}
-	var missing []string
-	for _, cr := range here.all {
-		if cr.External.Ref != "" && !cr.External.Branch && cr.DeletionTimestamp == nil && !there[cr.External.Ref] && listing.Unread[cr.Spec.PackageName] == nil {
-			missing = append(missing, cr.External.Ref)
-		}
+	return here.filter(func(cr *storev1alpha1.PackageRevision) bool {
+		return cr.External.Ref != "" && !cr.External.Branch && cr.DeletionTimestamp == nil && !there[cr.External.Ref] && listing.Unread[cr.Spec.PackageName] == nil
+	})
+}
+
+func refsOf(all []*storev1alpha1.PackageRevision) []string {
+	var refs []string
+	for _, cr := range all {
+		refs = append(refs, cr.External.Ref)
 	}
-	return missing
+	return refs
 }
 
 // behindBranch returns the newest revisions of packages that only have their tag, because the
@@ -209,12 +213,24 @@ func toExport(spec *configv1alpha1.RepositorySpec, here *revisions) []*storev1al
 		return nil
 	}
 	export := here.filter(func(cr *storev1alpha1.PackageRevision) bool {
-		return cr.Spec.Lifecycle.Published() && cr.Spec.Revision > 0 && cr.External.Ref == "" && !cr.Content.Imported && cr.DeletionTimestamp == nil
+		return publishedHere(cr) && cr.External.Ref == ""
 	})
 	slices.SortStableFunc(export, func(a, b *storev1alpha1.PackageRevision) int {
 		return cmp.Or(strings.Compare(a.Spec.PackageName, b.Spec.PackageName), cmp.Compare(a.Spec.Revision, b.Spec.Revision))
 	})
 	return export
+}
+
+// exportedPackages returns the packages that are, or will be, exported.
+func exportedPackages(spec *configv1alpha1.RepositorySpec, here *revisions) []string {
+	if !spec.Exports() {
+		return nil
+	}
+	var packages []string
+	for _, cr := range here.filter(publishedHere) {
+		packages = append(packages, cr.Spec.PackageName)
+	}
+	return packages
 }
 
 // terminating returns the revisions that are being deleted and have our finalizer.

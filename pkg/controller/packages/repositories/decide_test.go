@@ -111,7 +111,7 @@ func TestExportsAndRemovals(t *testing.T) {
 	if diff := cmp.Diff([]string{"r.a.main"}, names(stale(here, map[string]bool{"b": true}))); diff != "" {
 		t.Errorf("stale (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"a/v1"}, missingTags(&remote.Listing{Tags: []remote.Ref{tag("c/v1", "1")}}, here)); diff != "" {
+	if diff := cmp.Diff([]string{"a/v1"}, refsOf(missing(&remote.Listing{Tags: []remote.Ref{tag("c/v1", "1")}}, here))); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)
 	}
 }

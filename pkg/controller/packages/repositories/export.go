@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
@@ -26,10 +27,14 @@ func (p *pass) export(ctx context.Context, listing *remote.Listing, result *resu
 	if err := p.caughtUp(ctx); err != nil {
 		return false, nil, err
 	}
+	result.waiting, result.conflicts, result.asked = 0, nil, asksAgain(p.repo)
+	lost := lossOf(p.repo, listing, p.here, result)
+	if goOn, again, failed, err := p.regain(ctx, &lost, result); !goOn {
+		return again, failed, err
+	}
 	var batch []*storev1alpha1.PackageRevision
 	var exports []remote.Export
 	bytes := 0
-	result.waiting, result.conflicts = 0, nil
 	replace := ""
 	pending := toExport(&p.repo.Spec, p.here)
 	// What is given up is what the branch has now, not what was imported of it last.
@@ -37,14 +42,22 @@ func (p *pass) export(ctx context.Context, listing *remote.Listing, result *resu
 		replace = accepted
 		pending = append(pending, behindBranch(p.here)...)
 	}
-	for _, cr := range pending {
+	// A branch that comes back has all its packages at once.
+	together := 0
+	if p.repo.Spec.Type == configv1alpha1.RepositoryTypeGit && listing.Branch == nil && slices.ContainsFunc(pending, wasExported) {
+		pending, together = newestFirst(pending)
+	}
+	for i, cr := range pending {
 		if j, known := conflictOf(p.findings, cr); known {
 			result.conflicts = append(result.conflicts, j.moved)
 			continue
 		}
-		if len(batch) >= exportRevisions || bytes >= exportBytes {
+		if i >= together && (len(batch) >= exportRevisions || bytes >= exportBytes) {
 			result.waiting++
 			continue
+		}
+		if bytes >= firstBytes {
+			return false, fmt.Errorf("the packages have more than %d MiB, which is too much for one push: push the branch from a clone", firstBytes>>20), nil
 		}
 		files, err := p.content.Get(ctx, cr.Content.Digest)
 		if err != nil {
@@ -52,13 +65,16 @@ func (p *pass) export(ctx context.Context, listing *remote.Listing, result *resu
 		}
 		e := exportOf(cr, files)
 		e.Known, e.Replace = knownTags(p.here, cr), replace
+		if wasExported(cr) {
+			e.Commit = cr.External.ID
+		}
 		batch, exports = append(batch, cr), append(exports, e)
 		bytes += files.Size()
 	}
 	if len(batch) == 0 {
 		return false, nil, nil
 	}
-	done, failed := p.exportAll(ctx, exports)
+	done, failed := p.exportAll(ctx, exports, together > 0)
 	if failed != nil {
 		result.waiting += len(batch)
 		return false, fmt.Errorf("export %s: %w", text.Count(len(batch), "revision"), failed), nil
@@ -81,11 +97,16 @@ func (p *pass) export(ctx context.Context, listing *remote.Listing, result *resu
 	return failed == nil, failed, nil
 }
 
-// exportAll writes revisions together. If that fails, it writes each alone, so that one that the
-// repository refuses does not prevent the others.
-func (p *pass) exportAll(ctx context.Context, exports []remote.Export) ([]remote.ExportResult, error) {
+// wasExported reports whether a revision had a tag that the repository has lost.
+func wasExported(cr *storev1alpha1.PackageRevision) bool {
+	return cr.External.Ref == "" && cr.External.ID != ""
+}
+
+// exportAll writes revisions together. If that fails, and they need not be together, it writes each
+// alone, so that one that the repository refuses does not prevent the others.
+func (p *pass) exportAll(ctx context.Context, exports []remote.Export, together bool) ([]remote.ExportResult, error) {
 	done, err := p.remote.Export(ctx, exports)
-	if err == nil || len(exports) == 1 || !mayBeOfOne(err) {
+	if err == nil || together || len(exports) == 1 || !mayBeOfOne(err) {
 		return done, err
 	}
 	done = make([]remote.ExportResult, len(exports))
@@ -158,6 +179,9 @@ func (p *pass) caughtUp(ctx context.Context) error {
 func (p *pass) noteExport(ctx context.Context, cr *storev1alpha1.PackageRevision, done *remote.ExportResult) error {
 	changed := cr.DeepCopy()
 	changed.External = storev1alpha1.External{Ref: done.Ref.Name, ID: done.Ref.ID, BranchChanged: done.BranchChanged}
+	if wasExported(cr) && cr.External.ID == done.Ref.ID { // only the tag was created again
+		changed.External.BranchChanged = cr.External.BranchChanged
+	}
 	if err := p.update(ctx, changed, "exported"); err != nil {
 		return fmt.Errorf("record the tag of %s: %w", cr.Name, err)
 	}

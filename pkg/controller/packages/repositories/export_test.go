@@ -45,12 +45,12 @@ func (p *picky) Remove(_ context.Context, tags []remote.Ref) error {
 func TestEachExportFailsAlone(t *testing.T) {
 	exports := []remote.Export{{Package: "a"}, {Package: "bad"}, {Package: "c"}}
 	repository := &picky{refuses: "bad", failure: errors.New("the hook says no")}
-	done, err := (&pass{remote: repository}).exportAll(t.Context(), exports)
+	done, err := (&pass{remote: repository}).exportAll(t.Context(), exports, false)
 	if err != nil || done[0].Ref.Name != "a" || done[1].Problem != "the hook says no" || done[2].Ref.Name != "c" {
 		t.Errorf("%+v, %v", done, err)
 	}
 	down := &picky{refuses: "bad", failure: remote.Errorf(remote.Unreachable, "no route")}
-	if _, err := (&pass{remote: down}).exportAll(t.Context(), exports); err == nil || len(down.calls) != 1 {
+	if _, err := (&pass{remote: down}).exportAll(t.Context(), exports, false); err == nil || len(down.calls) != 1 {
 		t.Errorf("%v after %d requests", err, len(down.calls))
 	}
 }
@@ -84,7 +84,7 @@ func TestUnreadTagsAreNotMissing(t *testing.T) {
 	db.External.Ref = "db:v1"
 	gone := unreadRevision("gone")
 	gone.External.Ref = "gone:v1"
-	if got := missingTags(listing, newRevisions([]*storev1alpha1.PackageRevision{db, gone})); !slices.Equal(got, []string{"gone:v1"}) {
+	if got := refsOf(missing(listing, newRevisions([]*storev1alpha1.PackageRevision{db, gone}))); !slices.Equal(got, []string{"gone:v1"}) {
 		t.Errorf("missing %q", got)
 	}
 }

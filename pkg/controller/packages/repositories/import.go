@@ -81,6 +81,8 @@ func (p *pass) importTag(ctx context.Context, tag remote.Ref, revision remote.Re
 	case revision.Files.Digest() != cr.Content.Digest:
 		result.moved = fmt.Sprintf("%s (revision %s)", tag.Name, cr.Name)
 		result.conflict = cr.External.Ref == ""
+	case cr.External.Ref == "" && p.repo.Spec.Exports() && publishedHere(cr):
+		// The export records it, when the branch has it, too.
 	case cr.External.Ref != tag.Name || cr.External.ID != revision.ID:
 		changed := cr.DeepCopy()
 		changed.External.Ref, changed.External.ID = tag.Name, revision.ID
@@ -206,10 +208,7 @@ func (p *pass) locator(revision remote.Revision) *porchv1alpha1.Locator {
 
 // importBranch updates the placeholders from the branch, if it only grew. It returns their commit.
 func (p *pass) importBranch(ctx context.Context, listing *remote.Listing, result *result) (commit string, failed, err error) {
-	before := p.repo.Status.GitCommitHash
-	if p.state.result.commit != "" {
-		before = p.state.result.commit // the informer may not show our own write yet
-	}
+	before := p.state.result.commit
 	result.rewritten = ""
 	switch {
 	case listing.Branch == nil && before == "":

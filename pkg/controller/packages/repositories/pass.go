@@ -21,6 +21,8 @@ const (
 	// exportRevisions and exportBytes bound one push.
 	exportRevisions = 50
 	exportBytes     = 32 << 20
+	// firstBytes bounds the push that creates a branch again: with one revision of each package.
+	firstBytes = 128 << 20
 )
 
 // pass is one synchronization of a Repository with its repository.
@@ -80,7 +82,7 @@ func (p *pass) run(ctx context.Context) (again bool, err error) {
 		return false, err
 	}
 	result.commit = commit
-	result.missing, result.unread = missingTags(listing, p.here), listing.Unread
+	result.missing, result.unread = refsOf(missing(listing, p.here)), listing.Unread
 	result.findings = p.findings
 	if p.created+p.updated > 0 {
 		klog.FromContext(ctx).V(2).Info("Imported revisions", "created", p.created, "updated", p.updated)
@@ -113,7 +115,7 @@ func (p *pass) open(ctx context.Context) (*remote.Listing, error) {
 		secret = stored.Data
 	}
 	var err error
-	if p.remote, err = p.openRemote(&p.repo.Spec, secret); err != nil {
+	if p.remote, err = p.openRemote(&p.repo.Spec, secret, exportedPackages(&p.repo.Spec, p.here)); err != nil {
 		return nil, err
 	}
 	return p.remote.List(ctx)

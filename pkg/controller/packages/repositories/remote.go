@@ -26,6 +26,8 @@ type Remote interface {
 	Load(ctx context.Context, refs []remote.Ref, found func(remote.Revision) error) error
 	// Descends reports whether the branch contains a commit.
 	Descends(ctx context.Context, from string) (bool, error)
+	// CreateBranch creates the branch at a commit that the repository still has.
+	CreateBranch(ctx context.Context, commit string) error
 	// Export writes revisions.
 	Export(ctx context.Context, exports []remote.Export) ([]remote.ExportResult, error)
 	// Remove deletes tags that still have their IDs.
@@ -58,16 +60,19 @@ func newSecretInformer(config *rest.Config) (*informers.Informer[metav1.PartialO
 	return &informers.Informer[metav1.PartialObjectMetadata]{SharedIndexInformer: informer, Name: "Secrets"}, err
 }
 
-// openRemote opens the repository of a Repository.
-func (c *Controller) openRemote(spec *configv1alpha1.RepositorySpec, secret map[string][]byte) (Remote, error) {
+// openRemote opens the repository of a Repository. Exported are the packages that are exported to
+// it.
+func (c *Controller) openRemote(spec *configv1alpha1.RepositorySpec, secret map[string][]byte, exported []string) (Remote, error) {
 	switch {
 	case spec.Type == configv1alpha1.RepositoryTypeGit && spec.Git != nil:
 		return opened(git.Open(git.Options{
-			Repo: spec.Git.Repo, Branch: spec.Git.Branch, CreateBranch: spec.Git.CreateBranch, Directory: spec.Git.Directory,
+			Repo: spec.Git.Repo, Branch: spec.Git.Branch, CreateBranch: spec.Git.CreateBranch, Directory: spec.Git.Directory, RootPackage: spec.Git.RootPackage, Insecure: spec.Git.Insecure,
 			Author: spec.Git.Author, Email: spec.Git.Email, Secret: secret, FileRoots: c.FileRoots, Hosts: c.Hosts, Limits: remote.DefaultLimits(), TempDir: c.TempDir,
 		}))
 	case spec.Type == configv1alpha1.RepositoryTypeOCI && spec.Oci != nil:
-		return opened(oci.Open(oci.Options{Registry: spec.Oci.Registry, Packages: spec.Oci.Packages, Secret: secret, Hosts: c.Hosts, Limits: remote.DefaultLimits()}))
+		return opened(oci.Open(oci.Options{
+			Registry: spec.Oci.Registry, Packages: spec.Oci.Packages, Exported: exported, Secret: secret, Hosts: c.Hosts, Limits: remote.DefaultLimits(),
+		}))
 	}
 	return nil, remote.Errorf(remote.InvalidSpec, "spec.type %q is none that can be read", spec.Type)
 }

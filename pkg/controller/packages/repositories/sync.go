@@ -28,7 +28,7 @@ func (c *Controller) sync(ctx context.Context, key types.NamespacedName) (worker
 		c.forget(key)
 		return worker.Result{}, c.release(ctx, terminating(here))
 	}
-	s := c.stateOf(key, repo.UID)
+	s := c.stateOf(key, repo)
 	now := c.clock.Now()
 	if repo.Spec.Type == configv1alpha1.RepositoryTypeHub {
 		if err := c.release(ctx, terminating(here)); err != nil {
@@ -88,10 +88,12 @@ func due(repo *configv1alpha1.Repository, s *state, here *revisions, now time.Ti
 		return true
 	case len(terminating(here)) > 0:
 		return true
+	case asksAgain(repo) != "" && asksAgain(repo) != s.result.asked:
+		return true
 	case acceptedBranch(repo, &s.result) != "" && len(behindBranch(here)) > 0:
 		return true
 	}
-	if s.result.exportFailed != nil {
+	if s.result.exportFailed != nil || s.result.loss.reason != "" {
 		return false
 	}
 	for _, cr := range toExport(&repo.Spec, here) {

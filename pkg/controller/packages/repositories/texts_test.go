@@ -60,6 +60,11 @@ func TestTexts(t *testing.T) {
 		condition(configv1alpha1.RepositoryConditionExported, result{waiting: 1}),
 		condition(configv1alpha1.RepositoryConditionExported, result{conflicts: []string{"web/v3 (revision shop.web.v3)"}}),
 		condition(configv1alpha1.RepositoryConditionExported, result{exportFailed: errors.New("export 2 revisions: push: permission denied")}),
+		condition(configv1alpha1.RepositoryConditionExported, result{loss: loss{tags: []string{"web/v1"}}}),
+		condition(configv1alpha1.RepositoryConditionExported, result{loss: loss{tags: []string{"web/v1", "web/v2"}}}),
+		condition(configv1alpha1.RepositoryConditionExported, result{loss: loss{reason: configv1alpha1.ReasonBranchMissing, message: branchGone(repo, "c01dbee")}}),
+		condition(configv1alpha1.RepositoryConditionExported, result{loss: loss{reason: configv1alpha1.ReasonBranchMissing, message: repositoryEmpty(repo, []string{"db"})}}),
+		condition(configv1alpha1.RepositoryConditionExported, result{loss: loss{reason: configv1alpha1.ReasonHistoryRewritten, message: historyHolds}}),
 		golden.Text{Heading: "status.errors: the branch lost a package", Text: problems(1)[0].Message},
 		golden.Text{Heading: "status.errors: more than fit", Text: problems(30)[maxErrors-1].Message},
 	)

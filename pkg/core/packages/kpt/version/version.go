@@ -51,7 +51,9 @@ func OfServed(r *porchv1alpha1.PackageRevision) Version {
 		case lock.OCI != nil:
 			_, tag, _ := kpt.SplitImage(lock.OCI.Image)
 			return Version{Tag: tag}
-		case lock.Git != nil && strings.HasPrefix(lock.Git.Ref, strings.Trim(lock.Git.Directory, "/")+"/"): // only a tag does
+		case lock.Git == nil:
+		case strings.Trim(lock.Git.Directory, "/") == "" && IsTag(lock.Git.Ref), // of a package in the root, which has no other number
+			strings.HasPrefix(lock.Git.Ref, strings.Trim(lock.Git.Directory, "/")+"/"): // only a tag does
 			return Version{Tag: tagName(lock.Git.Ref)}
 		}
 	}
