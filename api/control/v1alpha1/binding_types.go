@@ -194,19 +194,24 @@ type BindingStatus struct {
 
 // Rollup counts copies. A copy is one object in one cluster.
 type Rollup struct {
-	// objects is the desired number of objects.
+	// objects is the desired number of objects, also of those that cannot be delivered.
 	Objects int64 `json:"objects"`
 	// clusters is the desired number of clusters.
 	Clusters int64 `json:"clusters"`
 	// copies is the desired number of (object, cluster) pairs.
 	Copies int64 `json:"copies"`
+	// incomplete is true if there are more objects, of which nothing is known: a package could not
+	// be read.
+	// +optional
+	Incomplete bool `json:"incomplete,omitempty"`
 	// applied is the number of copies that the clusters have applied with their current content.
 	Applied int64 `json:"applied"`
 	// healthy is the number of applied copies that are healthy.
 	Healthy int64 `json:"healthy"`
-	// appliedOf shows applied and copies, for a column of kubectl: "98/100".
+	// appliedOf shows applied and copies, for a column of kubectl: "98/100"; "98/?" if the copies
+	// are incomplete.
 	AppliedOf string `json:"appliedOf"`
-	// healthyOf shows healthy and copies, for a column of kubectl: "98/100".
+	// healthyOf shows healthy and copies in the same way.
 	HealthyOf string `json:"healthyOf"`
 }
 

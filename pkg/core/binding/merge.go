@@ -3,6 +3,7 @@ package binding
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,10 +64,19 @@ func sum(bindings []*controlv1alpha1.Binding) *controlv1alpha1.Rollup {
 		sum.Copies += r.Copies
 		sum.Applied += r.Applied
 		sum.Healthy += r.Healthy
+		sum.Incomplete = sum.Incomplete || r.Incomplete
 	}
-	sum.AppliedOf = fmt.Sprintf("%d/%d", sum.Applied, sum.Copies)
-	sum.HealthyOf = fmt.Sprintf("%d/%d", sum.Healthy, sum.Copies)
+	SetTexts(&sum)
 	return &sum
+}
+
+// SetTexts sets the texts of a Rollup from its numbers.
+func SetTexts(r *controlv1alpha1.Rollup) {
+	copies := strconv.FormatInt(r.Copies, 10)
+	if r.Incomplete {
+		copies = "?"
+	}
+	r.AppliedOf, r.HealthyOf = fmt.Sprintf("%d/%s", r.Applied, copies), fmt.Sprintf("%d/%s", r.Healthy, copies)
 }
 
 // worstOf returns the worst condition of the kind, with the messages of all that are as bad; nil if

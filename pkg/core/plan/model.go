@@ -267,6 +267,12 @@ func (d *Desired) Wants(ref objref.Ref) bool {
 	return ok
 }
 
+// Knows reports whether the content of an object is known.
+func (d *Desired) Knows(ref objref.Ref) bool {
+	o := d.Object(ref)
+	return o != nil && o.Known
+}
+
 // Len returns the number of objects.
 func (d *Desired) Len() int { return len(d.objects) }
 

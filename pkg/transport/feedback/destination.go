@@ -22,6 +22,9 @@ type destination struct {
 	delivery.Destination
 	// wants reports whether the destination should hold an object.
 	wants func(objref.Ref) bool
+	// isKnown reports whether it is known what the destination should have of an object; nil means
+	// of all. Copies of others have some former content, and do not count as applied.
+	isKnown func(objref.Ref) bool
 	// excluded are kinds of which no reports are expected.
 	excluded corestatus.Excluded
 	// missingSince returns since when a report is missing, given since when the object is applied

@@ -1,7 +1,6 @@
 package feedback
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -9,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/transport/delivery"
 )
@@ -77,7 +77,11 @@ func evaluate(in situation) verdict {
 	v.held = in.hold.condition()
 	v.errors, v.moreErrors = slices.Concat(in.problems, t.errors.first, tooLarge, in.mistakes), t.errors.more
 	v.problems, v.problemsCount = t.problems, int64(t.problemsCount)
-	v.rollup = rollupOf(in.objects, in.clusters, t.appliedCopies, t.healthyCopies)
+	v.rollup = &controlv1alpha1.Rollup{
+		Objects: int64(in.objects), Clusters: int64(in.clusters), Copies: int64(in.objects) * int64(in.clusters), Incomplete: in.incomplete,
+		Applied: int64(t.appliedCopies), Healthy: int64(t.healthyCopies),
+	}
+	binding.SetTexts(v.rollup)
 	if !t.until.IsZero() {
 		v.recheck = t.until.Sub(in.now)
 	}
@@ -113,15 +117,6 @@ func evaluateDeletion(in *situation) verdict {
 	}
 }
 
-// rollupOf returns a Rollup with these counts.
-func rollupOf(objects, clusters, applied, healthy int) *controlv1alpha1.Rollup {
-	copies := int64(objects) * int64(clusters)
-	return &controlv1alpha1.Rollup{
-		Objects: int64(objects), Clusters: int64(clusters), Copies: copies, Applied: int64(applied), Healthy: int64(healthy),
-		AppliedOf: fmt.Sprintf("%d/%d", applied, copies), HealthyOf: fmt.Sprintf("%d/%d", healthy, copies),
-	}
-}
-
 // situation is what the status of a Binding is computed from.
 type situation struct {
 	generation int64
@@ -130,7 +125,8 @@ type situation struct {
 	leaving    []string // objects that are being handed over at destinations that are not listed any more
 	mistakes   []string // in annotations
 	hold       *hold    // nil if there is no annotation about holds
-	objects    int
+	objects    int      // that every destination should hold, also those that cannot be delivered
+	incomplete bool     // there are more, of which nothing is known
 	heldBack   []string // destinations that are not listed any more, and hold something held
 	problems   []string // of objects at every destination, and of destinations that are not listed any more
 	clusters   int

@@ -47,8 +47,13 @@ func healthOf(d *destination, now time.Time) (c copies) {
 				c.gone = append(c.gone, item.Ref.String())
 				continue
 			}
-			c.applied++
+			counted := c.healthy
 			c.add(d, work.Work, item, now)
+			if d.isKnown == nil || d.isKnown(item.Ref) {
+				c.applied++
+			} else {
+				c.healthy = counted // the cluster keeps what it had
+			}
 		}
 	}
 	return c

@@ -264,3 +264,21 @@ func TestMissingByOurClock(t *testing.T) {
 		})
 	}
 }
+
+// TestCopiesOfUnknownContent: a copy counts as applied only if it is known what it should be. What
+// is wrong with it is said anyway.
+func TestCopiesOfUnknownContent(t *testing.T) {
+	s := siteWith("a", plan.Item{Ref: nginx, State: plan.Applied}, plan.Item{Ref: settings, State: plan.Applied})
+	s.wants = func(objref.Ref) bool { return true }
+	s.reports = plugin.ReportsRead
+	s.verdict = func(objref.Ref) (health.Verdict, bool) {
+		return health.Verdict{State: health.Unhealthy, Message: "no replicas"}, true
+	}
+	d := s.destination()
+	known := healthOf(&d, now)
+	d.isKnown = func(objref.Ref) bool { return false }
+	unknown := healthOf(&d, now)
+	if known.applied != 2 || unknown.applied != 0 || unknown.healthy != 0 || len(unknown.problems) != len(known.problems) || len(known.problems) == 0 {
+		t.Errorf("known %+v, unknown %+v", known, unknown)
+	}
+}

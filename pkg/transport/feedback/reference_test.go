@@ -344,3 +344,12 @@ func appendPrefixed(all []string, cluster string, texts []string) []string {
 	}
 	return all
 }
+
+// rollupOf returns a Rollup with these counts, of which all are known.
+func rollupOf(objects, clusters, applied, healthy int) *controlv1alpha1.Rollup {
+	copies := int64(objects) * int64(clusters)
+	return &controlv1alpha1.Rollup{
+		Objects: int64(objects), Clusters: int64(clusters), Copies: copies, Applied: int64(applied), Healthy: int64(healthy),
+		AppliedOf: fmt.Sprintf("%d/%d", applied, copies), HealthyOf: fmt.Sprintf("%d/%d", healthy, copies),
+	}
+}

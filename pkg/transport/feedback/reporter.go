@@ -192,13 +192,13 @@ func (r *Reporter) situationOf(p *placement.Placement, progress *delivery.Progre
 		h.readings = nil
 		return in
 	}
-	in.objects, in.clusters = p.Desired.Len(), len(progress.Destinations)
+	in.objects, in.clusters, in.incomplete = p.Desired.Len()+p.Refused, len(progress.Destinations), p.Incomplete
 	starting := now.Before(r.started.Add(startUp))
 	for i := range progress.Destinations {
 		d := &progress.Destinations[i]
 		in.tally.add(h.readings.of(d, now, starting, func() destination {
 			r.config.Deliveries.Observe(d, p)
-			return destination{Destination: *d, wants: p.Desired.Wants, excluded: r.config.Excluded}
+			return destination{Destination: *d, wants: p.Desired.Wants, isKnown: p.Desired.Knows, excluded: r.config.Excluded}
 		}))
 	}
 	h.readings.retain(p.Lists, in.clusters)

@@ -289,10 +289,12 @@ func (g *Gatherer) unpack(
 		for _, problem := range found.problems {
 			p.Problems = append(p.Problems, name+": "+Clip(problem))
 		}
+		p.Refused += max(0, len(found.problems)-len(found.unsure)) // those are in Desired
 		for j := range found.objects {
 			o := &found.objects[j]
 			if in, twice := listed[o.ref]; twice {
 				p.Problems = append(p.Problems, fmt.Sprintf("%s: %s is also in %s, which is delivered", name, o.ref, in))
+				p.Refused++
 				continue
 			}
 			f := o.finding
@@ -307,7 +309,7 @@ func (g *Gatherer) unpack(
 			}
 		}
 	}
-	if unknown {
+	if p.Incomplete = unknown; unknown {
 		for ref := range g.delivered(p, before) {
 			if _, ok := listed[ref]; !ok {
 				add(ref, "", finding{})

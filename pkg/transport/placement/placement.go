@@ -45,6 +45,10 @@ type Placement struct {
 	// Provisional says that neither the content of some package nor all that was delivered of it is
 	// known. Nothing may be written.
 	Provisional bool
+	// Refused is the number of objects of packages that cannot be delivered, and are not in
+	// Desired. Incomplete says that there may be more, because a package could not be read.
+	Refused    int
+	Incomplete bool
 	// Problems are what is wrong with objects at every destination. Sorted.
 	Problems []string
 	// Decided is when Desired was computed.

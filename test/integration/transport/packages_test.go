@@ -245,8 +245,8 @@ func TestUnreadableContentHolds(t *testing.T) {
 		if len(b.Status.Errors) != 1 || !strings.Contains(b.Status.Errors[0], "its content cannot be read") {
 			t.Errorf("errors %q", b.Status.Errors)
 		}
-		if b.Status.Rollup.AppliedOf != "2/2" {
-			t.Errorf("rollup %+v, want what is held", b.Status.Rollup)
+		if b.Status.Rollup.AppliedOf != "0/?" || b.Status.Rollup.HealthyOf != "0/?" {
+			t.Errorf("rollup %+v: nothing is known of what should be there", b.Status.Rollup)
 		}
 		e.expectContents(sites[0], want...)
 		e.settled()
@@ -275,19 +275,27 @@ func TestInvalidFilesHold(t *testing.T) {
 	v3 := e.revision(3, "Published", kpt.Files{"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "3"), "b.yaml": "a: [\n"})
 	e.bindPackages(sites, v1)
 	e.expectContents(sites[0], e.line("a", "1"), e.line("b", "1"), e.line("c", "1"))
-	errors := func(want string) {
+	// The copy of b in the cluster has former content.
+	errors := func(want, applied string) {
 		t.Helper()
-		b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonFailed)
-		if len(b.Status.Errors) != 1 || !strings.Contains(b.Status.Errors[0], want) {
-			t.Errorf("errors %q, want %q", b.Status.Errors, want)
-		}
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonFailed)
+			return len(b.Status.Errors) == 1 && strings.Contains(b.Status.Errors[0], want) && b.Status.Rollup.AppliedOf == applied && b.Status.Rollup.HealthyOf == applied,
+				fmt.Sprintf("errors %q, rollup %+v; want %q, applied %s", b.Status.Errors, b.Status.Rollup, want, applied)
+		})
 	}
 	e.rebindPackages(sites, v2)
 	e.expectContents(sites[0], e.line("a", "2"), e.line("b", "1"))
-	errors(`b.yaml: cannot be delivered: metadata.labels["live"] is no string`)
+	errors(`b.yaml: cannot be delivered: metadata.labels["live"] is no string`, "1/2")
 	e.rebindPackages(sites, v3)
 	e.expectContents(sites[0], e.line("a", "3"), e.line("b", "1"))
-	errors("b.yaml: document 1: is not valid YAML")
+	errors("b.yaml: document 1: is not valid YAML", "1/?")
+	v4 := e.revision(4, "Published", kpt.Files{
+		"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "4"), "b.yaml": packaged(e.name, "b", "4"), "twice.yaml": packaged(e.name, "a", "other"),
+	})
+	e.rebindPackages(sites, v4)
+	e.expectContents(sites[0], e.line("a", "3"), e.line("b", "4"))
+	errors("twice.yaml", "1/2")
 }
 
 // TestLargePackage: 5 MiB go in several works, and a change of one object changes one of them.
