@@ -1,6 +1,7 @@
 package foresight
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
@@ -25,6 +27,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/settings"
+	"github.com/starlinghq/starling/pkg/works"
 )
 
 // Names of resources in texts.
@@ -94,6 +97,20 @@ func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.
 		what.bindings = append(what.bindings, uidsOf(of)...)
 		reads = append(reads, func() { loose = r.bindings(ctx, of).Value })
 	}
+	var packages []metav1.PartialObjectMetadata
+	has := map[objref.Ref][]types.UID{}
+	unread := ""
+	if absent := absentOf(all); policy == "" && len(absent) > 0 {
+		packages = ofPackages(names.Value)
+		has, unread = r.inPackages(ctx, cluster, absent, uidsOf(packages))
+		unread = cmp.Or(names.Unread, unread)
+		packages = slices.DeleteFunc(packages, func(m metav1.PartialObjectMetadata) bool {
+			return !slices.ContainsFunc(slices.Collect(maps.Values(has)), func(uids []types.UID) bool { return slices.Contains(uids, m.UID) })
+		})
+		what.bindings = append(what.bindings, uidsOf(packages)...)
+	}
+	var deliver foresight.Fact[[]*controlv1alpha1.Binding]
+	reads = append(reads, func() { deliver = r.bindings(ctx, packages) })
 	what.properties = slices.ContainsFunc(all, hasTemplates)
 	together(append(reads, func() { r.readMailboxes(ctx, &fleet, what) })...)
 	for i, o := range all {
@@ -108,8 +125,59 @@ func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.
 				o.Loose = append(o.Loose, b)
 			}
 		}
+		o.Packages.Unread = cmp.Or(unread, deliver.Unread)
+		for _, b := range deliver.Value {
+			if slices.Contains(has[o.Ref], b.UID) {
+				o.Packages.Value = append(o.Packages.Value, b)
+			}
+		}
 	}
 	return all
+}
+
+// absentOf returns the objects that do not exist in the WDS.
+func absentOf(all []*explain.Object) map[objref.Ref]bool {
+	absent := map[objref.Ref]bool{}
+	for _, o := range all {
+		if o.Live.Unread == "" && o.Live.Value == nil {
+			absent[o.Ref] = true
+		}
+	}
+	return absent
+}
+
+// inPackages returns which of these Bindings of packages have works with which objects. The content
+// of packages is not in the WDS in a form that can be searched, so all works are read.
+func (r *Reader) inPackages(ctx context.Context, cluster string, absent map[objref.Ref]bool, packages []types.UID) (has map[objref.Ref][]types.UID, unread string) {
+	has = map[objref.Ref][]types.UID{}
+	if len(packages) == 0 {
+		return has, ""
+	}
+	if len(r.itses) == 0 {
+		return has, "works are read in no ITS: see --its-context"
+	}
+	for _, its := range r.itses {
+		problem := its.eachWork(ctx, cluster, metav1.ListOptions{}, func(w *workv1.ManifestWork) {
+			read := works.Read(w, r.texts)
+			if !slices.Contains(packages, read.BindingUID) {
+				return
+			}
+			for i := range read.Items {
+				if item := &read.Items[i]; absent[item.Ref] && !item.Observe && !slices.Contains(has[item.Ref], read.BindingUID) {
+					has[item.Ref] = append(has[item.Ref], read.BindingUID)
+				}
+			}
+		})
+		unread = cmp.Or(unread, problem)
+	}
+	return has, unread
+}
+
+// ofPackages returns the Bindings of packages.
+func ofPackages(all []metav1.PartialObjectMetadata) []metav1.PartialObjectMetadata {
+	return slices.DeleteFunc(slices.Clone(all), func(m metav1.PartialObjectMetadata) bool {
+		return m.Labels[controlv1alpha1.LabelPackageRepository] == ""
+	})
 }
 
 // listedVersion returns the version of the API in which Bindings list an object, "" if none does.

@@ -3,6 +3,7 @@ package situations
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -151,7 +152,27 @@ var situations = []Situation{
 	}, explain.LinkClusters, broken},
 	{"policy-not-observed-that-lists-it", func(w *World) { w.Selecting.Generation = 4 }, "", ""},
 	{"blocked-elsewhere", func(w *World) { w.Block() }, "", ""},
+	{"of-a-package", (*World).packaged, "", ""},
+	{"of-a-package-and-refused", func(w *World) {
+		w.packaged()
+		w.Fails("c1", "admission webhook denied the request")
+	}, explain.LinkApplied, broken},
+	{"of-an-unknown-package", func(w *World) {
+		w.packaged()
+		w.WithoutITS()
+		w.Packages = foresight.Unread[[]*controlv1alpha1.Binding]("works are read in no ITS: see --its-context")
+	}, explain.LinkExists, unknown},
 	{"loose-binding", func(w *World) { w.Policies.Value, w.Loose = nil, []*controlv1alpha1.Binding{w.Binding} }, "", ""},
+}
+
+// packaged makes it an object of a package, not of the WDS.
+func (w *World) packaged() {
+	w.Live.Value = nil
+	w.Unlist()
+	w.Policies.Value = nil
+	w.Binding.Name, w.Binding.OwnerReferences, w.Binding.Labels = "c1.web", nil, map[string]string{controlv1alpha1.LabelPackageRepository: "c1"}
+	w.Binding.Spec.Workload.Packages = []controlv1alpha1.PackageClause{{Namespace: "default", Repository: "c1", Package: "web", Name: "c1.web.v2", Revision: 2, Digest: "sha256:" + strings.Repeat("0", 64)}}
+	w.Packages.Value = []*controlv1alpha1.Binding{w.Binding}
 }
 
 // keep leaves one cluster.

@@ -130,6 +130,9 @@ func (f *fleet) write(w *situations.World) {
 	for _, b := range w.Loose {
 		f.writeBinding(b, nil)
 	}
+	if w.Binding.Labels[controlv1alpha1.LabelPackageRepository] != "" { // it delivers a package
+		f.writeBinding(w.Binding, nil)
+	}
 	if w.Holds.Value != nil {
 		f.writeBinding(w.Holds.Value, nil)
 	}
@@ -144,7 +147,10 @@ func (f *fleet) write(w *situations.World) {
 		for _, work := range box.Works.Value {
 			f.writeWork(w, work, live)
 		}
-		if report := box.Reports.Value[w.Ref]; report != nil && live != nil {
+		if report := box.Reports.Value[w.Ref]; report != nil && len(w.Packages.Value) > 0 {
+			report.Source = status.Source{} // the object is not in the WDS
+			f.writeReport(w, name, "Deployment", report)
+		} else if report != nil && live != nil {
 			switch of := report.Source.Generation; { // the object has another one here
 			case generation > 0 && of == generation:
 				report.Source = status.Source{UID: live.GetUID(), Generation: live.GetGeneration()}

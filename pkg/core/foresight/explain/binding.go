@@ -175,6 +175,7 @@ func (f *Fleet) delivered(cluster string, box *Mailbox, bindings []*controlv1alp
 func (f *Fleet) applied(cluster string, box *Mailbox, bindings []*controlv1alpha1.Binding) func(*chain) {
 	return func(c *chain) {
 		var failed []*plan.Item
+		of := map[*plan.Item]*controlv1alpha1.Binding{}
 		applied, pending := 0, 0
 		for work, item := range plan.Items(box.Works.Value) {
 			if work.Deleting || item.Observe || len(bindings) > 0 && !owns(bindings, work) {
@@ -182,7 +183,7 @@ func (f *Fleet) applied(cluster string, box *Mailbox, bindings []*controlv1alpha
 			}
 			switch item.State {
 			case plan.Failed:
-				failed = append(failed, item)
+				failed, of[item] = append(failed, item), ownerOf(bindings, work)
 			case plan.Pending:
 				pending++
 			case plan.Applied, plan.Silent:
@@ -197,7 +198,7 @@ func (f *Fleet) applied(cluster string, box *Mailbox, bindings []*controlv1alpha
 			for i, item := range failed {
 				texts[i] = item.Ref.String() + ": " + item.Refusal()
 				if i < most {
-					fix = append(fix, hint(item, cluster)...)
+					fix = append(fix, hint(item, cluster, changePackage(of[item]))...)
 				}
 			}
 			c.broken(LinkApplied, fmt.Sprintf("cluster %s cannot apply %s: %s", cluster, text.Count(len(failed), "object"), text.Join(texts, "; ", most)), fix...)
@@ -210,12 +211,17 @@ func (f *Fleet) applied(cluster string, box *Mailbox, bindings []*controlv1alpha
 }
 
 func owns(bindings []*controlv1alpha1.Binding, work *plan.Work) bool {
+	return ownerOf(bindings, work) != nil
+}
+
+// ownerOf returns the Binding of a work, nil if it is none of these.
+func ownerOf(bindings []*controlv1alpha1.Binding, work *plan.Work) *controlv1alpha1.Binding {
 	for _, b := range bindings {
 		if b.UID == work.BindingUID {
-			return true
+			return b
 		}
 	}
-	return false
+	return nil
 }
 
 // healthyIn says what the status of Bindings says of the health of the objects in a cluster.

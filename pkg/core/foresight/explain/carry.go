@@ -146,6 +146,8 @@ func (o *Object) isListed(r *carrier) func(*chain) {
 		switch {
 		case r.bindings.Unread != "":
 			c.unknown(LinkListed, fmt.Sprintf("whether a Binding of %s lists it is unknown: %s", r, r.bindings.Unread))
+		case r.pkg != "":
+			c.good(LinkListed, "Binding %s delivers the package", r.name)
 		case len(r.listing) > 0:
 			n := 0
 			for _, b := range r.listing {

@@ -76,7 +76,7 @@ func (p *passage) notDelivered(c *chain) {
 		switch {
 		case item == nil || work.Deleting:
 		case item.State == plan.Failed:
-			c.broken(LinkDelivered, fmt.Sprintf("%s: it waits for %s, which cluster %s could not apply: %s", what, need, p.cluster, item.Refusal()), hint(item, p.cluster)...)
+			c.broken(LinkDelivered, fmt.Sprintf("%s: it waits for %s, which cluster %s could not apply: %s", what, need, p.cluster, item.Refusal()), hint(item, p.cluster, changePackage(p.binding))...)
 			return
 		case item.State == plan.Pending:
 			if links := p.aliveLinks(); foresight.First(links) != nil {
@@ -157,10 +157,10 @@ func (p *passage) isApplied(c *chain) {
 	case plan.Failed:
 		what := fmt.Sprintf("cluster %s cannot apply %s: %s", p.cluster, p.Ref, p.item.Refusal())
 		if p.item.Transient() && p.Now.Sub(time.Unix(p.item.Since, 0)) < silence {
-			c.waiting(LinkApplied, what, hint(p.item, p.cluster)...)
+			c.waiting(LinkApplied, what, hint(p.item, p.cluster, changePackage(p.binding))...)
 			return
 		}
-		c.broken(LinkApplied, what, hint(p.item, p.cluster)...)
+		c.broken(LinkApplied, what, hint(p.item, p.cluster, changePackage(p.binding))...)
 	case plan.Applied:
 		if report := p.report(); report != nil && report.Gone && status.IsOf(report.Source.UID, p.item.Source) {
 			c.waiting(LinkApplied, p.Ref.String()+" was deleted in cluster "+p.cluster+", whose agent creates it again within minutes, or with the next edit")

@@ -88,6 +88,9 @@ type Object struct {
 	Policy string
 	// Loose are Bindings that no policy and no package owns, and that list the object.
 	Loose []*controlv1alpha1.Binding
+	// Packages are the Bindings of packages with works that have the object. They are read only if
+	// the object does not exist in the WDS.
+	Packages foresight.Fact[[]*controlv1alpha1.Binding]
 	// Holds is the Binding pkgv1.HoldsBinding, which has what Transactions hold; nil if there is
 	// none.
 	Holds foresight.Fact[*controlv1alpha1.Binding]

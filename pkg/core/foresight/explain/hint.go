@@ -1,24 +1,31 @@
 package explain
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
 // hint returns what mends the refusal of a cluster, for the refusals that users meet most. API
 // servers have no code for them, so they are recognized by their texts; of others, the text itself
-// is all there is to say.
-func hint(item *plan.Item, cluster string) []string {
-	m := item.Message
+// is all there is to say. Pkg is the command that begins a change of the package
+// that the object is of, "" for an object of the WDS.
+func hint(item *plan.Item, cluster, pkg string) []string {
+	m, edit := item.Message, cmp.Or(pkg, "kubectl edit "+commandRef(item))
 	there := "In cluster " + cluster + ": "
 	switch {
 	case strings.Contains(m, "conflict") && strings.Contains(m, "Apply failed"):
+		if pkg != "" {
+			return []string{"Give it the annotation starling.io/apply with the value server-side-force in its package:", pkg}
+		}
 		return []string{"kubectl annotate " + commandRef(item) + " starling.io/apply=server-side-force --overwrite"}
 	case strings.Contains(m, "forbidden") && strings.Contains(m, "exceeded quota"):
 		return []string{there + "kubectl describe resourcequota" + namespaceFlag(item)}
 	case strings.Contains(m, "ValidatingAdmissionPolicy"):
-		return []string{"kubectl edit " + commandRef(item), there + "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings"}
+		return []string{edit, there + "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings"}
 	case strings.Contains(m, "is forbidden") && lacksRight(m):
 		return []string{"Give OCM's work agent the right in cluster " + cluster + ": its ServiceAccount is open-cluster-management-agent/klusterlet-work-sa."}
 	case strings.Contains(m, "is forbidden") && strings.Contains(m, "being terminated"):
@@ -32,13 +39,23 @@ func hint(item *plan.Item, cluster string) []string {
 	case strings.Contains(m, `namespaces "`) && strings.Contains(m, "not found"):
 		return []string{"Have a policy select Namespace " + item.Ref.Namespace + " for cluster " + cluster + " too."}
 	case item.Immutable, plan.IsImmutable(m):
-		return immutable(item, cluster)
+		return immutable(item, cluster, pkg != "")
 	case strings.Contains(m, "failed calling webhook"):
 		return []string{there + "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"}
 	case strings.Contains(m, "admission webhook"), strings.Contains(m, "is invalid"), strings.Contains(m, "is forbidden"):
-		return []string{"kubectl edit " + commandRef(item)}
+		return []string{edit}
 	}
 	return nil
+}
+
+// changePackage returns the command that begins a change of what a Binding delivers, if that is a
+// package; otherwise "".
+func changePackage(b *controlv1alpha1.Binding) string {
+	if b == nil || len(b.Spec.Workload.Packages) != 1 {
+		return ""
+	}
+	of := &b.Spec.Workload.Packages[0]
+	return fmt.Sprintf("kubectl starling package copy %s --namespace %s   # then edit the draft, propose it and approve it", of.Name, of.Namespace)
 }
 
 // lacksRight reports whether a request was forbidden by RBAC. Admission forbids in similar words.
@@ -48,7 +65,7 @@ func lacksRight(message string) bool {
 
 // immutable returns what mends the change of a field that cannot be changed: not in the cluster,
 // and mostly not in the WDS either.
-func immutable(item *plan.Item, cluster string) []string {
+func immutable(item *plan.Item, cluster string, ofPackage bool) []string {
 	there := "In cluster " + cluster + ": kubectl "
 	if plan.TakesOthers(item.Ref) {
 		loss := "may delete its data"
@@ -63,7 +80,7 @@ func immutable(item *plan.Item, cluster string) []string {
 			"Do not delete the " + item.Kind + " in cluster " + cluster + " in order to change the field: that " + loss + ".",
 		}
 	}
-	if item.Orphan {
+	if item.Orphan || ofPackage {
 		return []string{"Have the cluster re-create it. What it owns, such as Pods, is deleted, too:", there + "delete " + commandRef(item)}
 	}
 	return []string{

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ func TestHints(t *testing.T) {
 		ref     objref.Ref
 		message string
 	}{
+		{"Deployment", deployment, `Apply failed with 1 conflict: conflict with "kubectl": .spec.replicas`},
 		{"Deployment", deployment, "spec.selector: Invalid value: field is immutable"},
 		{
 			"CustomResourceDefinition",
@@ -46,8 +48,11 @@ func TestHints(t *testing.T) {
 		{"Pod", objref.Ref{Resource: "pods", Namespace: "shop", Name: "one"}, `pods "one" is forbidden: maximum cpu usage per Container is 1, but limit is 2`},
 		{"Pod", objref.Ref{Resource: "pods", Namespace: "shop", Name: "one"}, `pods "one" is forbidden: exceeded quota: all`},
 	} {
-		steps := hint(&plan.Item{Ref: refusal.ref, Kind: refusal.kind, Message: refusal.message}, "c1")
-		texts = append(texts, golden.Text{Heading: refusal.message, Text: strings.Join(steps, "\n") + "\n"})
+		item := &plan.Item{Ref: refusal.ref, Kind: refusal.kind, Message: refusal.message}
+		texts = append(texts, golden.Text{Heading: refusal.message, Text: strings.Join(hint(item, "c1", ""), "\n") + "\n"})
+		if of := hint(item, "c1", "CHANGE THE PACKAGE"); !slices.Equal(of, hint(item, "c1", "")) {
+			texts = append(texts, golden.Text{Heading: "In a package: " + refusal.message, Text: strings.Join(of, "\n") + "\n"})
+		}
 	}
 	golden.Texts(t, texts...)
 }

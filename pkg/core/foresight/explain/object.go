@@ -80,6 +80,8 @@ func listClusters(names []string) string {
 type carrier struct {
 	name   string
 	policy *controlv1alpha1.BindingPolicy // nil for a Binding that no policy owns
+	// pkg is what the Binding delivers the object of, "" for an object of the WDS.
+	pkg string
 	// compiled is nil if the spec is invalid, for the reasons in invalid.
 	compiled *match.Policy
 	invalid  []string
@@ -91,10 +93,21 @@ type carrier struct {
 }
 
 func (r *carrier) String() string {
+	if r.pkg != "" {
+		return r.pkg + " (Binding " + r.name + ")"
+	}
 	if r.policy == nil {
 		return "Binding " + r.name
 	}
 	return "BindingPolicy " + r.name
+}
+
+func shown(carriers []*carrier) []string {
+	names := make([]string, len(carriers))
+	for i, r := range carriers {
+		names[i] = r.String()
+	}
+	return names
 }
 
 // carriers returns what is known of each policy, and of Bindings without one, sorted by name.
@@ -113,8 +126,23 @@ func (o *Object) carriers() []*carrier {
 	for _, b := range o.Loose {
 		list = append(list, &carrier{name: b.Name, selects: true, bindings: foresight.Known([]*controlv1alpha1.Binding{b}), listing: []*controlv1alpha1.Binding{b}})
 	}
+	for _, b := range o.Packages.Value {
+		list = append(list, &carrier{
+			name: b.Name, pkg: packagesOf(b), selects: true, bindings: foresight.Known([]*controlv1alpha1.Binding{b}), listing: []*controlv1alpha1.Binding{b},
+		})
+	}
 	slices.SortFunc(list, func(a, b *carrier) int { return strings.Compare(a.name, b.name) })
 	return list
+}
+
+// packagesOf returns the packages that a Binding delivers.
+func packagesOf(b *controlv1alpha1.Binding) string {
+	var names []string
+	for i := range b.Spec.Workload.Packages {
+		p := &b.Spec.Workload.Packages[i]
+		names = append(names, fmt.Sprintf("PackageRevision %s of namespace %s", p.Name, p.Namespace))
+	}
+	return text.List(names, maxNames)
 }
 
 // listing returns the Bindings that list an object.
@@ -155,12 +183,28 @@ func (o *Object) exists(carriers []*carrier) func(*chain) {
 			c.add(foresight.Link{Name: LinkExists, State: foresight.Unknown, Text: "whether " + o.Ref.String() + " exists is unknown: " + o.Live.Unread})
 		case o.Live.Value == nil:
 			what := o.Ref.String() + " does not exist in the WDS"
+			if packages := slices.DeleteFunc(slices.Clone(carriers), func(r *carrier) bool { return r.pkg == "" }); len(packages) > 0 {
+				c.good(LinkExists, "it is in %s", text.List(shown(packages), maxNames))
+				return
+			}
 			if said := o.leaving(carriers); said != "" {
 				c.waiting(LinkExists, what+", and has not left the clusters. "+said)
 				return
 			}
 			if all := allListing(carriers); len(all) > 0 {
 				c.waiting(LinkExists, what+". "+namesOf(all)+text.Plural(len(all), " lists", " list")+" it still: it is being removed from the clusters")
+				return
+			}
+			if o.Packages.Unread != "" {
+				c.unknown(LinkExists, what+", and whether a package has it is unknown: "+o.Packages.Unread)
+				return
+			}
+			if o.Policy == "" {
+				if what += ", and no package has delivered it"; o.Cluster != "" {
+					what += " to cluster " + o.Cluster
+				}
+				c.broken(LinkExists, what, "kubectl apply -f FILE",
+					"If a package should deliver it: kubectl starling explain package/REPOSITORY/NAME")
 				return
 			}
 			c.broken(LinkExists, what, "kubectl apply -f FILE")
@@ -257,7 +301,11 @@ func (o *Object) selected(carriers []*carrier) func(*chain) {
 					c.good(LinkSelected, "%s selects it: spec.downsync[%d]", r, result.Clause)
 				}
 			}
-			if r.policy == nil {
+			switch {
+			case r.pkg != "":
+				selects = true
+				c.good(LinkSelected, "it is delivered with its package, whatever policies select")
+			case r.policy == nil:
 				selects = true
 				c.good(LinkSelected, "%s lists it, and belongs to no policy", r)
 			}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -77,7 +78,12 @@ func (o *Object) cannotRender(what string, fix ...string) *foresight.Link {
 }
 
 // edit returns the command that edits the object.
-func (o *Object) edit() string { return "kubectl edit " + o.named() }
+func (o *Object) edit() string {
+	if len(o.Packages.Value) > 0 {
+		return cmp.Or(changePackage(o.Packages.Value[0]), "kubectl edit "+o.named())
+	}
+	return "kubectl edit " + o.named()
+}
 
 // named returns the object as arguments of kubectl.
 func (o *Object) named() string {

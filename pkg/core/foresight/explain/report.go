@@ -40,7 +40,7 @@ func (p *passage) isReported(c *chain) {
 		sibling := p.work.Unread()
 		c.broken(LinkReported, fmt.Sprintf("%s is applied, but cluster %s does not report its status: its agent cannot read %s of the same ManifestWork %s, "+
 			"and until it can, neither what comes to that is recorded nor what leaves it is deleted: %s",
-			p.Ref, p.cluster, sibling.Ref, p.work.Name, sibling.Refusal()), hint(sibling, p.cluster)...)
+			p.Ref, p.cluster, sibling.Ref, p.work.Name, sibling.Refusal()), hint(sibling, p.cluster, changePackage(p.binding))...)
 	case report == nil && addOn.State != foresight.Good:
 		c.end(addOn)
 	case report != nil && report.Source.Generation == 0 && (addOn.State == foresight.Broken || addOn.State == foresight.Waiting):
