@@ -117,6 +117,10 @@ const AcceptBranchAnnotation = "starling.io/accept-branch"
 // repository no longer has. Each new value is one request.
 const ExportAgainAnnotation = "starling.io/export-again"
 
+// AcceptTagsAnnotation on a Repository accepts that tags were moved: what was imported from them is
+// replaced. Its value has the IDs that are accepted, separated by commas.
+const AcceptTagsAnnotation = "starling.io/accept-tags"
+
 // AcceptHistoryAnnotation on a Repository accepts that its branch was rewritten. Its value is the
 // commit of the branch that is accepted.
 const AcceptHistoryAnnotation = "starling.io/accept-history"

@@ -94,6 +94,11 @@ type External struct {
 	// branch is true if ref is a branch. Then the revision is a placeholder and follows the branch.
 	// +optional
 	Branch bool `json:"branch,omitempty"`
+	// moved is the commit or digest to which the tag points, if that has other content than was
+	// imported.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Moved string `json:"moved,omitempty"`
 	// branchChanged is the commit of the branch at which the export left the branch as it was,
 	// because the directory of the package had content there that is not from this revision's
 	// package. Then the revision has its tag only. It is empty if the export added to the branch.

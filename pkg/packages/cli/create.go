@@ -294,7 +294,7 @@ func (d *newRevision) upgrade(ctx context.Context, client *Client, name, to stri
 	if err != nil {
 		return nil, err
 	}
-	if after.Name == before.Name {
+	if after.Name == before.Name && !lineage.Moved(local, after) {
 		fmt.Fprintf(d.ErrOut, "%s is up to date with its upstream %s\n", name, after.Name)
 		return nil, nil //nolint:nilnil // no upgrade is a valid result
 	}

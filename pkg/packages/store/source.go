@@ -127,7 +127,7 @@ func copySource(pr *porchv1alpha1.PackageRevision, from *storev1alpha1.PackageRe
 
 // loadUpgrade loads a published revision and two revisions of its upstream, to merge them.
 func (s *Store) loadUpgrade(ctx context.Context, pr *porchv1alpha1.PackageRevision, task *porchv1alpha1.PackageUpgradeTaskSpec) (*loadedSource, error) {
-	_, original, err := s.loadReferenced(ctx, pr, "upgrade.oldUpstreamRef", task.OldUpstream.Name, true)
+	oldUpstream, original, err := s.loadReferenced(ctx, pr, "upgrade.oldUpstreamRef", task.OldUpstream.Name, true)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +141,12 @@ func (s *Store) loadUpgrade(ctx context.Context, pr *porchv1alpha1.PackageRevisi
 	}
 	if err := samePackage(pr, local, "upgrade.localPackageRevisionRef"); err != nil {
 		return nil, err
+	}
+	// The tag of an upstream may have been moved, and accepted. What was merged is retained.
+	if last := local.Content.UpstreamDigest; local.Content.Upstream == oldUpstream.Name && last != "" && last != oldUpstream.Content.Digest {
+		if original, err = s.Files(ctx, local.Name, last); err != nil {
+			return nil, err
+		}
 	}
 	return &loadedSource{[]kpt.Files{original, updated, files}, func() (*source, error) {
 		merged, err := upgrade.Merge(task.Strategy, original, newUpstream, updated, files)

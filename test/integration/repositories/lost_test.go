@@ -11,8 +11,8 @@ import (
 	"github.com/starlinghq/starling/test/testgit"
 )
 
-// TestLostTags: a tag that somebody deleted is said, and comes back only on request, each time
-// anew.
+// TestLostTags: a tag that somebody deleted is said, and comes back only on request, each time on a
+// new one.
 func TestLostTags(t *testing.T) {
 	t.Parallel()
 	e := newEnvironment(t)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
@@ -109,4 +110,60 @@ func TestTaggedUpstream(t *testing.T) {
 	r.Tag("web/v1", first)
 	e.importRepositories(t)
 	e.waitForLatest(t, "git", "git.api.v1-9-0", "git.web.v1")
+}
+
+// TestMovedTag: the tag of an upstream is moved. The variant says so. When a user has accepted the
+// tag, what it has now is merged, from what the package was made of: changes of the package stay.
+func TestMovedTag(t *testing.T) {
+	e := newEnvironment(t)
+	r := testgit.New(t)
+	r.Package("web", "one")
+	r.Tag("web/v1", r.Commit("main", "one"))
+	e.importRepositories(t)
+	e.create(t, fmt.Sprintf("{apiVersion: config.porch.kpt.dev/v1alpha1, kind: Repository, metadata: {name: git}, spec: {type: git, sync: {schedule: '@every 1s'}, git: {repo: %q}}}", r.URL()))
+	e.waitForLatest(t, "git", "git.web.v1")
+	e.run(t)
+	e.create(t, "{apiVersion: config.porch.kpt.dev/v1alpha1, kind: PackageVariant, metadata: {name: pv}, spec: {upstream: {repo: git, package: web, revision: latest}, downstream: {repo: edge, package: web}}}")
+	e.ready(t, "pv", "git.web.v1", configv1alpha1.VariantDraft)
+	first := e.only(t, "edge", "web", draft).Name
+	text := e.files(t, first)["config.yaml"]
+	e.edit(t, first, map[string]string{"config.yaml": strings.Replace(text, "data:\n", "data:\n  local: mine\n", 1)})
+	e.move(t, first, published)
+	e.ready(t, "pv", "git.web.v1", configv1alpha1.VariantPublished)
+
+	accept := func(content string) {
+		t.Helper()
+		r.Package("web", content)
+		commit := r.Commit("main", content)
+		r.Tag("web/v1", commit)
+		e.waitsFor(t, "pv", "the tag of git.web.v1")
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, configv1alpha1.AcceptTagsAnnotation, commit)
+		repositories := e.client.Resource(configv1alpha1.Repositories).Namespace(e.namespace)
+		if _, err := repositories.Patch(t.Context(), "git", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	merged := func(want string) string {
+		t.Helper()
+		e.ready(t, "pv", "git.web.v1", configv1alpha1.VariantDraft)
+		name := e.only(t, "edge", "web", draft).Name
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			got := e.files(t, name)["config.yaml"]
+			return strings.Contains(got, "local: mine") && strings.Contains(got, fmt.Sprintf("text: %q", want)), got
+		})
+		return name
+	}
+	accept("two")
+	second := merged("two")
+	// A draft is merged from what it has, not from what the published revision has.
+	e.create(t, fmt.Sprintf("{apiVersion: porch.kpt.dev/v1alpha1, kind: PackageRevision, spec: {repository: edge, packageName: web, workspaceName: by-hand, tasks: [{type: upgrade, upgrade: {oldUpstreamRef: {name: git.web.v1}, newUpstreamRef: {name: git.web.v1}, localPackageRevisionRef: {name: %s}}}]}}", first))
+	if got := e.files(t, "edge.web.by-hand")["config.yaml"]; !strings.Contains(got, "local: mine") || !strings.Contains(got, `text: "two"`) {
+		t.Errorf("upgraded by hand: %s", got)
+	}
+	if err := e.revisions().Delete(t.Context(), "edge.web.by-hand", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.move(t, second, published)
+	e.ready(t, "pv", "git.web.v1", configv1alpha1.VariantPublished)
+	e.quiet(t)
 }

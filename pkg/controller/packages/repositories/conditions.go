@@ -104,15 +104,27 @@ func setConsistent(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1
 	if r.rewritten != "" {
 		add(configv1alpha1.ReasonHistoryRewritten, r.rewritten)
 	}
-	var moved []string
+	var moved, ids []string
 	for _, name := range slices.Sorted(maps.Keys(r.findings)) {
-		if j := r.findings[name]; j.moved != "" && !j.conflict {
-			moved = append(moved, j.moved)
+		j := r.findings[name]
+		if j.moved == "" || j.conflict {
+			continue
+		}
+		moved = append(moved, j.moved)
+		if j.acceptable && len(ids) < maxNamed {
+			ids = append(ids, j.id)
 		}
 	}
 	if len(moved) > 0 {
-		add(configv1alpha1.ReasonTagsMoved, fmt.Sprintf("%s to other content than was imported; the imported content is kept. To import a tag again, delete its revision: %s",
-			text.Plural(len(moved), "1 tag points", fmt.Sprintf("%d tags point", len(moved))), text.List(moved, maxNamed)))
+		message := fmt.Sprintf("%s to other content than the revision has, which is kept: %s",
+			text.Plural(len(moved), "1 tag points", fmt.Sprintf("%d tags point", len(moved))), text.List(moved, maxNamed))
+		if len(ids) > 0 {
+			message += fmt.Sprintf(". To replace what was imported: kubectl annotate repository %s --namespace %s --overwrite %s=%s",
+				repo.Name, repo.Namespace, configv1alpha1.AcceptTagsAnnotation, strings.Join(ids, ","))
+		} else {
+			message += ". To import a tag again, delete its revision"
+		}
+		add(configv1alpha1.ReasonTagsMoved, message)
 	}
 	if len(r.missing) > 0 {
 		add(configv1alpha1.ReasonTagsMissing, fmt.Sprintf("%s in the repository; revisions are kept until you delete them: %s",

@@ -84,15 +84,22 @@ type finding struct {
 	problem, moved string
 	pkg            string
 	conflict       bool
+	// acceptable is true if a user may accept the content of the moved tag.
+	acceptable bool
 	// passing is true if the ref must be read again although nothing changed.
 	passing bool
 }
 
+// accepted reports whether a user has accepted the content of a moved tag.
+func accepted(repo *configv1alpha1.Repository, j finding) bool {
+	return j.acceptable && slices.Contains(strings.Split(repo.Annotations[configv1alpha1.AcceptTagsAnnotation], ","), j.id)
+}
+
 // validFindings returns the findings that are still valid.
-func validFindings(findings map[string]finding, listing *remote.Listing, here *revisions) map[string]finding {
+func validFindings(repo *configv1alpha1.Repository, findings map[string]finding, listing *remote.Listing, here *revisions) map[string]finding {
 	left := map[string]finding{}
 	for _, tag := range listing.Tags {
-		if j, ok := findings[tag.Name]; ok && !j.passing && j.id == tag.ID && j.uid == uidOf(here.ofTag(&tag)) {
+		if j, ok := findings[tag.Name]; ok && !j.passing && j.id == tag.ID && j.uid == uidOf(here.ofTag(&tag)) && !accepted(repo, j) {
 			left[tag.Name] = j
 		}
 	}

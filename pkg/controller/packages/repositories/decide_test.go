@@ -62,7 +62,7 @@ func TestToLoad(t *testing.T) {
 		revision("b", "v1", 1, "b/v1", "1"), revision("c", "v1", 1, "c/v1", "1"), revision("d", "rc1", -1, "d/rc1", "1"),
 		revision("e", "mine", 1, "", ""), revision("h", "v1", 1, "h/v1", "0"),
 	})
-	findings := validFindings(map[string]finding{
+	findings := validFindings(&configv1alpha1.Repository{}, map[string]finding{
 		"g/v1": {id: "1", problem: "x"}, "h/v1": {id: "1", uid: "uid-hv1", moved: "x"}, "a/v1": {id: "0"}, "c/v1": {id: "2", uid: "another"}, "gone/v1": {id: "1"},
 	}, listing, here)
 	var got []string

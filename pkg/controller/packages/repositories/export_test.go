@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 )
@@ -77,7 +78,7 @@ func TestUnreadTagsAreNotMissing(t *testing.T) {
 		Unread: map[string]error{"db": errors.New("forbidden")},
 	}
 	findings := map[string]finding{"web:v1": {id: "1", problem: "broken", passing: true}, "web:v2": {id: "2", problem: "invalid"}}
-	if got := slices.Sorted(maps.Keys(validFindings(findings, listing, newRevisions(nil)))); !slices.Equal(got, []string{"web:v2"}) {
+	if got := slices.Sorted(maps.Keys(validFindings(&configv1alpha1.Repository{}, findings, listing, newRevisions(nil)))); !slices.Equal(got, []string{"web:v2"}) {
 		t.Errorf("valid findings %q", got)
 	}
 	db := unreadRevision("db")

@@ -81,11 +81,18 @@ func (p *pass) importTag(ctx context.Context, tag remote.Ref, revision remote.Re
 	case revision.Files.Digest() != cr.Content.Digest:
 		result.moved = fmt.Sprintf("%s (revision %s)", tag.Name, cr.Name)
 		result.conflict = cr.External.Ref == ""
+		// What was approved here is not replaced by what somebody pushed.
+		if result.acceptable = cr.Content.Imported && cr.DeletionTimestamp == nil; result.acceptable {
+			replaced, err := p.moved(ctx, cr, result, revision)
+			if err != nil || replaced {
+				return err
+			}
+		}
 	case cr.External.Ref == "" && p.repo.Spec.Exports() && publishedHere(cr):
 		// The export records it, when the branch has it, too.
-	case cr.External.Ref != tag.Name || cr.External.ID != revision.ID:
+	case cr.External.Ref != tag.Name || cr.External.ID != revision.ID || cr.External.Moved != "":
 		changed := cr.DeepCopy()
-		changed.External.Ref, changed.External.ID = tag.Name, revision.ID
+		changed.External.Ref, changed.External.ID, changed.External.Moved = tag.Name, revision.ID, ""
 		if err := p.update(ctx, changed, "external"); err != nil {
 			return fmt.Errorf("record the tag of %s: %w", cr.Name, err)
 		}
@@ -93,6 +100,36 @@ func (p *pass) importTag(ctx context.Context, tag remote.Ref, revision remote.Re
 	}
 	p.record(tag.Name, result)
 	return nil
+}
+
+// moved records that the tag of a revision was moved, or replaces the content if a user accepted
+// it. The revision stays the same object: a package that misses a revision for a moment would be
+// withdrawn from its clusters. What was made from the former content keeps that, see
+// content.upstreamDigest.
+func (p *pass) moved(ctx context.Context, cr *storev1alpha1.PackageRevision, j finding, revision remote.Revision) (replaced bool, err error) {
+	if !accepted(p.repo, j) {
+		if cr.External.Moved == j.id {
+			return false, nil
+		}
+		changed := cr.DeepCopy()
+		changed.External.Moved = j.id
+		if err := p.update(ctx, changed, "moved"); err != nil {
+			return false, fmt.Errorf("record that the tag of %s was moved: %w", cr.Name, err)
+		}
+		return false, nil
+	}
+	changed := cr.DeepCopy()
+	if err := p.mirror(changed, revision, revision.Files.Digest()); err != nil {
+		return false, nil //nolint:nilerr // the content cannot be imported, and what was imported stays
+	}
+	if _, err := p.content.Put(ctx, revision.Files); err != nil {
+		return false, fmt.Errorf("store the files of %s: %w", cr.Name, err)
+	}
+	if err := p.update(ctx, changed, "accepted"); err != nil {
+		return false, fmt.Errorf("replace the content of %s: %w", cr.Name, err)
+	}
+	p.count(&p.updated)
+	return true, nil
 }
 
 func (p *pass) count(n *int) {

@@ -21,14 +21,14 @@ type loss struct {
 	again []*storev1alpha1.PackageRevision
 	// branch is the commit at which the branch is created again; empty if it is not.
 	branch string
-	// emptied is true if the repository has nothing any more, so that exports start anew.
+	// emptied is true if the repository has nothing any more, so that all is exported again.
 	emptied bool
 }
 
 // lossOf decides what follows from what a repository no longer has. A branch that comes back with
 // only some packages lets tools that follow it remove the others, so nothing is exported while the
-// branch is missing or rewritten. Nobody can say whether a tag was deleted by intent: it is
-// exported again if a user asks. A repository without any reference lost all of it.
+// branch is missing or rewritten. Only a user knows if a tag was deleted by intent: it is exported
+// again on request. A repository without any reference lost all of it.
 func lossOf(repo *configv1alpha1.Repository, listing *remote.Listing, here *revisions, r *result) loss {
 	ours := here.filter(publishedHere)
 	if !repo.Spec.Exports() || len(ours) == 0 {
@@ -146,8 +146,8 @@ func (p *pass) regain(ctx context.Context, l *loss, result *result) (export, aga
 			return false, false, nil, fmt.Errorf("record that the tag of %s is gone: %w", cr.Name, err)
 		}
 	}
-	// The status must say that nothing of the branch is imported before there is another branch: the
-	// controller may end in between, and the next one would take the branch for a rewritten one.
+	// The status must say that nothing of the branch is imported before there is another branch:
+	// the controller may end in between, and the next one would take it for a rewritten one.
 	if len(l.again) > 0 || l.emptied && p.repo.Status.GitCommitHash != "" {
 		return false, true, nil, nil
 	}

@@ -71,7 +71,7 @@ func (p *pass) run(ctx context.Context) (again bool, err error) {
 		}
 		return false, nil
 	}
-	p.findings = validFindings(p.findings, listing, p.here)
+	p.findings = validFindings(p.repo, p.findings, listing, p.here)
 	if failed, err := p.importTags(ctx, listing); failed != nil || err != nil {
 		result.failed = failed
 		return false, err

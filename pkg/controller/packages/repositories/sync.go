@@ -101,8 +101,11 @@ func due(repo *configv1alpha1.Repository, s *state, here *revisions, now time.Ti
 			return true
 		}
 	}
-	// A revision that conflicted with a tag has been deleted.
+	// A revision that conflicted with a tag has been deleted, or the tag is accepted.
 	for _, j := range s.result.findings {
+		if accepted(repo, j) {
+			return true
+		}
 		if j.moved != "" && !slices.ContainsFunc(here.all, func(cr *storev1alpha1.PackageRevision) bool { return string(cr.UID) == j.uid }) {
 			return true
 		}

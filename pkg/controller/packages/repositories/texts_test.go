@@ -54,6 +54,9 @@ func TestTexts(t *testing.T) {
 		condition(configv1alpha1.RepositoryConditionConsistent, result{rewritten: branchMissing("main")}),
 		condition(configv1alpha1.RepositoryConditionConsistent, result{findings: moved(1)}),
 		condition(configv1alpha1.RepositoryConditionConsistent, result{findings: moved(7)}),
+		condition(configv1alpha1.RepositoryConditionConsistent, result{findings: map[string]finding{
+			"web/v1": {id: "5d7a4c1", moved: "web/v1 (revision shop.web.v1)", acceptable: true}, "web/v2": {id: "c01dbee", moved: "web/v2 (revision shop.web.v2)", acceptable: true},
+		}}),
 		condition(configv1alpha1.RepositoryConditionConsistent, result{missing: []string{"web/v1"}}),
 		condition(configv1alpha1.RepositoryConditionConsistent, result{missing: []string{"web/v1", "web/v2"}}),
 		condition(configv1alpha1.RepositoryConditionConsistent, result{rewritten: branchMissing("main"), missing: []string{"web/v1"}}),

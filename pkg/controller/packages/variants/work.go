@@ -117,13 +117,13 @@ func (w *editor) begin(ctx context.Context, a variant.Action) error {
 
 // merged returns the files of a draft with its new upstream merged into them.
 func (w *editor) merged(ctx context.Context, job *variant.Work, draft kpt.Files) (kpt.Files, error) {
-	from, to := w.revision(job.From), w.revision(job.To)
-	if from == nil || to == nil {
-		return nil, fmt.Errorf("PackageRevision %s or %s no longer exists", job.From, job.To)
+	to := w.revision(job.To)
+	if to == nil {
+		return nil, fmt.Errorf("PackageRevision %s no longer exists", job.To)
 	}
-	original, err := w.files.Get(ctx, from.Content.Digest)
+	original, err := w.files.Get(ctx, job.From)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", from.Name, err)
+		return nil, fmt.Errorf("read the upstream that was merged last: %w", err)
 	}
 	updated, err := w.files.Get(ctx, to.Content.Digest)
 	if err != nil {

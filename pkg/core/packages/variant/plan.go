@@ -46,8 +46,8 @@ type Input struct {
 type Work struct {
 	// Revision is the name of the revision whose files are read.
 	Revision string
-	// From and To are the names of the old and the new upstream of a merge; empty if nothing is
-	// merged.
+	// From is the digest of the upstream's content that was merged last, To the name of the new
+	// upstream of a merge; both are empty if nothing is merged.
 	From, To string
 	// Edit is nil for a draft, whose files are written. For a published revision it is the draft to
 	// create if the content would change.
@@ -315,12 +315,12 @@ func (p *variantPlanner) updateDraft(r *storev1alpha1.PackageRevision, upToDate 
 	}
 	w := Work{Revision: r.Name}
 	if !current {
-		from := p.origin(r)
-		if from == nil {
+		_, digest := p.origin(r)
+		if digest == "" {
 			p.upstreamLost(r)
 			return
 		}
-		w.From, w.To = from.Name, p.up.Name
+		w.From, w.To = digest, p.up.Name
 	}
 	complete := isComplete(r)
 	if current && upToDate && complete {
@@ -335,13 +335,13 @@ func (p *variantPlanner) updateDraft(r *storev1alpha1.PackageRevision, upToDate 
 // updatePublished plans a draft from the latest published revision, if its content is out of date.
 func (p *variantPlanner) updatePublished(upToDate bool) {
 	if !createdFrom(p.base, p.up) {
-		from := p.origin(p.base)
-		if from == nil {
+		from, digest := p.origin(p.base)
+		if digest == "" {
 			p.upstreamLost(p.base)
 			return
 		}
 		p.create(p.base.Name, porchv1alpha1.Task{Type: porchv1alpha1.TaskTypeUpgrade, Upgrade: &porchv1alpha1.PackageUpgradeTaskSpec{
-			OldUpstream: porchv1alpha1.PackageRevisionRef{Name: from.Name}, NewUpstream: porchv1alpha1.PackageRevisionRef{Name: p.up.Name},
+			OldUpstream: porchv1alpha1.PackageRevisionRef{Name: from}, NewUpstream: porchv1alpha1.PackageRevisionRef{Name: p.up.Name},
 			LocalPackageRevisionRef: porchv1alpha1.PackageRevisionRef{Name: p.base.Name}, Strategy: porchv1alpha1.ResourceMerge,
 		}})
 		return
@@ -414,11 +414,21 @@ func (p *variantPlanner) approve() {
 	p.act(Approve, r)
 }
 
-func (p *variantPlanner) origin(r *storev1alpha1.PackageRevision) *storev1alpha1.PackageRevision {
-	if lock, ok := upstreamLock(r); ok {
-		return p.in.Origin(lock)
+// origin returns the name of the upstream that was merged last into a revision, and the digest of
+// what was merged. If the tag of that upstream was moved since, and a user has accepted it, the
+// revision has retained the former content. Both are empty if it is not known.
+func (p *variantPlanner) origin(r *storev1alpha1.PackageRevision) (name, digest string) {
+	lock, ok := upstreamLock(r)
+	if !ok {
+		return "", ""
 	}
-	return nil
+	if from := p.in.Origin(lock); from != nil {
+		return from.Name, from.Content.Digest
+	}
+	if slices.ContainsFunc(p.in.Upstreams, func(up *storev1alpha1.PackageRevision) bool { return up.Name == r.Content.Upstream }) {
+		return r.Content.Upstream, r.Content.UpstreamDigest
+	}
+	return "", ""
 }
 
 func isComplete(r *storev1alpha1.PackageRevision) bool {

@@ -31,8 +31,8 @@ type world struct {
 	t         *testing.T
 	pv        *configv1alpha1.PackageVariant
 	revisions map[string]*storev1alpha1.PackageRevision
-	files     map[string]kpt.Files
-	objects   map[string]string // ConfigMaps: a value by name
+	files     map[string]kpt.Files // by name of the revision, and by digest
+	objects   map[string]string    // ConfigMaps: a value by name
 	trace     []string
 	uids      int
 	last      *variant.Plan
@@ -106,7 +106,7 @@ func (w *world) seal(r *storev1alpha1.PackageRevision, files kpt.Files) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.files[r.Name], r.Content.Digest = files, files.Digest()
+	w.files[r.Name], w.files[files.Digest()], r.Content.Digest = files, files, files.Digest()
 	r.Spec.ReadinessGates, r.Status.Conditions = nil, nil
 	for _, g := range k.ReadinessGates() {
 		r.Spec.ReadinessGates = append(r.Spec.ReadinessGates, porchv1alpha1.ReadinessGate{ConditionType: g.ConditionType})
@@ -197,6 +197,7 @@ func (w *world) reconcile(writes int) bool {
 		seen := map[configv1alpha1.InjectedObject]bool{}
 		files, err := w.files[r.Name], error(nil)
 		if work.To != "" {
+			r.Content.Upstream, r.Content.UpstreamDigest = work.To, w.revisions[work.To].Content.Digest
 			files, err = mutation.Upgrade(files, w.files[work.From], w.revisions[work.To], w.files[work.To])
 		}
 		var result *mutation.Result
@@ -325,6 +326,7 @@ func (w *world) create(pr *porchv1alpha1.PackageRevision) {
 		w.t.Fatalf("create %s: %q", pr.Name, wrong)
 	}
 	var files kpt.Files
+	var content storev1alpha1.Content
 	var conflicts []porchv1alpha1.Condition
 	var err error
 	switch task := pr.Spec.Tasks[0]; {
@@ -336,12 +338,20 @@ func (w *world) create(pr *porchv1alpha1.PackageRevision) {
 		}
 		from := task.Clone.Upstream.UpstreamRef.Name
 		files, err = upgrade.Follow(w.files[from], w.revisions[from], path.Base(pr.Spec.PackageName), "")
+		content = w.revisions[from].Content
+		content.Upstream, content.UpstreamDigest = from, content.Digest
 	case task.Edit != nil:
 		files = w.files[w.published(task.Edit.Source.Name)]
+		content = w.revisions[task.Edit.Source.Name].Content
 	default:
 		u := task.Upgrade
 		var merged *upgrade.Merged
-		if merged, err = upgrade.Merge(u.Strategy, w.files[w.published(u.OldUpstream.Name)], w.revisions[w.published(u.NewUpstream.Name)], w.files[u.NewUpstream.Name], w.files[w.published(u.LocalPackageRevisionRef.Name)]); err == nil {
+		original := w.files[w.published(u.OldUpstream.Name)]
+		if local := w.revisions[u.LocalPackageRevisionRef.Name].Content; local.Upstream == u.OldUpstream.Name {
+			original = w.files[local.UpstreamDigest]
+		}
+		content.Upstream, content.UpstreamDigest = u.NewUpstream.Name, w.revisions[w.published(u.NewUpstream.Name)].Content.Digest
+		if merged, err = upgrade.Merge(u.Strategy, original, w.revisions[w.published(u.NewUpstream.Name)], w.files[u.NewUpstream.Name], w.files[w.published(u.LocalPackageRevisionRef.Name)]); err == nil {
 			files = merged.Files
 			if c := merged.Conflicts(); c != nil {
 				conflicts = append(conflicts, *c)
@@ -352,6 +362,7 @@ func (w *world) create(pr *porchv1alpha1.PackageRevision) {
 		w.t.Fatal(err)
 	}
 	r := w.put(pr.Name, pr.Spec, files)
+	r.Content.Upstream, r.Content.UpstreamDigest = content.Upstream, content.UpstreamDigest
 	r.Labels, r.Annotations, r.Served.OwnerReferences = pr.Labels, pr.Annotations, pr.OwnerReferences
 	w.reseal(r, pr.Spec.ReadinessGates, slices.Concat(pr.Status.Conditions, conflicts))
 }
@@ -476,6 +487,29 @@ func TestTrace(t *testing.T) {
 			w.say("all are approved by themselves")
 			w.upstream(3)
 			w.say("also this one")
+		},
+		"moved tag": func(w *world) {
+			w.settle()
+			w.edit(w.downstream(draft), "\ndata:\n", "\ndata:\n  local: mine\n")
+			up := w.revisions["up.web.w1"]
+			up.External.Moved = "c01dbee"
+			w.say("the tag of the upstream is moved")
+			accept := func(content string) {
+				up.External.Moved = ""
+				files := maps.Clone(w.files[up.Name])
+				files["c.yaml"] = fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\ndata:\n  upstream: %q\n", "1, moved to "+content)
+				w.seal(up, files)
+			}
+			accept("one")
+			w.say("it is accepted while there is a draft")
+			w.move(w.downstream(draft), published)
+			w.say("the draft is approved")
+			accept("two")
+			w.say("another move is accepted")
+			w.move(w.downstream(draft), published)
+			accept("three")
+			w.upstream(2)
+			w.say("and another one, when there is a newer upstream")
 		},
 		"deletion": func(w *world) {
 			w.pv.Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: configv1alpha1.ApprovalInitial}

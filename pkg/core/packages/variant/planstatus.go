@@ -37,7 +37,7 @@ func (p *variantPlanner) notReady(reason, message string) {
 func (p *variantPlanner) upstreamLost(r *storev1alpha1.PackageRevision) {
 	lock, _ := upstreamLock(r)
 	p.notReady(configv1alpha1.ReasonUpstreamLost, fmt.Sprintf("%s was created from %s@%s of %s, which no longer exists, so %s cannot be merged into it: "+
-		"upgrade it by hand, or delete the package so that it is cloned again", r.Name, lock.Directory, lock.Ref, lock.Repository, p.up.Name))
+		"delete the package so that it is cloned again", r.Name, lock.Directory, lock.Ref, lock.Repository, p.up.Name))
 }
 
 func (p *variantPlanner) waitForApproval(r *storev1alpha1.PackageRevision, why string) {
@@ -91,6 +91,9 @@ func (p *variantPlanner) status() {
 	p.targets()
 	if s.WaitsFor == "" {
 		s.WaitsFor = p.waitsFor()
+	}
+	if s.WaitsFor == "" && p.up != nil && p.up.External.Moved != "" {
+		s.WaitsFor = fmt.Sprintf("the tag of %s, which points to other content now (%.12s), to be accepted: see Repository %s", p.up.Name, p.up.External.Moved, p.up.Spec.RepositoryName)
 	}
 }
 

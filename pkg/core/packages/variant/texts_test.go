@@ -141,8 +141,15 @@ func TestTexts(t *testing.T) {
 			w.move(w.downstream(draft), published)
 			w.settle()
 			w.upstream(2)
+			delete(w.revisions, "up.web.w1")
 			*in = *w.input()
-			in.Origin = func(variant.Lock) *storev1alpha1.PackageRevision { return nil }
+		}},
+		{"the tag of the upstream was moved", "", func(w *world, in *variant.Input) {
+			w.settle()
+			w.move(w.downstream(draft), published)
+			w.settle()
+			w.revisions["up.web.w1"].External.Moved = "5d7a4c1f00d05d7a4c1f00d05d7a4c1f00d05d7a"
+			*in = *w.input()
 		}},
 	} {
 		w := newWorld(t, "")

@@ -77,8 +77,21 @@ func (all Revisions) cloned(r *porchv1alpha1.PackageRevision, from *porchv1alpha
 				return &all[i], nil
 			}
 		}
+		for i := range all {
+			if Moved(r, &all[i]) {
+				return &all[i], nil
+			}
+		}
 	}
 	return nil, fmt.Errorf("%s was cloned from %s, which no Repository in its namespace imports", r.Name, where)
+}
+
+// Moved reports whether a revision was created from another commit of the tag that an upstream was
+// imported from: the tag was moved since.
+func Moved(r, upstream *porchv1alpha1.PackageRevision) bool {
+	lock, self := gitLock(r.Status.UpstreamLock), gitLock(upstream.Status.SelfLock)
+	return lock != nil && self != nil && self.Repo == lock.Repo && self.Ref != "" && self.Ref == lock.Ref && self.Commit != lock.Commit &&
+		strings.Trim(self.Directory, "/") == strings.Trim(lock.Directory, "/")
 }
 
 func gitLock(l *porchv1alpha1.Locator) *porchv1alpha1.GitLock {
