@@ -437,7 +437,20 @@ subjects:
 		},
 		"Two":        {image: "set-namespace:v0.4", config: data("namespace: n"), in: "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n", wantError: "the package has Namespaces a, b"},
 		"NoName":     {image: "set-namespace:v0.4", config: "apiVersion: v1\nkind: ConfigMap\n", wantError: "namespace is required"},
-		"UnknownKey": {image: "set-namespace:v0.4", config: data("namespace: a", "namespaceMatcher: b"), wantError: "data.namespaceMatcher is not supported"},
+		"UnknownKey": {image: "set-namespace:v0.4", config: data("namespace: a", "other: b"), wantError: "data.other is not supported"},
+		"Matcher": {
+			image: "set-namespace:v0.4", config: data("namespace: new", "namespaceMatcher: a"),
+			in:   inNamespace("a", "") + "---\n" + inNamespace("b", "") + "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: b\n",
+			want: inNamespace("new", "") + "---\n" + inNamespace("b", "") + "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: new\n---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: b\n",
+		},
+		"MatcherDefault": {
+			image: "set-namespace:v0.4", config: "apiVersion: fn.kpt.dev/v1alpha1\nkind: SetNamespace\nmetadata:\n  name: c\nnamespace: new\nnamespaceMatcher: default\n",
+			in:   "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n---\n" + inNamespace("b", ""),
+			want: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: new\n---\n" + inNamespace("b", ""),
+		},
+		"MatcherBefore": {image: "set-namespace:v0.2", config: data("namespace: a", "namespaceMatcher: b"), wantError: "data.namespaceMatcher is not supported"},
+		"Local":         {image: "set-namespace:v0.4", config: data("namespace: new"), in: inNamespace("a", localConfig) + "---\n" + inNamespace("b", ""), want: inNamespace("a", localConfig) + "---\n" + inNamespace("new", "")},
+		"LocalBefore":   {image: "set-namespace:v0.2", config: data("namespace: new"), in: inNamespace("a", localConfig), want: inNamespace("new", localConfig)},
 	})
 }
 
@@ -561,4 +574,20 @@ func TestGlob(t *testing.T) {
 			}
 		}
 	}
+}
+
+const localConfig = "  annotations:\n    config.kubernetes.io/local-config: \"true\"\n"
+
+// inNamespace returns a ConfigMap with further metadata.
+func inNamespace(namespace, more string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  namespace: " + namespace + "\n" + more
+}
+
+// TestLabelsOfLocalConfig: since v0.2, set-labels leaves what is never applied.
+func TestLabelsOfLocalConfig(t *testing.T) {
+	const labels = "  labels:\n    a: b\n"
+	check(t, map[string]example{
+		"Since":  {image: "set-labels:v0.2", config: data("a: b"), in: inNamespace("n", localConfig) + "---\n" + inNamespace("n", ""), want: inNamespace("n", localConfig) + "---\n" + inNamespace("n", labels)},
+		"Before": {image: "set-labels:v0.1", config: data("a: b"), in: inNamespace("n", localConfig), want: inNamespace("n", localConfig+labels)},
+	})
 }

@@ -92,7 +92,7 @@ func (c *call) setPairs(what string, pairs map[string]string, fields, additional
 	}
 	total := 0
 	for _, item := range c.items {
-		if item.isKptfile() {
+		if item.isKptfile() || what == "label" && c.minor != "v0.1" && item.Local() { // which have no labels of the package
 			continue
 		}
 		for i, spec := range fields {

@@ -181,6 +181,8 @@ func TestUpsertAndDelete(t *testing.T) {
 		"Replace":      {image: "upsert-resource:v0.2", config: service("a", "bar"), in: service("a", "foo") + "---\n" + service("b", "foo"), want: service("a", "bar") + "---\n" + service("b", "foo")},
 		"Add":          {image: "upsert-resource:v0.2", config: service("c", "bar"), in: service("a", "foo"), want: service("a", "foo") + "---\n" + service("c", "bar")},
 		"NoName":       {image: "upsert-resource:v0.2", config: "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n", wantError: "apiVersion, kind and metadata.name are required"},
+		"List":         {image: "upsert-resource:v0.2", config: "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: p}}\n- {apiVersion: v1, kind: Service, metadata: {name: a, namespace: n}}\n", in: service("a", "foo"), want: "{apiVersion: v1, kind: Service, metadata: {name: a, namespace: n}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p}}\n"},
+		"ListOfTexts":  {image: "upsert-resource:v0.2", config: "apiVersion: v1\nkind: List\nitems: [a]\n", wantError: "items[0] is not an object"},
 		"NoConfig":     {image: "upsert-resource:v0.2", wantError: "needs a functionConfig"},
 		"Delete":       {image: "delete-resources:v0.1", config: data("kind: Service", "name: a"), in: service("a", "x") + "---\n" + service("b", "x"), want: service("b", "x")},
 		"DeleteOwn":    {image: "delete-resources:v0.1", config: "kind: DeleteResources\nselectors:\n- annotations: {config.kubernetes.io/local-config: 'true'}\n- namespace: n\nexclude:\n- name: b\n", in: service("a", "x") + "---\n" + service("b", "x") + "---\n" + local + "---\n" + kptfile, want: service("b", "x") + "---\n" + kptfile},

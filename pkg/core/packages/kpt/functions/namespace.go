@@ -1,6 +1,7 @@
 package functions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,16 +19,16 @@ import (
 const packageContext = "kptfile.kpt.dev"
 
 func setNamespace(c *call) error {
-	namespace, additional, err := c.namespaceConfig()
+	namespace, matcher, additional, err := c.namespaceConfig()
 	if err != nil {
 		return err
 	}
-	s := &namespaceSetter{call: c, namespace: namespace, moved: map[string]bool{}, before: map[string]int{}}
+	s := &namespaceSetter{call: c, namespace: namespace, matcher: matcher, moved: map[string]bool{}, before: map[string]int{}}
 	if err := s.learn(); err != nil {
 		return err
 	}
 	for _, item := range c.items {
-		if item.isKptfile() {
+		if item.isKptfile() || s.leaves(item) {
 			continue
 		}
 		if err := s.object(item); err != nil {
@@ -42,38 +43,50 @@ func setNamespace(c *call) error {
 	return nil
 }
 
+// latestNamespace is the version that leaves local configuration alone, and has a matcher.
+const latestNamespace = "v0.4"
+
 // namespaceConfig decodes the functionConfig. Old versions support additional fields; the latest
-// one supports the package context.
-func (c *call) namespaceConfig() (namespace string, additional []fieldSpec, err error) {
+// one supports the package context, and a matcher: the only namespace that is changed, "" for all.
+func (c *call) namespaceConfig() (namespace, matcher string, additional []fieldSpec, err error) {
 	var config struct {
 		Namespace  string      `yaml:"namespace"`
+		Matcher    string      `yaml:"namespaceMatcher"`
 		Additional []fieldSpec `yaml:"additionalNamespaceFields"`
 	}
-	latest := c.minor == "v0.4"
+	latest := c.minor == latestNamespace
 	key, supported := "namespace", []string{"namespace"}
+	if latest {
+		supported = append(supported, "namespaceMatcher")
+	}
 	inContext := latest && c.configKind() == "ConfigMap" && kpt.TextOf(kpt.Get(c.config.YNode(), "metadata", "name")) == packageContext
 	if inContext {
 		key, supported = "name", nil // other keys are ignored
 	}
-	err = c.read("SetNamespace", &config, func(data map[string]string) { config.Namespace = data[key] }, supported...)
+	err = c.read("SetNamespace", &config, func(data map[string]string) {
+		config.Namespace, config.Matcher = data[key], data["namespaceMatcher"]
+	}, supported...)
 	switch {
 	case err != nil:
-		return "", nil, err
+		return "", "", nil, err
 	case latest && config.Additional != nil:
-		return "", nil, errors.New(`functionConfig: field "additionalNamespaceFields" is not supported`)
+		return "", "", nil, errors.New(`functionConfig: field "additionalNamespaceFields" is not supported`)
+	case !latest && config.Matcher != "":
+		return "", "", nil, errors.New(`functionConfig: field "namespaceMatcher" is supported by v0.4 only`)
 	case inContext && config.Namespace == "":
-		return "", nil, fmt.Errorf("functionConfig: data.name is required in ConfigMap %s", packageContext)
+		return "", "", nil, fmt.Errorf("functionConfig: data.name is required in ConfigMap %s", packageContext)
 	}
 	additional, err = withAdditional(nil, config.Additional)
 	if err == nil && config.Namespace == "" {
 		err = errors.New("functionConfig: namespace is required")
 	}
-	return config.Namespace, additional, err
+	return config.Namespace, config.Matcher, additional, err
 }
 
 type namespaceSetter struct {
 	*call
 	namespace string
+	matcher   string
 	custom    schema.Custom
 	// moved are the objects that had a namespace, in the format of depends-on annotations.
 	moved map[string]bool
@@ -90,18 +103,18 @@ func (s *namespaceSetter) learn() error {
 		if err := s.custom.Add(item.Node); err != nil {
 			return fmt.Errorf("%s: %w", item, err)
 		}
-		if item.APIVersion() == "v1" && item.Kind() == "Namespace" && !slices.Contains(namespaces, item.Name()) {
+		if item.APIVersion() == "v1" && item.Kind() == "Namespace" && !s.leaves(item) && !slices.Contains(namespaces, item.Name()) {
 			namespaces = append(namespaces, item.Name())
 		}
 		if item.APIVersion() == "v1" && item.Kind() == "ServiceAccount" {
 			s.accounts = append(s.accounts, item.Name())
 		}
 	}
-	if len(namespaces) > 1 {
+	if len(namespaces) > 1 && s.matcher == "" {
 		return fmt.Errorf("the package has Namespaces %s, which would all be renamed to %s; select the objects of one", strings.Join(namespaces, ", "), s.namespace)
 	}
 	for _, item := range s.items {
-		if namespace := item.Namespace(); namespace != "" && s.namespaced(item) {
+		if namespace := item.Namespace(); namespace != "" && s.namespaced(item) && !s.leaves(item) && s.matches(namespace) {
 			s.moved[dependency(item.Group(), namespace, item.Kind(), item.Name())] = true
 		}
 	}
@@ -121,11 +134,21 @@ func (s *namespaceSetter) namespaced(item Item) bool {
 	return !item.Local() || item.Namespace() != ""
 }
 
+// leaves reports whether an object stays as it is: v0.4 leaves what is never applied.
+func (s *namespaceSetter) leaves(item Item) bool {
+	return s.minor == latestNamespace && item.Local()
+}
+
+// matches reports whether a namespace is to be changed. An object without one is in "default".
+func (s *namespaceSetter) matches(namespace string) bool {
+	return s.matcher == "" || s.matcher == cmp.Or(namespace, "default")
+}
+
 func (s *namespaceSetter) object(item Item) error {
 	switch {
 	case item.APIVersion() == "v1" && item.Kind() == "Namespace":
 		s.set(kpt.Get(item.root(), "metadata", "name"))
-	case s.namespaced(item) && (item.Namespace() != "" || !item.Local()):
+	case s.namespaced(item) && (item.Namespace() != "" || !item.Local()) && s.matches(item.Namespace()):
 		metadata := ensureMapping(item.root(), "metadata")
 		if metadata == nil {
 			return fmt.Errorf("%s: metadata is not a mapping", item)
@@ -179,7 +202,7 @@ func (s *namespaceSetter) setIfPresent(n *yaml.Node) {
 }
 
 func (s *namespaceSetter) set(n *yaml.Node) {
-	if n == nil || n.Kind != yaml.ScalarNode || kpt.TextOf(n) == s.namespace {
+	if n == nil || n.Kind != yaml.ScalarNode || kpt.TextOf(n) == s.namespace || !s.matches(kpt.TextOf(n)) {
 		return
 	}
 	s.before[kpt.TextOf(n)]++

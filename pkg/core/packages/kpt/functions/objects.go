@@ -112,8 +112,12 @@ func splitList(list string) []string {
 	return out
 }
 
-// upsertResource adds the functionConfig itself to the objects, or replaces the object with its
-// group, kind, name and namespace.
+// targetPathAnnotation names the file of an object that upsert-resource adds, or the only file in
+// which it replaces the object.
+const targetPathAnnotation = "config.kubernetes.io/target-path"
+
+// upsertResource adds the functionConfig itself to the objects, or the items if it is a List. Each
+// replaces the object with its group, kind, name and namespace.
 func upsertResource(c *call) error {
 	if c.config == nil {
 		return errors.New("upsert-resource needs a functionConfig: the object to add")
@@ -122,17 +126,33 @@ func upsertResource(c *call) error {
 	if desired.root() == nil || desired.root().Kind != yaml.MappingNode {
 		return errors.New("functionConfig: is not an object")
 	}
+	if desired.Kind() != "List" {
+		return c.upsert(desired)
+	}
+	for i, item := range elements(kpt.Get(desired.root(), "items")) {
+		if kpt.Content(item) == nil || kpt.Content(item).Kind != yaml.MappingNode {
+			return fmt.Errorf("functionConfig: items[%d] is not an object", i)
+		}
+		if err := c.upsert(Item{Node: yaml.NewRNode(item)}); err != nil {
+			return fmt.Errorf("items[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (c *call) upsert(desired Item) error {
 	if desired.APIVersion() == "" || desired.Kind() == "" || desired.Name() == "" {
 		return errors.New("functionConfig: apiVersion, kind and metadata.name are required")
 	}
 	if desired.isKptfile() {
 		return errors.New("functionConfig: a Kptfile cannot be upserted")
 	}
-	path := removePath(&desired)
+	target := strings.TrimPrefix(kpt.TextOf(kpt.Get(desired.root(), "metadata", "annotations", targetPathAnnotation)), "./")
+	removePath(&desired)
 	replaced := false
 	for i, item := range c.items {
 		if item.Group() != desired.Group() || !item.matches("", "", desired.Kind(), desired.Name(), "") || item.Namespace() != desired.Namespace() ||
-			path != "" && item.Path != path {
+			target != "" && item.Path != target {
 			continue
 		}
 		c.items[i].Node = desired.Node.Copy()
@@ -140,7 +160,7 @@ func upsertResource(c *call) error {
 		replaced = true
 	}
 	if !replaced {
-		desired.Path = path
+		desired.Path = target
 		c.items = append(c.items, desired)
 		c.of(desired, Info, "", "added")
 	}
@@ -153,7 +173,7 @@ func removePath(item *Item) string {
 	annotations := kpt.Get(metadata, "annotations")
 	path := cmp.Or(kpt.TextOf(kpt.Get(annotations, PathAnnotation)), kpt.TextOf(kpt.Get(annotations, LegacyPathAnnotation)))
 	removed := false
-	for _, key := range []string{PathAnnotation, IndexAnnotation, LegacyPathAnnotation, LegacyIndexAnnotation} {
+	for _, key := range []string{PathAnnotation, IndexAnnotation, LegacyPathAnnotation, LegacyIndexAnnotation, targetPathAnnotation} {
 		removed = kpt.Remove(annotations, key) || removed
 	}
 	if removed && len(annotations.Content) == 0 {

@@ -257,6 +257,9 @@ func (r *renderer) configPath(dir, configPath string) (*yaml.RNode, []*object, e
 		return nil, nil, fmt.Errorf("configPath %q must be a file in the package", configPath)
 	}
 	file := path.Join(dir, clean)
+	if of := r.files.PackageOf(file); of != dir {
+		return nil, nil, fmt.Errorf("configPath %q is in the subpackage %q: it must be a file in the package", configPath, of)
+	}
 	var own []*object
 	for _, o := range r.objects {
 		if o.Path == file {
@@ -340,6 +343,9 @@ func (r *renderer) generated(dir string, item functions.Item) (*object, error) {
 		file = path.Join(dir, item.Namespace(), strings.ToLower(kind)+"_"+name+".yaml")
 	} else if within(dir, path.Dir(item.Path)) && dir != "" {
 		file = path.Clean(item.Path) // paths of items are relative to the root
+	}
+	if dir != "" && !within(dir, path.Dir(file)) {
+		return nil, fmt.Errorf("object %s %s cannot be written to %s, which is outside of the package %s of the function", kind, name, file, dir)
 	}
 	if wrong := (kpt.Files{file: ""}).Check(); len(wrong) > 0 {
 		return nil, fmt.Errorf("object %s %s: %s", kind, name, wrong[0])

@@ -100,6 +100,13 @@ func TestRender(t *testing.T) {
 			},
 			wantError: "Service n/s is also in sub/n/service_s.yaml",
 		},
+		"TargetPath": {
+			files: kpt.Files{
+				"Kptfile":   kptfile("mutators:\n- image: upsert-resource:v0.2\n  configPath: conf.yaml"),
+				"conf.yaml": configMap("x") + "  annotations:\n    config.kubernetes.io/local-config: \"true\"\n    config.kubernetes.io/target-path: sub/x.yaml\n",
+			},
+			want: kpt.Files{"sub/x.yaml": configMap("x") + "  annotations:\n    config.kubernetes.io/local-config: \"true\"\n"},
+		},
 		"NotObjects": {
 			files: kpt.Files{"Kptfile": kptfile(labels), "values.yaml": "a: b\n---\nc: d\n", "patch.json": "[{}]", "a.yaml": configMap("a")},
 			want:  kpt.Files{"a.yaml": configMap("a") + "  labels:\n    tier: db\n"},
@@ -149,6 +156,9 @@ func TestRender(t *testing.T) {
 		"UnknownField":  {files: kpt.Files{"Kptfile": kptfile("mutators:\n- image: set-labels\n  configmap: {}")}, wantError: `Kptfile: pipeline: field "configmap" is not supported`},
 		"TwoConfigs":    {files: kpt.Files{"Kptfile": kptfile("mutators:\n- image: set-labels\n  configPath: x\n  configMap: {a: b}")}, wantError: "are mutually exclusive"},
 		"ConfigOutside": {files: kpt.Files{"Kptfile": kptfile("mutators:\n- image: set-labels\n  configPath: ../x")}, wantError: "must be a file in the package"},
+		"ConfigBelow":   {files: kpt.Files{"Kptfile": kptfile("mutators:\n- image: set-labels\n  configPath: sub/x.yaml"), "sub/Kptfile": kptfile(""), "sub/x.yaml": configMap("a")}, wantError: `configPath "sub/x.yaml" is in the subpackage "sub"`},
+		"ParentPath":    {files: kpt.Files{"Kptfile": kptfile(""), "sub/Kptfile": kptfile("mutators:\n- image: starlark\n  configMap:\n    source: |\n      ctx.resource_list['items'].append({'apiVersion': 'v1', 'kind': 'Secret', 'metadata': {'name': 'x', 'annotations': {'internal.config.kubernetes.io/path': '../x.yaml'}}})")}, wantError: "outside of the package sub"},
+		"SiblingPath":   {files: kpt.Files{"Kptfile": kptfile(""), "b/Kptfile": kptfile(""), "a/Kptfile": kptfile("mutators:\n- image: upsert-resource:v0.2\n  configPath: x.yaml"), "a/x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n  annotations:\n    config.kubernetes.io/target-path: ../b/x.yaml\n"}, wantError: "outside of the package a"},
 		"ConfigMissing": {files: kpt.Files{"Kptfile": kptfile("mutators:\n- image: set-labels\n  configPath: x.yaml")}, wantError: `configPath "x.yaml" is not in the package`},
 		"ConfigTwice":   {files: kpt.Files{"Kptfile": kptfile("mutators:\n- image: set-labels\n  configPath: x.yaml"), "x.yaml": configMap("a") + "---\n" + configMap("b")}, wantError: "must have one object, has 2"},
 		"Duplicate":     {files: kpt.Files{"a.yaml": configMap("a"), "b.yaml": configMap("a")}, wantError: "b.yaml: ConfigMap a is also in a.yaml"},
