@@ -564,3 +564,58 @@ func TestCloneFromGit(t *testing.T) {
 		t.Errorf("cloned from %+v", got)
 	}
 }
+
+// TestFailedPush: in a script, propose and approve follow a push. They do not publish the content
+// before if the push has failed.
+func TestFailedPush(t *testing.T) {
+	s := newServer(t)
+	s.add(draftName, porchv1alpha1.LifecycleDraft, kpt.Files{"Kptfile": "kind: Kptfile\n", "a.yaml": "a: 1\n"})
+	dir := filepath.Join(t.TempDir(), "web")
+	wants(t, s, 0, []string{"pull", draftName, dir}, []string{"pulled"})
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail := func(method string) {
+		s.before = func(r *http.Request) *metav1.Status {
+			if r.Method == method && strings.Contains(r.URL.Path, "packagerevisionresources") {
+				return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError, Message: "no leader"}
+			}
+			return nil
+		}
+	}
+	at := func(lifecycle porchv1alpha1.PackageRevisionLifecycle) {
+		s.change(draftName, func(r *porchv1alpha1.PackageRevision, _ kpt.Files) { r.Spec.Lifecycle = lifecycle })
+	}
+	proposed := func() {
+		t.Helper()
+		wants(t, s, 0, []string{"propose", draftName}, []string{"proposed"})
+		at(porchv1alpha1.LifecycleDraft)
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPut} {
+		write("a: 2 " + method + "\n")
+		fail(method)
+		wants(t, s, 1, []string{"push", dir, "--dry-run=server"}, []string{"an error on the server"})
+		s.before = nil
+		proposed() // no push has begun
+		fail(method)
+		wants(t, s, 1, []string{"push", dir}, []string{"an error on the server"})
+		s.before = nil
+		wants(t, s, 1, []string{"propose", draftName}, []string{"your last push of it failed"})
+		at(porchv1alpha1.LifecycleProposed)
+		wants(t, s, 1, []string{"approve", draftName}, []string{"your last push of it failed"})
+		at(porchv1alpha1.LifecycleDraft)
+		wants(t, s, 0, []string{"push", dir}, []string{"pushed"})
+		proposed()
+	}
+	write("a: 3\n")
+	fail(http.MethodPut)
+	wants(t, s, 1, []string{"push", dir}, []string{"an error on the server"})
+	s.before = nil
+	wants(t, s, 0, []string{"pull", draftName, dir}, []string{"kept with your edits"})
+	wants(t, s, 1, []string{"propose", draftName}, []string{"your last push of it failed"})
+	wants(t, s, 0, []string{"pull", draftName, dir, "--force"}, []string{"pulled"})
+	wants(t, s, 0, []string{"propose", draftName}, []string{"proposed"})
+}

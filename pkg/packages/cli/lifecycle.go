@@ -206,6 +206,11 @@ func (m *transition) moveOne(ctx context.Context, client *Client, name string) (
 		if at == to && to != porchv1alpha1.LifecycleDeletionProposed { // a deletion can be proposed again, as with Porch
 			return "", fmt.Errorf("it is already %s", to)
 		}
+		if m.digest == "" && (to == porchv1alpha1.LifecycleProposed && at == porchv1alpha1.LifecycleDraft || to == porchv1alpha1.LifecyclePublished) {
+			if err := m.reviews().checkPushed(name, now.UID); err != nil {
+				return "", err
+			}
+		}
 		if to == porchv1alpha1.LifecyclePublished && at == porchv1alpha1.LifecycleProposed {
 			seen, err := m.reviews().of(now.UID)
 			if err != nil {

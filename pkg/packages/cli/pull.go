@@ -80,6 +80,9 @@ func (o *Options) pull(ctx context.Context, client *Client, name, into string, f
 	if err := dir.SetMetadata(folder.NewMetadata(resources)); err != nil {
 		return err
 	}
+	if len(plan.Keep) == 0 {
+		o.reviews().endPush(resources.UID)
+	}
 	fmt.Fprintf(o.Out, "%s/%s pulled into %s: %s\n", revisionKind, name, into, summarizePlan(plan))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubectl/pkg/util/templates"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
@@ -84,6 +85,11 @@ func (c *push) run(ctx context.Context, name, from string) error {
 	if err := c.dryRun.apply(client); err != nil {
 		return err
 	}
+	if !client.DryRun {
+		if err := c.reviews().beginPush(types.UID(was.UID)); err != nil {
+			return err
+		}
+	}
 	p := c.progress("pushing and rendering %s", was.Name)
 	defer p.Stop()
 	server, err := client.GetResources(ctx, was.Name)
@@ -99,6 +105,7 @@ func (c *push) run(ctx context.Context, name, from string) error {
 		if client.DryRun {
 			return nil
 		}
+		c.reviews().endPush(server.UID)
 		return dir.SetMetadata(folder.NewMetadata(server))
 	}
 	// The resourceVersion alone is not enough: a changed label is not a changed file.
@@ -160,6 +167,7 @@ func (c *push) applyRendering(dir *Dir, before, sent kpt.Files, after *porchv1al
 	if failed != nil && rendered.Digest() == before.Digest() {
 		return fmt.Errorf("%w\nThe draft was not changed. Fix the package in %s and push again", failed, dirArgument(dir.name))
 	}
+	c.reviews().endPush(after.UID)
 	if wrong := rendered.Check(); wrong != nil {
 		return fmt.Errorf("write the rendered files of revision %q: the push succeeded, but the server returned invalid files: %s", after.Name, few(wrong))
 	}

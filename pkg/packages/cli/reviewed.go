@@ -70,6 +70,38 @@ func (r reviews) forget(uid types.UID) {
 	}
 }
 
+// beginPush remembers that a push of a revision has begun. Until endPush, the revision may have
+// other content than the user's folder.
+func (r reviews) beginPush(uid types.UID) error {
+	if file := r.file(uid); file != "" {
+		if err := errors.Join(os.MkdirAll(r.dir, 0o700), os.WriteFile(file+".push", nil, 0o600)); err != nil {
+			return fmt.Errorf("remember the push: %w", err)
+		}
+	}
+	return nil
+}
+
+// endPush forgets a push: it was successful, or the user has taken the content of the revision.
+func (r reviews) endPush(uid types.UID) {
+	if file := r.file(uid); file != "" {
+		_ = os.Remove(file + ".push") // then the next push or pull removes it
+	}
+}
+
+// checkPushed returns an error if the last push of a revision failed: what follows in a script
+// would publish the content before.
+func (r reviews) checkPushed(name string, uid types.UID) error {
+	file := r.file(uid)
+	if file == "" {
+		return nil
+	}
+	if _, err := os.Stat(file + ".push"); err != nil {
+		return nil //nolint:nilerr // there was none, or it is not known
+	}
+	return fmt.Errorf("your last push of it failed, so it may have other content than your folder. Push again, or take its content with: %s package pull %s FOLDER",
+		pluginName, name)
+}
+
 // checkReviewed returns an error if an approval would publish other content than was reviewed: the
 // content with the digest of the flag or, without the flag, what diff showed last.
 func checkReviewed(name, current, flag, seen string) error {
