@@ -79,7 +79,7 @@ func (s *Store) loadClone(ctx context.Context, pr *porchv1alpha1.PackageRevision
 	if err != nil {
 		return nil, err
 	}
-	upstream, files, err := s.loadReferenced(ctx, pr, "clone.upstreamRef", name, false)
+	upstream, files, err := s.loadReferenced(ctx, pr, "clone.upstreamRef", name)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (s *Store) loadClone(ctx context.Context, pr *porchv1alpha1.PackageRevision
 // loadEdit loads a published revision of the same package. Its gates are copied. Its conditions are
 // not, since they are about other content.
 func (s *Store) loadEdit(ctx context.Context, pr *porchv1alpha1.PackageRevision, task *porchv1alpha1.PackageEditTaskSpec) (*loadedSource, error) {
-	from, files, err := s.loadReferenced(ctx, pr, "edit.sourceRef", task.Source.Name, true)
+	from, files, err := s.loadReferenced(ctx, pr, "edit.sourceRef", task.Source.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -127,15 +127,15 @@ func copySource(pr *porchv1alpha1.PackageRevision, from *storev1alpha1.PackageRe
 
 // loadUpgrade loads a published revision and two revisions of its upstream, to merge them.
 func (s *Store) loadUpgrade(ctx context.Context, pr *porchv1alpha1.PackageRevision, task *porchv1alpha1.PackageUpgradeTaskSpec) (*loadedSource, error) {
-	oldUpstream, original, err := s.loadReferenced(ctx, pr, "upgrade.oldUpstreamRef", task.OldUpstream.Name, true)
+	oldUpstream, original, err := s.loadReferenced(ctx, pr, "upgrade.oldUpstreamRef", task.OldUpstream.Name)
 	if err != nil {
 		return nil, err
 	}
-	newUpstream, updated, err := s.loadReferenced(ctx, pr, "upgrade.newUpstreamRef", task.NewUpstream.Name, true)
+	newUpstream, updated, err := s.loadReferenced(ctx, pr, "upgrade.newUpstreamRef", task.NewUpstream.Name)
 	if err != nil {
 		return nil, err
 	}
-	local, files, err := s.loadReferenced(ctx, pr, "upgrade.localPackageRevisionRef", task.LocalPackageRevisionRef.Name, true)
+	local, files, err := s.loadReferenced(ctx, pr, "upgrade.localPackageRevisionRef", task.LocalPackageRevisionRef.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -168,8 +168,8 @@ func (s *Store) loadUpgrade(ctx context.Context, pr *porchv1alpha1.PackageRevisi
 	}}, nil
 }
 
-// loadReferenced returns the revision that a task refers to, and its files.
-func (s *Store) loadReferenced(ctx context.Context, pr *porchv1alpha1.PackageRevision, field, name string, published bool) (*storev1alpha1.PackageRevision, kpt.Files, error) {
+// loadReferenced returns the published revision that a task refers to, and its files.
+func (s *Store) loadReferenced(ctx context.Context, pr *porchv1alpha1.PackageRevision, field, name string) (*storev1alpha1.PackageRevision, kpt.Files, error) {
 	field = "spec.tasks[0]." + field + ".name"
 	// What is copied from a published revision never changes, so the API server's watch cache is
 	// recent enough.
@@ -186,7 +186,7 @@ func (s *Store) loadReferenced(ctx context.Context, pr *porchv1alpha1.PackageRev
 		return nil, nil, invalid(pr.Name, lifecycle.FieldErrorf(field, "Invalid value: %q: it is being deleted", name))
 	case cr.External.Branch:
 		return nil, nil, invalid(pr.Name, lifecycle.FieldErrorf(field, "Invalid value: %q: must be a published revision, not the content of a branch, which changes", name))
-	case published && !cr.Spec.Lifecycle.Published():
+	case !cr.Spec.Lifecycle.Published():
 		return nil, nil, invalid(pr.Name, lifecycle.FieldErrorf(field, "Invalid value: %q: must be a published revision, but its lifecycle is %s", name, cr.Spec.Lifecycle))
 	}
 	files, err := s.Files(ctx, cr.Name, cr.Content.Digest)
