@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,6 +13,7 @@ import (
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
@@ -143,6 +145,13 @@ func (p *variantPlanner) waitsFor() string {
 		}
 		if lifecycleOf(p.own[0]) == porchv1alpha1.LifecycleProposed {
 			return fmt.Sprintf("%s to be approved or rejected", p.own[0].Name)
+		}
+		// The server sets what only it can set; what is left is up to users.
+		unmet := lifecycle.Unmet(slices.DeleteFunc(slices.Clone(p.own[0].Spec.ReadinessGates), func(g porchv1alpha1.ReadinessGate) bool {
+			return lifecycle.OfVariants(g.ConditionType)
+		}), p.own[0].Status.Conditions)
+		if len(unmet) > 0 {
+			return text.Clip(fmt.Sprintf("readiness gates of %s to be met before it can be proposed: %s", p.own[0].Name, strings.Join(unmet, ", ")), maxWaitsFor)
 		}
 		return fmt.Sprintf("%s to be proposed and approved", p.own[0].Name)
 	}

@@ -136,6 +136,12 @@ func TestTexts(t *testing.T) {
 			w.pv.Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: configv1alpha1.ApprovalAlways}
 			*in = *w.input()
 		}},
+		{"a gate of the package is not met", "", func(w *world, in *variant.Input) {
+			w.settle()
+			r := w.downstream(draft)
+			r.Spec.ReadinessGates = append(r.Spec.ReadinessGates, porchv1alpha1.ReadinessGate{ConditionType: "acme.io/reviewed"})
+			*in = *w.input()
+		}},
 		{"the upstream is lost", "", func(w *world, in *variant.Input) {
 			w.settle()
 			w.move(w.downstream(draft), published)
