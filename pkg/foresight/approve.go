@@ -150,7 +150,7 @@ func approved(before *porchv1alpha1.PackageRevision) (after *porchv1alpha1.Packa
 	if text := lifecycle.CheckApproval(from, to); text != "" {
 		return nil, text
 	}
-	if unmet := lifecycle.Unmet(before.Spec.ReadinessGates, before.Status.Conditions); lifecycle.GatesOf(from, to) && len(unmet) > 0 {
+	if unmet := lifecycle.Unmet(&before.Spec, &before.Status); lifecycle.GatesOf(from, to) && len(unmet) > 0 {
 		return nil, lifecycle.NotReady(unmet)
 	}
 	after = before.DeepCopy()

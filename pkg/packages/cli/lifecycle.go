@@ -229,7 +229,7 @@ func (m *transition) moveOne(ctx context.Context, client *Client, name string) (
 func (m *transition) waitForGates(ctx context.Context, client *Client, name string) error {
 	var unmet []string
 	met := func(r *porchv1alpha1.PackageRevision) bool {
-		unmet = lifecycle.Unmet(r.Spec.ReadinessGates, r.Status.Conditions)
+		unmet = lifecycle.Unmet(&r.Spec, &r.Status)
 		return len(unmet) == 0
 	}
 	// The unmet gates are read before the wait, so that a timeout before the first event can report

@@ -127,7 +127,7 @@ func table(revisions []porchv1alpha1.PackageRevision) *metav1.Table {
 	t := plugin.NewTable("Name", "Package", "WorkspaceName", "Revision", "Latest", "Lifecycle", "Repository", "Unmet Gates")
 	for i := range revisions {
 		r := &revisions[i]
-		unmet := cmp.Or(strings.Join(lifecycle.Unmet(r.Spec.ReadinessGates, r.Status.Conditions), ", "), "<none>")
+		unmet := cmp.Or(strings.Join(lifecycle.Unmet(&r.Spec, &r.Status), ", "), "<none>")
 		latest := r.Labels[porchv1alpha1.LatestRevisionLabel] == "true"
 		t.Rows = append(t.Rows, metav1.TableRow{Cells: []any{
 			r.Name, r.Spec.PackageName, r.Spec.WorkspaceName, int64(r.Spec.Revision), latest, string(r.Spec.Lifecycle), r.Spec.RepositoryName, unmet,

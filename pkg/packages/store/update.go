@@ -146,7 +146,7 @@ func (s *Store) checkGates(cr *storev1alpha1.PackageRevision, from, to porchv1al
 	if !s.EnforceGates || !lifecycle.GatesOf(from, to) {
 		return nil
 	}
-	if unmet := lifecycle.Unmet(cr.Spec.ReadinessGates, cr.Status.Conditions); len(unmet) > 0 {
+	if unmet := lifecycle.Unmet(&cr.Spec, &cr.Status); len(unmet) > 0 {
 		return invalid(cr.Name, lifecycle.FieldErrorf(lifecycleField, "Forbidden: %s", lifecycle.NotReady(unmet)))
 	}
 	return nil

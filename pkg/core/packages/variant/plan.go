@@ -403,7 +403,7 @@ func (p *variantPlanner) approve() {
 		return
 	}
 	r := p.own[0]
-	if unmet := lifecycle.Unmet(r.Spec.ReadinessGates, r.Status.Conditions); len(unmet) > 0 {
+	if unmet := lifecycle.Unmet(&r.Spec, &r.Status); len(unmet) > 0 {
 		p.plan.Status.WaitsFor = text.Clip(lifecycle.NotReady(unmet), maxWaitsFor)
 		return
 	}

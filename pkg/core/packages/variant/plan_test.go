@@ -290,7 +290,7 @@ func (w *world) do(a *variant.Action) {
 	if a.Verb == variant.Approve {
 		text = lifecycle.CheckApproval(from, to)
 	}
-	if unmet := lifecycle.Unmet(r.Spec.ReadinessGates, r.Status.Conditions); lifecycle.GatesOf(from, to) && len(unmet) > 0 {
+	if unmet := lifecycle.Unmet(&r.Spec, &r.Status); lifecycle.GatesOf(from, to) && len(unmet) > 0 {
 		text = lifecycle.NotReady(unmet)
 	}
 	if text != "" {
@@ -628,7 +628,7 @@ func TestVariantModel(t *testing.T) {
 				}
 			case 4:
 				for _, r := range sorted(w.revisions) {
-					if ready := len(lifecycle.Unmet(r.Spec.ReadinessGates, r.Status.Conditions)) == 0; r.Spec.PackageName == "web" && r.Spec.Lifecycle == draft && ready {
+					if ready := len(lifecycle.Unmet(&r.Spec, &r.Status)) == 0; r.Spec.PackageName == "web" && r.Spec.Lifecycle == draft && ready {
 						w.move(r, proposed)
 					}
 				}

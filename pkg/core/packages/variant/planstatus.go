@@ -146,10 +146,9 @@ func (p *variantPlanner) waitsFor() string {
 		if lifecycleOf(p.own[0]) == porchv1alpha1.LifecycleProposed {
 			return fmt.Sprintf("%s to be approved or rejected", p.own[0].Name)
 		}
-		// The server sets what only it can set; what is left is up to users.
-		unmet := lifecycle.Unmet(slices.DeleteFunc(slices.Clone(p.own[0].Spec.ReadinessGates), func(g porchv1alpha1.ReadinessGate) bool {
-			return lifecycle.OfVariants(g.ConditionType)
-		}), p.own[0].Status.Conditions)
+		unmet := slices.DeleteFunc(lifecycle.Unmet(&p.own[0].Spec, &p.own[0].Status), func(gate string) bool {
+			return strings.HasPrefix(gate, configv1alpha1.ConditionPVOperationsComplete+" ") // the controller is about to meet it
+		})
 		if len(unmet) > 0 {
 			return text.Clip(fmt.Sprintf("readiness gates of %s to be met before it can be proposed: %s", p.own[0].Name, strings.Join(unmet, ", ")), maxWaitsFor)
 		}

@@ -78,11 +78,21 @@ func TestUnmet(t *testing.T) {
 		{Type: "A", Status: "False", Reason: "Failed", Message: "function x failed"}, {Type: "C", Status: "True"}, {Type: "D", Status: "False"},
 	}
 	want := []string{"A (False: Failed: function x failed)", "B (no such condition)"}
-	if diff := cmp.Diff(want, lifecycle.Unmet(gates, conditions)); diff != "" {
+	unmet := func(deployment bool, gates ...porchv1alpha1.ReadinessGate) []string {
+		return lifecycle.Unmet(&porchv1alpha1.PackageRevisionSpec{ReadinessGates: gates}, &porchv1alpha1.PackageRevisionStatus{Conditions: conditions, Deployment: deployment})
+	}
+	if diff := cmp.Diff(want, unmet(false, gates...)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := lifecycle.Unmet(gates[2:3], conditions); got != nil {
+	if got := unmet(false, gates[2]); got != nil {
 		t.Errorf("a met gate: %q", got)
+	}
+	injection := porchv1alpha1.ReadinessGate{ConditionType: "config.injection.ConfigMap.site"}
+	if got := unmet(false, injection); got != nil {
+		t.Errorf("an injection point of a blueprint: %q", got)
+	}
+	if diff := cmp.Diff([]string{"config.injection.ConfigMap.site (no such condition)"}, unmet(true, injection)); diff != "" {
+		t.Errorf("an injection point of a package for a cluster (-want +got):\n%s", diff)
 	}
 	if got := lifecycle.NotReady(want); !strings.Contains(got, "A (False: Failed: function x failed), B (") {
 		t.Errorf("text %q", got)

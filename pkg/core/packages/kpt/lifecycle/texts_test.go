@@ -23,8 +23,8 @@ func TestTexts(t *testing.T) {
 		{Heading: "delete a published revision", Text: lifecycle.CheckDelete(published)},
 		{Heading: "update the files of a published revision", Text: lifecycle.CheckFiles(published)},
 		{Heading: "unmet gates", Text: lifecycle.NotReady(lifecycle.Unmet(
-			[]porchv1alpha1.ReadinessGate{{ConditionType: "Reviewed"}, {ConditionType: "PackagePipelinePassed"}},
-			[]porchv1alpha1.Condition{{Type: "PackagePipelinePassed", Status: "False", Reason: "Failed", Message: "function x failed"}},
+			&porchv1alpha1.PackageRevisionSpec{ReadinessGates: []porchv1alpha1.ReadinessGate{{ConditionType: "Reviewed"}, {ConditionType: "PackagePipelinePassed"}}},
+			&porchv1alpha1.PackageRevisionStatus{Conditions: []porchv1alpha1.Condition{{Type: "PackagePipelinePassed", Status: "False", Reason: "Failed", Message: "function x failed"}}},
 		))},
 	}
 	for heading, wrong := range map[string]lifecycle.FieldErrors{

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 )
 
@@ -93,10 +94,16 @@ func GatesOf(from, to porchv1alpha1.PackageRevisionLifecycle) bool {
 		from == porchv1alpha1.LifecycleProposed && to == porchv1alpha1.LifecyclePublished
 }
 
-// Unmet returns the gates that are not met, each with its condition; nil if the revision is ready.
-func Unmet(gates []porchv1alpha1.ReadinessGate, conditions []porchv1alpha1.Condition) []string {
+// Unmet returns the gates of a revision that are not met, each with its condition; nil if the
+// revision is ready. Gates of injection points hold up a package for a cluster only: a blueprint is
+// published without what is injected (package variants, "Configuration Injection").
+func Unmet(spec *porchv1alpha1.PackageRevisionSpec, status *porchv1alpha1.PackageRevisionStatus) []string {
 	var unmet []string
-	for _, gate := range gates {
+	conditions := status.Conditions
+	for _, gate := range spec.ReadinessGates {
+		if !status.Deployment && strings.HasPrefix(gate.ConditionType, configv1alpha1.ConditionInjectionPrefix) {
+			continue
+		}
 		i := slices.IndexFunc(conditions, func(c porchv1alpha1.Condition) bool { return c.Type == gate.ConditionType })
 		switch {
 		case i < 0:
