@@ -1,8 +1,13 @@
 package variantsets
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	configv1alpha2 "github.com/starlinghq/starling/api/config/v1alpha2"
@@ -358,6 +364,53 @@ var (
 	policies       = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
 	policyBindings = policies.GroupVersion().WithResource("validatingadmissionpolicybindings")
 )
+
+// TestUnwritable: a PackageVariant that cannot be written, because some webhook fails, does not
+// hold up the others, and the set says so. It is written when that has passed.
+func TestUnwritable(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	e.repositories(t, "r1", "r2", "r3", "r4", "r5")
+	var fails atomic.Bool
+	fails.Store(true)
+	e.controllers = rest.CopyConfig(e.controllers)
+	e.controllers.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/packagevariants") && fails.Load() {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return nil, err
+				}
+				if bytes.Contains(body, []byte("s-r2-foo")) {
+					answer := httptest.NewRecorder()
+					answer.Header().Set("Content-Type", "application/json")
+					answer.WriteHeader(http.StatusInternalServerError)
+					fmt.Fprint(answer, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"failed calling webhook \"x\": no endpoints","reason":"InternalError","code":500}`)
+					return answer.Result(), nil
+				}
+				r = r.Clone(r.Context())
+				r.Body = io.NopCloser(bytes.NewReader(body))
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	e.create(t, sets, "s", spec("{repositories: [{name: r1}, {name: r2}, {name: r3}, {name: r4}, {name: r5}]}"))
+	e.run(t, options{})
+	e.waitForVariants(t, names("s", "r1", "r3", "r4", "r5")...)
+	text := e.waitForCondition(t, "s", "Stalled", "UnexpectedError")
+	if !strings.Contains(text, `PackageVariant "s-r2-foo" cannot be written: failed calling webhook`) {
+		t.Errorf("message %q", text)
+	}
+	e.waitForCondition(t, "s", "Ready", "UnexpectedError")
+	fails.Store(false)
+	e.waitForVariants(t, names("s", "r1", "r2", "r3", "r4", "r5")...)
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
 // refuse makes the API server refuse PackageVariants of a Repository, until the binding of the
 // policy with the name of the namespace is deleted. It blocks until that is in force.

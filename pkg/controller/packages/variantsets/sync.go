@@ -1,6 +1,7 @@
 package variantsets
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -245,12 +246,13 @@ func (c *Controller) confirm(ctx context.Context, s *state) error {
 	return nil
 }
 
-// carryOut carries out a plan, and returns what the API server refuses. Nothing is deleted unless
-// everything else was written.
+// carryOut carries out a plan, and returns what cannot be written. Nothing is deleted unless
+// everything else was written. One PackageVariant that cannot be written does not hold up others.
 func (c *Controller) carryOut(ctx context.Context, s *state, plan *variant.SetPlan) (refused map[variant.Package]string, err error) {
 	var mu sync.Mutex
 	each := func(list []*configv1alpha1.PackageVariant, do func(context.Context, *configv1alpha1.PackageVariant) (informers.PendingWrite, error)) error {
-		group, ctx := errgroup.WithContext(ctx)
+		var group errgroup.Group
+		var stale error
 		group.SetLimit(inFlight)
 		for _, pv := range list {
 			if ctx.Err() != nil {
@@ -263,18 +265,19 @@ func (c *Controller) carryOut(ctx context.Context, s *state, plan *variant.SetPl
 				switch {
 				case err == nil:
 					s.wrote[pv.Name] = wrote
-				case isRefused(err):
+				case passes(err):
+					stale = cmp.Or(stale, err)
+				default:
 					if refused == nil {
 						refused = map[variant.Package]string{}
 					}
 					refused[variant.Package{Repository: pv.Spec.Downstream.Repo, Name: pv.Spec.Downstream.Package}] = refusal(pv.Name, err)
-				default:
-					return err
 				}
 				return nil
 			})
 		}
-		return group.Wait()
+		_ = group.Wait() // no function returns an error
+		return cmp.Or(stale, ctx.Err())
 	}
 	logger := klog.FromContext(ctx)
 	if n, m, k := len(plan.Create), len(plan.Update), len(plan.Delete); n+m+k > 0 {
@@ -286,26 +289,28 @@ func (c *Controller) carryOut(ctx context.Context, s *state, plan *variant.SetPl
 	if err := each(plan.Update, c.update); err != nil || len(refused) > 0 {
 		return refused, err
 	}
-	return nil, each(plan.Delete, c.delete)
+	err = each(plan.Delete, c.delete)
+	return refused, err
 }
 
-// isRefused reports whether the API server refuses an object as it is. Errors of the cache or the
-// connection are no refusals.
-func isRefused(err error) bool {
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return false
-	}
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+// passes reports whether an error is only about the cache, or ends with what ends anyway: then the
+// next plan is another one.
+func passes(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || errors.Is(err, context.Canceled) ||
+		apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// refusal returns the text for a refused PackageVariant.
+// refusal returns the text for a PackageVariant that cannot be written.
 func refusal(name string, err error) string {
 	message := err.Error()
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
 		message = status.Status().Message // without what wraps it
 	}
-	return fmt.Sprintf("the API server refuses PackageVariant %q: %s", name, message)
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		return fmt.Sprintf("the API server refuses PackageVariant %q: %s", name, message)
+	}
+	return fmt.Sprintf("PackageVariant %q cannot be written: %s", name, message)
 }
 
 func target(pv *configv1alpha1.PackageVariant) writer.Target {

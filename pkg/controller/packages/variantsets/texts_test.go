@@ -16,6 +16,7 @@ func TestTexts(t *testing.T) {
 	refused := apierrors.NewForbidden(configv1alpha1.PackageVariants.GroupResource(), "shop-edge1-web", errors.New("exceeded quota"))
 	golden.Texts(t,
 		golden.Text{Heading: "A PackageVariant is refused", Text: refusal("shop-edge1-web", refused)},
+		golden.Text{Heading: "A PackageVariant cannot be written", Text: refusal("shop-edge1-web", apierrors.NewInternalError(errors.New("failed calling webhook")))},
 		golden.Text{Heading: "A kind may not be selected", Text: notAllowed(schema.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"}).Error()},
 		golden.Text{Heading: "Objects are not synced", Text: ErrUnread.Error()},
 		golden.Text{Heading: "Clusters are selected without an ITS", Text: (&Kinds{}).clustersReadable().Error()},
