@@ -118,7 +118,7 @@ const AcceptBranchAnnotation = "starling.io/accept-branch"
 const ExportAgainAnnotation = "starling.io/export-again"
 
 // AcceptTagsAnnotation on a Repository accepts that tags were moved: what was imported from them is
-// replaced. Its value has the IDs that are accepted, separated by commas.
+// replaced. Its value has what is accepted, as TAG@ID, separated by commas.
 const AcceptTagsAnnotation = "starling.io/accept-tags"
 
 // AcceptHistoryAnnotation on a Repository accepts that its branch was rewritten. Its value is the

@@ -74,6 +74,8 @@ type Export struct {
 	// export of the package, and of the revision that this one was made from. Content of anybody
 	// else stays.
 	Known []Ref
+	// KnownFiles are the contents of such revisions whose tags the repository has lost.
+	KnownFiles []kpt.Files
 	// Commit is the commit that the tag of the revision had, if the repository has lost the tag.
 	// The tag is created there if the repository still has the commit. Registries need none.
 	Commit string

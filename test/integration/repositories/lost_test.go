@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testgit"
@@ -50,6 +52,43 @@ func TestLostTags(t *testing.T) {
 		})
 	}
 	e.quiet(t)
+
+	// A revision that is deleted while its tag is lost does not come back with the tag.
+	r.SetRef("refs/tags/web/v1", "")
+	e.waitForCondition(t, "out", "Exported", "TagsMissing")
+	r.Hook("update", `[ "$1" != refs/tags/web/v1 ]`)
+	e.annotate(t, "out", configv1alpha1.ExportAgainAnnotation, "again")
+	e.waitForCondition(t, "out", "Exported", "Failed")
+	r.Hook("update", "true")
+	s.Broken.Store(true)
+	r.SetRef("refs/tags/web/v1", first)
+	e.delete(t, "out.web.first")
+	s.Broken.Store(false)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) { return r.Ref("refs/tags/web/v1") == "", "the tag is there" })
+	e.waitForRevisions(t, "out.other.main -1 stays", "out.other.v1 1 stays latest", "out.web.main -1 two", "out.web.second 2 two latest")
+	e.quiet(t)
+	e.waitForRevisions(t, "out.other.main -1 stays", "out.other.v1 1 stays latest", "out.web.main -1 two", "out.web.second 2 two latest")
+}
+
+// TestNewRevisionOfLostTag: a revision replaces on the branch what it was made from, also if the
+// tag of that is lost.
+func TestNewRevisionOfLostTag(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	r, s := testgit.New(t), testgit.Serve(t)
+	r.Package("other", "stays")
+	r.Commit("main", "base")
+	e.run(t)
+	e.create(t, "out", gitSpec(s.URL(r), ""))
+	e.publish(t, "out", "web", "first", 1, "one")
+	e.waitForRevisions(t, "out.other.main -1 stays", "out.web.first 1 one latest", "out.web.main -1 one")
+	r.SetRef("refs/tags/web/v1", "")
+	e.waitForCondition(t, "out", "Exported", "TagsMissing")
+	e.publish(t, "out", "web", "second", 2, "two")
+	e.waitForRevisions(t, "out.other.main -1 stays", "out.web.first 1 one", "out.web.main -1 two", "out.web.second 2 two latest")
+	e.waitForCondition(t, "out", "Exported", "TagsMissing")
+	e.annotate(t, "out", configv1alpha1.ExportAgainAnnotation, "now")
+	e.waitForCondition(t, "out", "Exported", "Exported")
 }
 
 // TestLostBranch: a branch that somebody deleted does not come back with the next package alone, or
@@ -83,6 +122,25 @@ func TestLostBranch(t *testing.T) {
 	if _, parents, files := r.Show(r.Ref("refs/heads/main")); !slices.Equal(parents, []string{head}) || files["other/config.yaml"] == "" {
 		t.Errorf("parents %v, files %v", parents, files)
 	}
+
+	// The same for a Repository that is re-created, and may not create branches.
+	head = r.Ref("refs/heads/main")
+	r.SetRef("refs/heads/main", "")
+	if err := e.repositories().Delete(t.Context(), "out", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.create(t, "out", gitSpec(s.URL(r), ""))
+	e.publish(t, "out", "fresh", "first", 1, "one")
+	if text := e.waitForCondition(t, "out", "Exported", "BranchMissing"); !strings.Contains(text, "push it from a clone") {
+		t.Errorf("message %q", text)
+	}
+	e.waitForCondition(t, "out", "Consistent", "HistoryRewritten")
+	e.quiet(t)
+	if r.Ref("refs/heads/main") != "" || r.Ref("refs/tags/fresh/v1") != "" {
+		t.Fatalf("references %v", r.Refs())
+	}
+	r.SetRef("refs/heads/main", head)
+	e.waitForRevisions(t, "out.other.main -1 stays", "out.web.first 1 one", "out.web.main -1 two", "out.web.second 2 two latest", "out.fresh.first 1 one latest", "out.fresh.main -1 one")
 
 	// The same for a branch that somebody moved back.
 	r.SetRef("refs/heads/main", base)

@@ -33,14 +33,21 @@ func TestAcceptedTag(t *testing.T) {
 	r.Tag("db/v1", moved)
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		text := e.waitForCondition(t, "up", "Consistent", "TagsMoved")
-		return strings.Contains(text, "2 tags") && strings.HasSuffix(text, "kubectl annotate repository up --namespace "+e.namespace+" --overwrite starling.io/accept-tags="+moved), text
+		return strings.Contains(text, "2 tags") && strings.HasSuffix(text, "kubectl annotate repository up --namespace "+e.namespace+" --overwrite starling.io/accept-tags=web/v1@"+moved), text
 	})
+	// While it is back, nothing waits for anybody.
+	r.Tag("web/v1", base)
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		web := e.revisions(t)["up.web.v1"].External
+		return web.Moved == "" && web.ID == base, fmt.Sprintf("external %+v", web)
+	})
+	r.Tag("web/v1", moved)
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		web, db := e.revisions(t)["up.web.v1"].External, e.revisions(t)["up.db.mine"].External
 		return web.Moved == moved && web.ID == base && db.Moved == "", fmt.Sprintf("external %+v, %+v", web, db)
 	})
 	e.quiet(t)
-	e.annotate(t, "up", configv1alpha1.AcceptTagsAnnotation, "c01dbee,"+moved)
+	e.annotate(t, "up", configv1alpha1.AcceptTagsAnnotation, "web/v1@c01dbee,web/v1@"+moved)
 	e.waitForRevisions(t, "up.web.main -1 one", "up.web.v1 1 two latest", "up.db.main -1 approved here", "up.db.mine 1 approved here latest")
 	after := e.revisions(t)["up.web.v1"]
 	if after.UID != before.UID || after.External.Moved != "" || after.External.ID != moved || after.Status.SelfLock.Git.Commit != moved {

@@ -137,7 +137,7 @@ func TestMovedTag(t *testing.T) {
 		commit := r.Commit("main", content)
 		r.Tag("web/v1", commit)
 		e.waitsFor(t, "pv", "the tag of git.web.v1")
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, configv1alpha1.AcceptTagsAnnotation, commit)
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, configv1alpha1.AcceptTagsAnnotation, "web/v1@"+commit)
 		repositories := e.client.Resource(configv1alpha1.Repositories).Namespace(e.namespace)
 		if _, err := repositories.Patch(t.Context(), "git", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)

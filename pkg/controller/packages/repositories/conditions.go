@@ -72,7 +72,7 @@ func desiredStatus(repo *configv1alpha1.Repository, here *revisions, r *result, 
 			status.ObservedRunOnceAt = repo.Spec.Sync.RunOnceAt.DeepCopy()
 		}
 	}
-	setExported(&status, repo, r, behindBranch(here), now)
+	setExported(&status, repo, r, behindBranch(here), len(toExport(&repo.Spec, here)), now)
 	if r.served != "" {
 		status.ObservedExportAgain = r.served
 	}
@@ -112,7 +112,7 @@ func setConsistent(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1
 		}
 		moved = append(moved, j.moved)
 		if j.acceptable && len(ids) < maxNamed {
-			ids = append(ids, j.id)
+			ids = append(ids, acceptance(name, j.id))
 		}
 	}
 	if len(moved) > 0 {
@@ -122,7 +122,7 @@ func setConsistent(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1
 			message += fmt.Sprintf(". To replace what was imported: kubectl annotate repository %s --namespace %s --overwrite %s=%s",
 				repo.Name, repo.Namespace, configv1alpha1.AcceptTagsAnnotation, strings.Join(ids, ","))
 		} else {
-			message += ". To import a tag again, delete its revision"
+			message += ". Move the tag back, or delete the revision: then what the tag has is imported, if that is a package"
 		}
 		add(configv1alpha1.ReasonTagsMoved, message)
 	}
@@ -141,7 +141,7 @@ func setConsistent(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1
 	setCondition(status, repo, configv1alpha1.RepositoryConditionConsistent, state, reason, strings.Join(messages, ". "), now)
 }
 
-func setExported(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1.Repository, r *result, behind []*storev1alpha1.PackageRevision, now time.Time) {
+func setExported(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1.Repository, r *result, behind []*storev1alpha1.PackageRevision, waiting int, now time.Time) {
 	if !repo.Spec.Exports() {
 		meta.RemoveStatusCondition(&status.Conditions, configv1alpha1.RepositoryConditionExported)
 		return
@@ -161,6 +161,8 @@ func setExported(status *configv1alpha1.RepositoryStatus, repo *configv1alpha1.R
 		reason, explanation = configv1alpha1.ReasonBranchChanged, branchChanged(repo, r.commit, behind)
 	case r.waiting > 0:
 		explanation = text.Count(r.waiting, "revision") + " still to be exported"
+	case r.failed != nil && waiting > 0: // what it has is not known, but that these were not exported is
+		explanation = text.Count(waiting, "revision") + " still to be exported"
 	default:
 		state, reason = metav1.ConditionTrue, configv1alpha1.ReasonExported
 	}

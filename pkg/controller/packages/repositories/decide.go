@@ -91,15 +91,18 @@ type finding struct {
 }
 
 // accepted reports whether a user has accepted the content of a moved tag.
-func accepted(repo *configv1alpha1.Repository, j finding) bool {
-	return j.acceptable && slices.Contains(strings.Split(repo.Annotations[configv1alpha1.AcceptTagsAnnotation], ","), j.id)
+func accepted(repo *configv1alpha1.Repository, tag string, j finding) bool {
+	return j.acceptable && slices.Contains(strings.Split(repo.Annotations[configv1alpha1.AcceptTagsAnnotation], ","), acceptance(tag, j.id))
 }
+
+// acceptance is how the annotation names what a tag points to.
+func acceptance(tag, id string) string { return tag + "@" + id }
 
 // validFindings returns the findings that are still valid.
 func validFindings(repo *configv1alpha1.Repository, findings map[string]finding, listing *remote.Listing, here *revisions) map[string]finding {
 	left := map[string]finding{}
 	for _, tag := range listing.Tags {
-		if j, ok := findings[tag.Name]; ok && !j.passing && j.id == tag.ID && j.uid == uidOf(here.ofTag(&tag)) && !accepted(repo, j) {
+		if j, ok := findings[tag.Name]; ok && !j.passing && j.id == tag.ID && j.uid == uidOf(here.ofTag(&tag)) && !accepted(repo, tag.Name, j) {
 			left[tag.Name] = j
 		}
 	}
@@ -187,18 +190,21 @@ func branchHas(here *revisions, cr *storev1alpha1.PackageRevision) bool {
 
 // knownTags returns the tags whose content a revision may replace on the branch: that of the last
 // revision of the package that is on the branch, and that of the revision that it was made
-// from.
-func knownTags(here *revisions, cr *storev1alpha1.PackageRevision) []remote.Ref {
-	var known []remote.Ref
+// from. If the repository has lost such a tag, the digest of its content is returned.
+func knownTags(listing *remote.Listing, here *revisions, cr *storev1alpha1.PackageRevision) (known []remote.Ref, lost []string) {
 	add := func(from *storev1alpha1.PackageRevision) {
-		if from != nil && from.External.Ref != "" && !from.External.Branch {
+		switch {
+		case from == nil || from.External.ID == "" || from.External.Branch:
+		case slices.ContainsFunc(listing.Tags, func(tag remote.Ref) bool { return isTagOf(&tag, from) }):
 			known = append(known, remote.Ref{Name: from.External.Ref, ID: from.External.ID})
+		default:
+			lost = append(lost, from.Content.Digest)
 		}
 	}
 	var last *storev1alpha1.PackageRevision
 	for _, other := range here.all {
 		if other.Spec.PackageName == cr.Spec.PackageName && other.Spec.Revision > 0 && other.Spec.Revision < cr.Spec.Revision &&
-			other.External.Ref != "" && !other.External.Branch && other.External.BranchChanged == "" && (last == nil || last.Spec.Revision < other.Spec.Revision) {
+			other.External.ID != "" && !other.External.Branch && other.External.BranchChanged == "" && (last == nil || last.Spec.Revision < other.Spec.Revision) {
 			last = other
 		}
 	}
@@ -211,7 +217,7 @@ func knownTags(here *revisions, cr *storev1alpha1.PackageRevision) []remote.Ref 
 			add(here.byName[task.Upgrade.LocalPackageRevisionRef.Name])
 		}
 	}
-	return known
+	return known, lost
 }
 
 // toExport returns the published revisions that the repository does not have.
@@ -244,6 +250,13 @@ func exportedPackages(spec *configv1alpha1.RepositorySpec, here *revisions) []st
 func terminating(here *revisions) []*storev1alpha1.PackageRevision {
 	return here.filter(func(cr *storev1alpha1.PackageRevision) bool {
 		return cr.DeletionTimestamp != nil && slices.Contains(cr.Finalizers, Finalizer)
+	})
+}
+
+// movedBack reports whether the tag of a revision that was moved is where it was, or is gone.
+func movedBack(listing *remote.Listing, cr *storev1alpha1.PackageRevision) bool {
+	return cr.External.Moved != "" && !slices.ContainsFunc(listing.Tags, func(tag remote.Ref) bool {
+		return tag.Name == cr.External.Ref && tag.ID != cr.External.ID
 	})
 }
 

@@ -64,7 +64,19 @@ func (p *pass) export(ctx context.Context, listing *remote.Listing, result *resu
 			return false, nil, fmt.Errorf("read the files of %s: %w", cr.Name, err)
 		}
 		e := exportOf(cr, files)
-		e.Known, e.Replace = knownTags(p.here, cr), replace
+		var lost []string
+		e.Known, lost = knownTags(listing, p.here, cr)
+		for _, digest := range lost {
+			if listing.Empty {
+				break // nobody has removed this package alone
+			}
+			was, err := p.content.Get(ctx, digest)
+			if err != nil {
+				return false, nil, fmt.Errorf("read what %s replaces: %w", cr.Name, err)
+			}
+			e.KnownFiles = append(e.KnownFiles, was)
+		}
+		e.Replace = replace
 		if wasExported(cr) {
 			e.Commit = cr.External.ID
 		}
@@ -221,7 +233,7 @@ func (p *pass) remove(ctx context.Context, listing *remote.Listing) (failed, err
 			kept[cr.Name] = unread
 		}
 		for _, tag := range listing.Tags {
-			if tag.Name == cr.External.Ref && tag.ID == cr.External.ID && !cr.External.Branch {
+			if isTagOf(&tag, cr) {
 				tags[cr.Name] = tag
 				delete(kept, cr.Name)
 			}
@@ -238,6 +250,12 @@ func (p *pass) remove(ctx context.Context, listing *remote.Listing) (failed, err
 		break
 	}
 	return failed, p.release(ctx, released)
+}
+
+// isTagOf reports whether a tag is that of a revision, also if an export has not recorded it yet.
+func isTagOf(tag *remote.Ref, cr *storev1alpha1.PackageRevision) bool {
+	named := tag.Name == cr.External.Ref || cr.External.Ref == "" && tag.Package == cr.Spec.PackageName && tag.Number == cr.Spec.Revision && tag.Number > 0
+	return named && tag.ID == cr.External.ID && !cr.External.Branch
 }
 
 // removeEach deletes tags one by one after they could not be deleted together, and returns the

@@ -83,10 +83,11 @@ func (p *pass) importTag(ctx context.Context, tag remote.Ref, revision remote.Re
 		result.conflict = cr.External.Ref == ""
 		// What was approved here is not replaced by what somebody pushed.
 		if result.acceptable = cr.Content.Imported && cr.DeletionTimestamp == nil; result.acceptable {
-			replaced, err := p.moved(ctx, cr, result, revision)
+			replaced, problem, err := p.moved(ctx, cr, tag.Name, result, revision)
 			if err != nil || replaced {
 				return err
 			}
+			result.acceptable, result.problem = problem == "", problem
 		}
 	case cr.External.Ref == "" && p.repo.Spec.Exports() && publishedHere(cr):
 		// The export records it, when the branch has it, too.
@@ -106,30 +107,48 @@ func (p *pass) importTag(ctx context.Context, tag remote.Ref, revision remote.Re
 // it. The revision stays the same object: a package that misses a revision for a moment would be
 // withdrawn from its clusters. What was made from the former content keeps that, see
 // content.upstreamDigest.
-func (p *pass) moved(ctx context.Context, cr *storev1alpha1.PackageRevision, j finding, revision remote.Revision) (replaced bool, err error) {
-	if !accepted(p.repo, j) {
-		if cr.External.Moved == j.id {
-			return false, nil
-		}
-		changed := cr.DeepCopy()
-		changed.External.Moved = j.id
-		if err := p.update(ctx, changed, "moved"); err != nil {
-			return false, fmt.Errorf("record that the tag of %s was moved: %w", cr.Name, err)
-		}
-		return false, nil
-	}
+//
+// The problem is why the content cannot be imported; then what was imported stays.
+func (p *pass) moved(ctx context.Context, cr *storev1alpha1.PackageRevision, tag string, j finding, revision remote.Revision) (replaced bool, problem string, err error) {
 	changed := cr.DeepCopy()
 	if err := p.mirror(changed, revision, revision.Files.Digest()); err != nil {
-		return false, nil //nolint:nilerr // the content cannot be imported, and what was imported stays
+		return false, err.Error(), nil //nolint:nilerr // it is a problem of the package
+	}
+	if !accepted(p.repo, tag, j) {
+		if cr.External.Moved == j.id {
+			return false, "", nil
+		}
+		changed = cr.DeepCopy()
+		changed.External.Moved = j.id
+		if err := p.update(ctx, changed, "moved"); err != nil {
+			return false, "", fmt.Errorf("record that the tag of %s was moved: %w", cr.Name, err)
+		}
+		return false, "", nil
 	}
 	if _, err := p.content.Put(ctx, revision.Files); err != nil {
-		return false, fmt.Errorf("store the files of %s: %w", cr.Name, err)
+		return false, "", fmt.Errorf("store the files of %s: %w", cr.Name, err)
 	}
 	if err := p.update(ctx, changed, "accepted"); err != nil {
-		return false, fmt.Errorf("replace the content of %s: %w", cr.Name, err)
+		return false, "", fmt.Errorf("replace the content of %s: %w", cr.Name, err)
 	}
 	p.count(&p.updated)
-	return true, nil
+	return true, "", nil
+}
+
+// movedBack records which tags are no longer moved.
+func (p *pass) movedBack(ctx context.Context, listing *remote.Listing) error {
+	for i, cr := range p.here.all {
+		if !movedBack(listing, cr) || cr.DeletionTimestamp != nil {
+			continue
+		}
+		changed := cr.DeepCopy()
+		changed.External.Moved = ""
+		if err := p.update(ctx, changed, "moved-back"); err != nil {
+			return fmt.Errorf("record that the tag of %s is no longer moved: %w", cr.Name, err)
+		}
+		p.here.all[i] = changed // the next write is based on this
+	}
+	return nil
 }
 
 func (p *pass) count(n *int) {
@@ -248,7 +267,7 @@ func (p *pass) importBranch(ctx context.Context, listing *remote.Listing, result
 	before := p.state.result.commit
 	result.rewritten = ""
 	switch {
-	case listing.Branch == nil && before == "":
+	case listing.Branch == nil && !wasImported(p.here, before):
 		return "", nil, nil
 	case listing.Branch == nil:
 		result.rewritten = branchMissing(branchName(&p.repo.Spec))

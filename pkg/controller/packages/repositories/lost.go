@@ -34,7 +34,7 @@ func lossOf(repo *configv1alpha1.Repository, listing *remote.Listing, here *revi
 	if !repo.Spec.Exports() || len(ours) == 0 {
 		return loss{}
 	}
-	asked := asksAgain(repo) != ""
+	asked, imported := asksAgain(repo) != "", wasImported(here, r.commit)
 	gone := slices.DeleteFunc(missing(listing, here), func(cr *storev1alpha1.PackageRevision) bool { return !publishedHere(cr) })
 	switch {
 	case listing.Empty && (len(gone) > 0 || r.commit != "" || repo.Status.GitCommitHash != ""):
@@ -44,9 +44,9 @@ func lossOf(repo *configv1alpha1.Repository, listing *remote.Listing, here *revi
 		return loss{again: gone, emptied: true}
 	case listing.Branch == nil && r.commit != "" && asked:
 		return loss{branch: r.commit}
-	case listing.Branch == nil && r.commit != "":
+	case listing.Branch == nil && !listing.Empty && imported:
 		return loss{reason: configv1alpha1.ReasonBranchMissing, message: branchGone(repo, r.commit)}
-	case r.rewritten != "":
+	case listing.Branch != nil && r.rewritten != "":
 		return loss{reason: configv1alpha1.ReasonHistoryRewritten, message: historyHolds}
 	case asked:
 		return loss{again: gone}
@@ -68,15 +68,25 @@ func publishedHere(cr *storev1alpha1.PackageRevision) bool {
 	return cr.Spec.Lifecycle.Published() && cr.Spec.Revision > 0 && !cr.Content.Imported && cr.DeletionTimestamp == nil
 }
 
-// notFromHere returns the packages that the branch had, and of which nothing was published here.
+// wasImported reports whether the branch was imported once: its commit is known, or there are
+// placeholders, of a Repository that was re-created.
+func wasImported(here *revisions, commit string) bool {
+	return commit != "" || slices.ContainsFunc(here.all, func(cr *storev1alpha1.PackageRevision) bool { return cr.External.Branch })
+}
+
+// notFromHere returns the packages that the branch had with other content than that of the newest
+// revision that was published here: of others, or with changes of others.
 func notFromHere(here *revisions) []string {
-	ours := map[string]bool{}
-	for _, cr := range here.filter(publishedHere) {
-		ours[cr.Spec.PackageName] = true
+	ours, _ := newestFirst(here.filter(publishedHere))
+	content := map[string]string{}
+	for _, cr := range ours {
+		if _, newer := content[cr.Spec.PackageName]; !newer {
+			content[cr.Spec.PackageName] = cr.Content.Digest
+		}
 	}
 	var others []string
 	for _, cr := range here.all {
-		if cr.External.Branch && !ours[cr.Spec.PackageName] {
+		if digest, is := content[cr.Spec.PackageName]; cr.External.Branch && (!is || digest != cr.Content.Digest) {
 			others = append(others, cr.Spec.PackageName)
 		}
 	}
@@ -109,13 +119,16 @@ func exportAgain(repo *configv1alpha1.Repository) string {
 }
 
 func branchGone(repo *configv1alpha1.Repository, commit string) string {
+	if commit == "" { // of a Repository that was re-created
+		return fmt.Sprintf("nothing is exported, because branch %q no longer exists: push it from a clone", branchName(&repo.Spec))
+	}
 	return fmt.Sprintf("nothing is exported, because branch %q no longer exists. To create it again at commit %s, which was imported last: %s. "+
 		"If the repository no longer has this commit, push the branch from a clone", branchName(&repo.Spec), commit, exportAgain(repo))
 }
 
 func repositoryEmpty(repo *configv1alpha1.Repository, others []string) string {
-	return fmt.Sprintf("nothing is exported, because the repository is empty, and its branch had packages that were not published here: %s. "+
-		"Restore the repository, or export without them what was published here: %s", text.List(others, maxNamed), exportAgain(repo))
+	return fmt.Sprintf("nothing is exported, because the repository is empty, and its branch had content that was not published here, in: %s. "+
+		"Restore the repository, or export what was published here without that, which also deletes its placeholder revisions: %s", text.List(others, maxNamed), exportAgain(repo))
 }
 
 func tagsGone(repo *configv1alpha1.Repository, tags []string) string {
@@ -151,6 +164,9 @@ func (p *pass) regain(ctx context.Context, l *loss, result *result) (export, aga
 	if len(l.again) > 0 || l.emptied && p.repo.Status.GitCommitHash != "" {
 		return false, true, nil, nil
 	}
-	result.served, result.waiting = asksAgain(p.repo), 0
+	result.waiting = 0
+	if p.repo.Spec.Exports() {
+		result.served = asksAgain(p.repo)
+	}
 	return true, false, nil, nil
 }

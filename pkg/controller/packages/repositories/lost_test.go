@@ -2,6 +2,7 @@ package repositories
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +26,15 @@ func TestLoss(t *testing.T) {
 		return cr
 	}
 	branch := &remote.Ref{Name: "main", ID: commit, Branch: true}
+	with := func(cr *storev1alpha1.PackageRevision, digest string) *storev1alpha1.PackageRevision {
+		cr.Content.Digest = digest
+		return cr
+	}
+	importedAs := func(pkg string, number int, digest string) *storev1alpha1.PackageRevision {
+		cr := with(revision(pkg, "imported", number, fmt.Sprintf("%s/v%d", pkg, number), "4"), digest)
+		cr.Content.Imported = true
+		return cr
+	}
 	for name, tc := range map[string]struct {
 		listing remote.Listing
 		here    []*storev1alpha1.PackageRevision
@@ -53,6 +63,10 @@ func TestLoss(t *testing.T) {
 		"Emptied":           {listing: remote.Listing{Empty: true}, here: list(v1, v2, onBranch("web")), result: result{commit: commit}, want: loss{again: list(v1, v2), emptied: true}},
 		"EmptiedSaid":       {listing: remote.Listing{Empty: true}, here: list(onBranch("web"), revision("web", "w", 1, "", "")), result: result{commit: commit}, want: loss{emptied: true}},
 		"EmptiedOfOthers":   {listing: remote.Listing{Empty: true}, here: list(v1, onBranch("web"), onBranch("db")), result: result{commit: commit}, want: loss{reason: "BranchMissing"}},
+		"EmptiedOfAChange":  {listing: remote.Listing{Empty: true}, here: list(v1, with(onBranch("web"), "sha256:hotfix")), result: result{commit: commit}, want: loss{reason: "BranchMissing"}},
+		"EmptiedOfANewer":   {listing: remote.Listing{Empty: true}, here: list(v1, importedAs("web", 2, "sha256:2"), with(onBranch("web"), "sha256:2")), result: result{commit: commit}, want: loss{reason: "BranchMissing"}},
+		"ReCreated":         {listing: remote.Listing{Tags: []remote.Ref{tag("web/v1", "1")}}, here: list(v1, onBranch("web")), want: loss{reason: "BranchMissing"}},
+		"ReCreatedAsked":    {listing: remote.Listing{Tags: []remote.Ref{tag("web/v1", "1")}}, here: list(v1, onBranch("web")), request: "x", want: loss{reason: "BranchMissing"}},
 		"EmptiedOfOthersOK": {listing: remote.Listing{Empty: true}, here: list(v1, onBranch("web"), onBranch("db")), result: result{commit: commit}, request: "x", want: loss{again: list(v1), emptied: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

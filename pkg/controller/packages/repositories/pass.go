@@ -81,6 +81,9 @@ func (p *pass) run(ctx context.Context) (again bool, err error) {
 		result.failed = failed
 		return false, err
 	}
+	if err := p.movedBack(ctx, listing); err != nil {
+		return false, err
+	}
 	result.commit = commit
 	result.missing, result.unread = refsOf(missing(listing, p.here)), listing.Unread
 	result.findings = p.findings
@@ -115,7 +118,9 @@ func (p *pass) open(ctx context.Context) (*remote.Listing, error) {
 		secret = stored.Data
 	}
 	var err error
-	if p.remote, err = p.openRemote(&p.repo.Spec, secret, exportedPackages(&p.repo.Spec, p.here)); err != nil {
+	if p.remote, err = p.openRemote(secret, known{
+		exported: exportedPackages(&p.repo.Spec, p.here), branch: wasImported(p.here, p.state.result.commit),
+	}); err != nil {
 		return nil, err
 	}
 	return p.remote.List(ctx)

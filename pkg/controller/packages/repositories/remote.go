@@ -60,18 +60,26 @@ func newSecretInformer(config *rest.Config) (*informers.Informer[metav1.PartialO
 	return &informers.Informer[metav1.PartialObjectMetadata]{SharedIndexInformer: informer, Name: "Secrets"}, err
 }
 
-// openRemote opens the repository of a Repository. Exported are the packages that are exported to
-// it.
-func (c *Controller) openRemote(spec *configv1alpha1.RepositorySpec, secret map[string][]byte, exported []string) (Remote, error) {
+// known is what is known of a repository before it is opened.
+type known struct {
+	// exported are the packages that are exported to it.
+	exported []string
+	// branch is true if the branch was imported once.
+	branch bool
+}
+
+// openRemote opens the repository of a Repository.
+func (p *pass) openRemote(secret map[string][]byte, known known) (Remote, error) {
+	c, spec := p.Controller, &p.repo.Spec
 	switch {
 	case spec.Type == configv1alpha1.RepositoryTypeGit && spec.Git != nil:
 		return opened(git.Open(git.Options{
-			Repo: spec.Git.Repo, Branch: spec.Git.Branch, CreateBranch: spec.Git.CreateBranch, Directory: spec.Git.Directory, RootPackage: spec.Git.RootPackage, Insecure: spec.Git.Insecure,
+			Repo: spec.Git.Repo, Branch: spec.Git.Branch, CreateBranch: spec.Git.CreateBranch, HadBranch: known.branch, Directory: spec.Git.Directory, RootPackage: spec.Git.RootPackage, Insecure: spec.Git.Insecure,
 			Author: spec.Git.Author, Email: spec.Git.Email, Secret: secret, FileRoots: c.FileRoots, Hosts: c.Hosts, Limits: remote.DefaultLimits(), TempDir: c.TempDir,
 		}))
 	case spec.Type == configv1alpha1.RepositoryTypeOCI && spec.Oci != nil:
 		return opened(oci.Open(oci.Options{
-			Registry: spec.Oci.Registry, Packages: spec.Oci.Packages, Exported: exported, Secret: secret, Hosts: c.Hosts, Limits: remote.DefaultLimits(),
+			Registry: spec.Oci.Registry, Packages: spec.Oci.Packages, Exported: known.exported, Secret: secret, Hosts: c.Hosts, Limits: remote.DefaultLimits(),
 		}))
 	}
 	return nil, remote.Errorf(remote.InvalidSpec, "spec.type %q is none that can be read", spec.Type)

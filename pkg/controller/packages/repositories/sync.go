@@ -93,6 +93,11 @@ func due(repo *configv1alpha1.Repository, s *state, here *revisions, now time.Ti
 	case acceptedBranch(repo, &s.result) != "" && len(behindBranch(here)) > 0:
 		return true
 	}
+	for tag, j := range s.result.findings {
+		if accepted(repo, tag, j) {
+			return true
+		}
+	}
 	if s.result.exportFailed != nil || s.result.loss.reason != "" {
 		return false
 	}
@@ -101,11 +106,8 @@ func due(repo *configv1alpha1.Repository, s *state, here *revisions, now time.Ti
 			return true
 		}
 	}
-	// A revision that conflicted with a tag has been deleted, or the tag is accepted.
+	// A revision that conflicted with a tag has been deleted.
 	for _, j := range s.result.findings {
-		if accepted(repo, j) {
-			return true
-		}
 		if j.moved != "" && !slices.ContainsFunc(here.all, func(cr *storev1alpha1.PackageRevision) bool { return string(cr.UID) == j.uid }) {
 			return true
 		}

@@ -179,7 +179,16 @@ func (r *Repository) mayReplace(store *overlay, head plumbing.Hash, e *remote.Ex
 	if e.Replace != "" && e.Replace == r.refs.commit(branchPrefix+r.options.Branch).String() || !built.IsZero() && current == built {
 		return true, false, nil
 	}
-	known := 0
+	for _, files := range e.KnownFiles {
+		before, err := object.GetTree(store, current)
+		if err != nil {
+			continue // the package is not on the branch
+		}
+		if was, err := store.writeFiles(files, before); err != nil || was == current {
+			return err == nil, false, err
+		}
+	}
+	known := len(e.KnownFiles)
 	for _, tag := range e.Known {
 		full := tagPrefix + tag.Name
 		if r.refs.commit(full).String() != tag.ID {

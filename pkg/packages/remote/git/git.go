@@ -89,7 +89,7 @@ func (r *Repository) List(ctx context.Context) (*remote.Listing, error) {
 			Name: r.options.Branch, ID: refs.commit(branch).String(), Branch: true,
 			Workspace: remote.Workspace(r.options.Branch), Number: remote.NotNumbered,
 		}
-	} else if len(refs.hashes) > 0 && !r.options.CreateBranch {
+	} else if len(refs.hashes) > 0 && !r.options.CreateBranch && !r.options.HadBranch {
 		return nil, remote.Errorf(remote.NotFound, "the repository has no branch %q: set spec.git.createBranch, or push the branch", r.options.Branch)
 	}
 	for name := range refs.hashes {

@@ -22,6 +22,8 @@ type Options struct {
 	Branch string
 	// CreateBranch lets Export create the branch.
 	CreateBranch bool
+	// HadBranch says that the branch was there once. If it is not, List does not fail.
+	HadBranch bool
 	// Directory is the directory of the packages; empty is the whole repository.
 	Directory string
 	// RootPackage is the name of the only package, whose files are in Directory itself; empty means
