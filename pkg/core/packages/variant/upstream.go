@@ -81,7 +81,8 @@ func FindUpstream(u *configv1alpha1.Upstream, revisions []*storev1alpha1.Package
 	}
 	var found, unpublished, branch *storev1alpha1.PackageRevision
 	for _, r := range revisions {
-		if r.Spec.RepositoryName != u.Repo || r.Spec.PackageName != u.Package {
+		// One that only waits for its finalizers cannot be cloned any more.
+		if r.Spec.RepositoryName != u.Repo || r.Spec.PackageName != u.Package || r.DeletionTimestamp != nil {
 			continue
 		}
 		v := version.Of(r)

@@ -102,6 +102,21 @@ func TestExportChangesNothing(t *testing.T) {
 	}
 }
 
+// TestTerminatingUpstream: a revision that only waits for its finalizers is not cloned any more.
+func TestTerminatingUpstream(t *testing.T) {
+	w := newWorld(t, "")
+	w.settle()
+	w.move(w.downstream(draft), published)
+	w.settle()
+	writes := len(w.trace)
+	w.upstream(2)
+	w.revisions["up.web.w2"].DeletionTimestamp = &metav1.Time{}
+	w.settle()
+	if len(w.trace) != writes {
+		t.Errorf("%q", w.trace[writes:])
+	}
+}
+
 // TestStale: a plan from a stale cache has the same draft, under the same name.
 func TestStale(t *testing.T) {
 	w := newWorld(t, "")
