@@ -136,7 +136,7 @@ func (r *Repository) Ref(name string) string {
 func (r *Repository) Hook(name, command string) {
 	r.t.Helper()
 	file := filepath.Join(r.Dir, "hooks", name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("#!/bin/sh\n"+command+"\n"), 0o755)); err != nil { //nolint:gosec // a program
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("#!/bin/sh\n"+command+"\n"), 0o755)); err != nil {
 		r.t.Fatal(err)
 	}
 }
