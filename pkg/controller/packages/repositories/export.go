@@ -158,14 +158,22 @@ func conflictOf(findings map[string]finding, cr *storev1alpha1.PackageRevision) 
 
 // finalize adds our finalizer to revisions that have a tag, or will get one.
 func (p *pass) finalize(ctx context.Context) error {
+	return p.change(ctx, "finalizer", func(cr *storev1alpha1.PackageRevision) bool { return wantsFinalizer(&p.repo.Spec, cr) },
+		func(changed *storev1alpha1.PackageRevision) {
+			changed.Finalizers = append(changed.Finalizers, Finalizer)
+		})
+}
+
+// change changes the revisions for which it is due. The reason is that of the writes.
+func (p *pass) change(ctx context.Context, reason string, due func(*storev1alpha1.PackageRevision) bool, do func(changed *storev1alpha1.PackageRevision)) error {
 	for i, cr := range p.here.all {
-		if !wantsFinalizer(&p.repo.Spec, cr) {
+		if !due(cr) {
 			continue
 		}
 		changed := cr.DeepCopy()
-		changed.Finalizers = append(changed.Finalizers, Finalizer)
-		if err := p.update(ctx, changed, "finalizer"); err != nil {
-			return fmt.Errorf("add the finalizer to %s: %w", cr.Name, err)
+		do(changed)
+		if err := p.update(ctx, changed, reason); err != nil {
+			return fmt.Errorf("write %s (%s): %w", cr.Name, reason, err)
 		}
 		p.here.all[i] = changed // the next write is based on this
 	}
@@ -174,18 +182,9 @@ func (p *pass) finalize(ctx context.Context) error {
 
 // caughtUp records which revisions the branch has by now, because a user has merged them there.
 func (p *pass) caughtUp(ctx context.Context) error {
-	for i, cr := range p.here.all {
-		if cr.External.BranchChanged == "" || cr.DeletionTimestamp != nil || !branchHas(p.here, cr) {
-			continue
-		}
-		changed := cr.DeepCopy()
-		changed.External.BranchChanged = ""
-		if err := p.update(ctx, changed, "caught-up"); err != nil {
-			return fmt.Errorf("record that the branch has %s: %w", cr.Name, err)
-		}
-		p.here.all[i] = changed // the next write is based on this
-	}
-	return nil
+	return p.change(ctx, "caught-up", func(cr *storev1alpha1.PackageRevision) bool {
+		return cr.External.BranchChanged != "" && cr.DeletionTimestamp == nil && branchHas(p.here, cr)
+	}, func(changed *storev1alpha1.PackageRevision) { changed.External.BranchChanged = "" })
 }
 
 func (p *pass) noteExport(ctx context.Context, cr *storev1alpha1.PackageRevision, done *remote.ExportResult) error {

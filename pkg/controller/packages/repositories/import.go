@@ -137,18 +137,9 @@ func (p *pass) moved(ctx context.Context, cr *storev1alpha1.PackageRevision, tag
 
 // movedBack records which tags are no longer moved.
 func (p *pass) movedBack(ctx context.Context, listing *remote.Listing) error {
-	for i, cr := range p.here.all {
-		if !movedBack(listing, cr) || cr.DeletionTimestamp != nil {
-			continue
-		}
-		changed := cr.DeepCopy()
-		changed.External.Moved = ""
-		if err := p.update(ctx, changed, "moved-back"); err != nil {
-			return fmt.Errorf("record that the tag of %s is no longer moved: %w", cr.Name, err)
-		}
-		p.here.all[i] = changed // the next write is based on this
-	}
-	return nil
+	return p.change(ctx, "moved-back", func(cr *storev1alpha1.PackageRevision) bool {
+		return movedBack(listing, cr) && cr.DeletionTimestamp == nil
+	}, func(changed *storev1alpha1.PackageRevision) { changed.External.Moved = "" })
 }
 
 func (p *pass) count(n *int) {
