@@ -156,14 +156,18 @@ func (r *Reader) inPackages(ctx context.Context, cluster string, absent map[objr
 	if len(r.itses) == 0 {
 		return has, "works are read in no ITS: see --its-context"
 	}
+	of := map[types.UID]bool{}
+	for _, uid := range packages {
+		of[uid] = true
+	}
 	for _, its := range r.itses {
 		problem := its.eachWork(ctx, cluster, metav1.ListOptions{}, func(w *workv1.ManifestWork) {
-			read := works.Read(w, r.texts)
-			if !slices.Contains(packages, read.BindingUID) {
-				return
+			if !of[types.UID(w.Labels[controlv1alpha1.LabelBindingUID])] || w.DeletionTimestamp != nil {
+				return // most are: only works of packages are parsed
 			}
+			read := works.Read(w, r.texts)
 			for i := range read.Items {
-				if item := &read.Items[i]; absent[item.Ref] && !item.Observe && !slices.Contains(has[item.Ref], read.BindingUID) {
+				if item := &read.Items[i]; absent[item.Ref] && !item.Observe && !item.Withdrawn && !slices.Contains(has[item.Ref], read.BindingUID) {
 					has[item.Ref] = append(has[item.Ref], read.BindingUID)
 				}
 			}

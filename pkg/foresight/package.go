@@ -16,6 +16,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	packagebinding "github.com/starlinghq/starling/pkg/core/packages/binding"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
 )
 
 // PackageQuery says of which package facts are read: of a revision, or of a package of a
@@ -74,15 +75,8 @@ func revisionOf(r *porchv1alpha1.PackageRevision) explain.Revision {
 		Object: r.Name, Shown: strconv.Itoa(r.Spec.Revision), Lifecycle: string(cmp.Or(r.Spec.Lifecycle, porchv1alpha1.LifecycleDraft)),
 		Latest: r.Labels[porchv1alpha1.LatestRevisionLabel] == "true",
 	}
-	for _, gate := range r.Spec.ReadinessGates {
-		i := slices.IndexFunc(r.Status.Conditions, func(c porchv1alpha1.Condition) bool { return c.Type == gate.ConditionType })
-		switch {
-		case i < 0:
-			of.Gates = append(of.Gates, "gate "+gate.ConditionType+" has no condition yet")
-		case r.Status.Conditions[i].Status != porchv1alpha1.ConditionTrue:
-			c := &r.Status.Conditions[i]
-			of.Gates = append(of.Gates, "gate "+gate.ConditionType+" is "+string(c.Status)+": "+cmp.Or(c.Message, c.Reason))
-		}
+	for _, unmet := range lifecycle.Unmet(&r.Spec, &r.Status) {
+		of.Gates = append(of.Gates, "gate "+unmet)
 	}
 	return of
 }

@@ -289,7 +289,7 @@ func (g *Gatherer) unpack(
 		for _, problem := range found.problems {
 			p.Problems = append(p.Problems, name+": "+Clip(problem))
 		}
-		p.Refused += max(0, len(found.problems)-len(found.unsure)) // those are in Desired
+		p.Refused += found.refused
 		for j := range found.objects {
 			o := &found.objects[j]
 			if in, twice := listed[o.ref]; twice {

@@ -58,6 +58,7 @@ type parcel struct {
 	unsure     []objref.Ref
 	incomplete bool
 	problems   []string
+	refused    int // objects that are never delivered
 	// removed are the digests of the instructions of CustomTransforms that the objects were made
 	// with.
 	removed map[schema.GroupResource]string
@@ -190,7 +191,7 @@ func digestOf(i *customtransform.Instructions) string {
 // pack returns the objects of a package as they are delivered.
 func pack(read *workload.Workload, instructions instructionsFunc) *parcel {
 	made := &parcel{
-		objects: make([]packageObject, len(read.Objects)), unsure: read.Unsure, incomplete: read.Incomplete, problems: read.Problems,
+		objects: make([]packageObject, len(read.Objects)), unsure: read.Unsure, incomplete: read.Incomplete, problems: read.Problems, refused: read.Refused,
 		removed: map[schema.GroupResource]string{}, guessed: read.Guessed,
 	}
 	for i := range read.Objects {

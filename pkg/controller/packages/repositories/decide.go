@@ -193,11 +193,12 @@ func branchHas(here *revisions, cr *storev1alpha1.PackageRevision) bool {
 // from. If the repository has lost such a tag, the digest of its content is returned.
 func knownTags(listing *remote.Listing, here *revisions, cr *storev1alpha1.PackageRevision) (known []remote.Ref, lost []string) {
 	add := func(from *storev1alpha1.PackageRevision) {
-		switch {
-		case from == nil || from.External.ID == "" || from.External.Branch:
-		case slices.ContainsFunc(listing.Tags, func(tag remote.Ref) bool { return isTagOf(&tag, from) }):
-			known = append(known, remote.Ref{Name: from.External.Ref, ID: from.External.ID})
-		default:
+		if from == nil || from.External.ID == "" || from.External.Branch {
+			return
+		}
+		if i := slices.IndexFunc(listing.Tags, func(tag remote.Ref) bool { return isTagOf(&tag, from) }); i >= 0 {
+			known = append(known, listing.Tags[i])
+		} else {
 			lost = append(lost, from.Content.Digest)
 		}
 	}

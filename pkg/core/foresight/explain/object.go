@@ -184,7 +184,7 @@ func (o *Object) exists(carriers []*carrier) func(*chain) {
 		case o.Live.Value == nil:
 			what := o.Ref.String() + " does not exist in the WDS"
 			if packages := slices.DeleteFunc(slices.Clone(carriers), func(r *carrier) bool { return r.pkg == "" }); len(packages) > 0 {
-				c.good(LinkExists, "it is in %s", text.List(shown(packages), maxNames))
+				c.good(LinkExists, "works have it that are of %s", text.List(shown(packages), maxNames))
 				return
 			}
 			if said := o.leaving(carriers); said != "" {

@@ -79,10 +79,11 @@ func (o *Object) cannotRender(what string, fix ...string) *foresight.Link {
 
 // edit returns the command that edits the object.
 func (o *Object) edit() string {
+	var b *controlv1alpha1.Binding
 	if len(o.Packages.Value) > 0 {
-		return cmp.Or(changePackage(o.Packages.Value[0]), "kubectl edit "+o.named())
+		b = o.Packages.Value[0]
 	}
-	return "kubectl edit " + o.named()
+	return cmp.Or(changePackage(b), "kubectl edit "+o.named())
 }
 
 // named returns the object as arguments of kubectl.

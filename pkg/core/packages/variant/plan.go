@@ -425,7 +425,9 @@ func (p *variantPlanner) origin(r *storev1alpha1.PackageRevision) (name, digest 
 	if from := p.in.Origin(lock); from != nil && from.DeletionTimestamp == nil { // or it cannot be named in a task
 		return from.Name, from.Content.Digest
 	}
-	if slices.ContainsFunc(p.in.Upstreams, func(up *storev1alpha1.PackageRevision) bool { return up.Name == r.Content.Upstream }) {
+	if slices.ContainsFunc(p.in.Upstreams, func(up *storev1alpha1.PackageRevision) bool {
+		return up.Name == r.Content.Upstream && up.DeletionTimestamp == nil
+	}) {
 		return r.Content.Upstream, r.Content.UpstreamDigest
 	}
 	return "", ""

@@ -94,9 +94,9 @@ func GatesOf(from, to porchv1alpha1.PackageRevisionLifecycle) bool {
 		from == porchv1alpha1.LifecycleProposed && to == porchv1alpha1.LifecyclePublished
 }
 
-// Unmet returns the gates of a revision that are not met, each with its condition; nil if the
-// revision is ready. Gates of injection points hold up a package for a cluster only: a blueprint is
-// published without what is injected (package variants, "Configuration Injection").
+// Unmet returns the gates of a revision that are not met, each with its condition, sorted; nil if
+// the revision is ready. Gates of injection points hold up a package for a cluster only: a
+// blueprint is published without what is injected (package variants, "Configuration Injection").
 func Unmet(spec *porchv1alpha1.PackageRevisionSpec, status *porchv1alpha1.PackageRevisionStatus) []string {
 	var unmet []string
 	conditions := status.Conditions

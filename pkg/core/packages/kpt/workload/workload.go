@@ -57,6 +57,8 @@ type Workload struct {
 	Objects []Object
 	// Problems are errors in the files, each with the file and, if it is known, the object.
 	Problems []string
+	// Refused is the number of objects that are never delivered. They are among the Problems.
+	Refused int
 	// Unsure are objects whose desired content is unknown. They must stay unchanged in clusters.
 	Unsure []objref.Ref
 	// Incomplete is true if the package may have more objects. Then no object of the package may be
@@ -296,6 +298,7 @@ func (r *reader) add(d *document) error {
 	}
 	if match.NeverResource(ref.GroupResource()) {
 		r.problem(d.file, object, fmt.Errorf("%s are never delivered to clusters: each cluster has its own, or they configure the hub", ref.GroupResource()))
+		r.workload.Refused++
 		return nil
 	}
 	switch first, duplicate := r.at[ref]; {

@@ -221,3 +221,16 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 }
+
+// TestRefused: objects that are never delivered are counted, each once; others that cannot be
+// delivered are Unsure, or the package is Incomplete.
+func TestRefused(t *testing.T) {
+	lease := func(name string) string {
+		return "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: " + name + ", namespace: apps}\n"
+	}
+	cm := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: apps}\n"
+	w, err := workload.Read(kpt.Files{"a.yaml": lease("a") + "---\n" + lease("b"), "b.yaml": cm + "---\n" + cm + "---\n" + cm}, kinds)
+	if err != nil || w.Refused != 2 || len(w.Unsure) != 1 || w.Incomplete {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
