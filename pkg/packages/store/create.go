@@ -52,6 +52,7 @@ func (s *Store) Create(ctx context.Context, pr *porchv1alpha1.PackageRevision, u
 	if err := src.addSpec(pr); err != nil {
 		return nil, invalidText(pr.Name, err.Error())
 	}
+	src.deployment = repository != nil && repository.Spec.Deployment
 	content, err := s.renderDraft(ctx, pr.Name, src.draft)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func (s *Store) Create(ctx context.Context, pr *porchv1alpha1.PackageRevision, u
 		TypeMeta:   metav1.TypeMeta{APIVersion: storev1alpha1.GroupVersion.String(), Kind: "PackageRevision"},
 		ObjectMeta: metav1.ObjectMeta{Name: pr.Name, Namespace: pr.Namespace},
 		Spec:       pr.Spec,
-		Status:     porchv1alpha1.PackageRevisionStatus{Deployment: repository != nil && repository.Spec.Deployment},
+		Status:     porchv1alpha1.PackageRevisionStatus{Deployment: src.deployment},
 		Content:    src.content,
 	}
 	if err := setServedMeta(cr, &pr.ObjectMeta); err != nil {

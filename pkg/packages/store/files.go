@@ -37,6 +37,7 @@ func (s *Store) UpdateFiles(ctx context.Context, before *storev1alpha1.PackageRe
 	if err != nil {
 		return nil, invalid(before.Name, fieldErrors("spec.resources", err.Error())...)
 	}
+	d.deployment = before.Status.Deployment
 	content, err := s.renderDraft(ctx, before.Name, d)
 	if err != nil {
 		return nil, err

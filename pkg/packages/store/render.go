@@ -16,6 +16,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/render"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/workload"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/packages/functionrunner"
 )
@@ -24,10 +25,16 @@ import (
 const (
 	ReasonPipelinePassed = "PipelinePassed"
 	ReasonPipelineFailed = "PipelineFailed"
+	// ReasonNotDeliverable says that the pipeline passed, and no cluster can get all objects of the
+	// package.
+	ReasonNotDeliverable = "NotDeliverable"
 )
 
 // maxMessage bounds the message of a condition, since functions may write any amount.
 const maxMessage = 2048
+
+// maxUndeliverable is the number of problems that are listed.
+const maxUndeliverable = 5
 
 // draft has the files of a revision before they are stored, and what the spec sets in the Kptfile.
 type draft struct {
@@ -40,6 +47,9 @@ type draft struct {
 	merged *upgrade.Merged
 	// transactionGates: the gate of Transactions is among the gates of packages that need it.
 	transactionGates bool
+	// deployment: the package is for clusters, so the gate of the pipeline is not met if it cannot
+	// be delivered.
+	deployment bool
 }
 
 // draftOf returns a draft with the gates and conditions of its Kptfile.
@@ -69,7 +79,7 @@ func draftFromKptfile(kptfile *kpt.Kptfile, files kpt.Files) draft {
 type renderedDraft struct {
 	draft
 	result porchv1alpha1.ResultList
-	// failed is the error of the pipeline; nil if it passed.
+	// failed is the error because of which the gate of the pipeline is not met; nil if it is met.
 	failed error
 	lock   *porchv1alpha1.Locator
 }
@@ -108,8 +118,12 @@ func (s *Store) renderDraft(ctx context.Context, name string, d draft) (*rendere
 		Type: porchv1alpha1.ConditionPipelinePassed, Status: porchv1alpha1.ConditionTrue,
 		Reason: ReasonPipelinePassed, Message: "package pipeline completed successfully",
 	}
+	reason := ReasonPipelineFailed
+	if failed == nil && d.deployment {
+		reason, failed = ReasonNotDeliverable, undeliverable(rendered.Files)
+	}
 	if failed != nil {
-		passed.Status, passed.Reason = porchv1alpha1.ConditionFalse, ReasonPipelineFailed
+		passed.Status, passed.Reason = porchv1alpha1.ConditionFalse, reason
 		passed.Message = text.Clip(failed.Error(), maxMessage)
 	}
 	out := &renderedDraft{result: rendered.Results, failed: failed}
@@ -125,6 +139,17 @@ func (s *Store) renderDraft(ctx context.Context, name string, d draft) (*rendere
 		return nil, err
 	}
 	return out, nil
+}
+
+// undeliverable returns an error if a cluster cannot get all objects of a package: it would be
+// approved, and never arrive as a whole. Kinds that no cluster gets are no such error: a Repository
+// may also be read by others, such as Config Sync, and the Binding reports them.
+func undeliverable(files kpt.Files) error {
+	read, err := workload.Read(files, nil)
+	if err == nil && len(read.Problems) > 0 {
+		err = errors.New("not all objects can be delivered: " + text.List(read.Problems, maxUndeliverable))
+	}
+	return err
 }
 
 // writeKptfile writes gates, conditions and metadata into the Kptfile. Parts that are equal are not

@@ -128,6 +128,57 @@ func TestRenderDraft(t *testing.T) {
 	}
 }
 
+// TestNotDeliverable: a package for clusters that none can get as a whole does not pass. Its files
+// are as rendered, so that its author sees what is wrong. Another package may be anything.
+func TestNotDeliverable(t *testing.T) {
+	const cm = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n"
+	sub := "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: sub\n"
+	cases := map[string]struct {
+		files kpt.Files
+		want  string
+	}{
+		"Deliverable":  {kpt.Files{"a.yaml": cm, "values.yaml": "a: b\n"}, ""},
+		"Subpackages":  {kpt.Files{"a.yaml": cm, "sub/Kptfile": sub, "sub/a.yaml": cm}, "sub/a.yaml: ConfigMap c: is also in a.yaml"},
+		"ByNamespace":  {kpt.Files{"a.yaml": cm, "sub/Kptfile": sub, "sub/a.yaml": cm + "  namespace: default\n"}, "sub/a.yaml: ConfigMap default/c: is also in a.yaml"},
+		"NoName":       {kpt.Files{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: c}\n"}, "a.yaml: ConfigMap: has no metadata.name"},
+		"Item":         {kpt.Files{"a.yaml": "apiVersion: v1\nkind: List\nitems: [a]\n"}, "a.yaml: document 1: item 0 of the List is not an object"},
+		"ForTools":     {kpt.Files{"a.yaml": cm + "  annotations:\n    config.kubernetes.io/local-config: \"true\"\n", "b.yaml": cm}, ""},
+		"Ignored":      {kpt.Files{"a.yaml": cm, "old.yaml": cm, ".krmignore": "old.yaml\n"}, ""},
+		"ForTheHub":    {kpt.Files{"a.yaml": "apiVersion: config.porch.kpt.dev/v1alpha1\nkind: PackageVariant\nmetadata:\n  name: a\n"}, ""},
+		"NotInOneFile": {kpt.Files{"a.yaml": cm + "---\nb: c\n"}, "a.yaml: has documents that are objects, and others that are not"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.files["Kptfile"] = sealedKptfile
+			for _, deployment := range []bool{false, true} {
+				d, err := draftOf(tc.files)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.deployment = deployment
+				rendered := func(files kpt.Files) (render.Result, error) {
+					return render.Result{Files: withFile(files, "rendered", "yes\n")}, nil
+				}
+				got, err := rendering(rendered).renderDraft(t.Context(), "r.web.v1", d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c, want := got.conditions[len(got.conditions)-1], tc.want
+				if !deployment {
+					want = ""
+				}
+				if wrong := want != ""; wrong != (c.Reason == ReasonNotDeliverable) || wrong != (c.Status == porchv1alpha1.ConditionFalse) ||
+					!strings.Contains(c.Message, want) || wrong != (got.renderStatus().Err == c.Message) {
+					t.Errorf("deployment %t: %+v, want %q", deployment, c, want)
+				}
+				if got.files["rendered"] == "" {
+					t.Errorf("deployment %t: the files are not as rendered", deployment)
+				}
+			}
+		})
+	}
+}
+
 func TestPackageContext(t *testing.T) {
 	const ours = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\n  annotations:\n    config.kubernetes.io/local-config: \"true\"\ndata:\n  name: web\n  package-path: site/web\n"
 	for name, tc := range map[string]struct{ before, want string }{

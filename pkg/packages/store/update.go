@@ -86,6 +86,7 @@ func (s *Store) rewriteKptfile(ctx context.Context, after *storev1alpha1.Package
 	defer leave()
 	d := draft{
 		files: files, gates: wanted.Spec.ReadinessGates, conditions: wanted.Status.Conditions, metadata: wanted.Spec.PackageMetadata,
+		deployment: after.Status.Deployment,
 	}
 	if d.metadata == nil {
 		d.metadata = &porchv1alpha1.PackageMetadata{}

@@ -191,7 +191,8 @@ func digestOf(i *customtransform.Instructions) string {
 // pack returns the objects of a package as they are delivered.
 func pack(read *workload.Workload, instructions instructionsFunc) *parcel {
 	made := &parcel{
-		objects: make([]packageObject, len(read.Objects)), unsure: read.Unsure, incomplete: read.Incomplete, problems: read.Problems, refused: read.Refused,
+		objects: make([]packageObject, len(read.Objects)), unsure: read.Unsure, incomplete: read.Incomplete,
+		problems: append(read.Problems, read.Refused...), refused: len(read.Refused),
 		removed: map[schema.GroupResource]string{}, guessed: read.Guessed,
 	}
 	for i := range read.Objects {

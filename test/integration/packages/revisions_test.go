@@ -143,6 +143,31 @@ func TestGateOfThePipeline(t *testing.T) {
 	e.checkConsistent(t, false)
 }
 
+// TestGateOfDelivery: what a cluster could not get as a whole is not published for clusters.
+func TestGateOfDelivery(t *testing.T) {
+	e := newEnvironment(t)
+	twice := map[string]string{
+		"a.yaml":      "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n",
+		"sub/Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: sub\n",
+		"sub/a.yaml":  "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  namespace: default\n",
+	}
+	blueprint := e.make(t, e.revision("upstream", "web", "v1"))
+	e.write(t, blueprint.Name, twice)
+	e.move(t, blueprint, published)
+
+	pr := e.make(t, e.revision("edge", "web", "v1"), task(porchv1alpha1.TaskTypeClone, blueprint.Name))
+	_, err := e.admin.revisions(e.namespace).Update(t.Context(), at(pr, proposed), metav1.UpdateOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "sub/a.yaml: ConfigMap default/c: is also in a.yaml") {
+		t.Errorf("propose: %v", err)
+	}
+	prr := e.write(t, pr.Name, map[string]string{"sub/.krmignore": "a.yaml\n"})
+	if text := prr.Status.RenderStatus.Err; text != "" {
+		t.Errorf("an ignored file: %s", text)
+	}
+	e.move(t, must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{})), published)
+	e.checkConsistent(t, false)
+}
+
 // TestBadFiles: files that are not a package are refused with the reason, and the draft is not
 // changed.
 func TestBadFiles(t *testing.T) {

@@ -75,9 +75,9 @@ func declared(files kpt.Files) string {
 // business: they are not delivered, and the Binding reports them.
 func objects(files kpt.Files) *Content {
 	content := &Content{}
-	found, err := workload.Read(files, func(schema.GroupVersionKind) (workload.Resource, bool, error) { return workload.Resource{}, false, nil })
+	found, err := workload.Read(files, nil)
 	if err != nil {
-		return content // it is that of the function, which has none
+		return content // it is that of the kinds, of which there are none
 	}
 	for i := range found.Objects {
 		o := &unstructured.Unstructured{Object: found.Objects[i].Content}

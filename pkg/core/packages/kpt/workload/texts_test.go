@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/workload"
 	"github.com/starlinghq/starling/test/golden"
@@ -32,11 +30,11 @@ func TestTexts(t *testing.T) {
 		{"a kind that is never delivered", kpt.Files{"a.yaml": "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: a}\n"}},
 		{"a duplicate object", kpt.Files{"a.yaml": object, "b.yaml": object, "c.yaml": object}},
 	} {
-		w, err := workload.Read(tc.files, func(schema.GroupVersionKind) (workload.Resource, bool, error) { return workload.Resource{}, false, nil })
+		w, err := workload.Read(tc.files, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts = append(texts, golden.Text{Heading: tc.heading, Text: strings.Join(w.Problems, "\n")})
+		texts = append(texts, golden.Text{Heading: tc.heading, Text: strings.Join(append(w.Problems, w.Refused...), "\n")})
 	}
 	golden.Texts(t, texts...)
 }

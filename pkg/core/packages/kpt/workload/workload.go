@@ -25,6 +25,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/manifests"
+	kptschema "github.com/starlinghq/starling/pkg/core/packages/kpt/schema"
 )
 
 // contextFile is the file of the package context.
@@ -57,8 +58,8 @@ type Workload struct {
 	Objects []Object
 	// Problems are errors in the files, each with the file and, if it is known, the object.
 	Problems []string
-	// Refused is the number of objects that are never delivered. They are among the Problems.
-	Refused int
+	// Refused says which objects are never delivered to clusters, whatever their content.
+	Refused []string
 	// Unsure are objects whose desired content is unknown. They must stay unchanged in clusters.
 	Unsure []objref.Ref
 	// Incomplete is true if the package may have more objects. Then no object of the package may be
@@ -70,7 +71,8 @@ type Workload struct {
 }
 
 // Read reads the objects in the files of a package. It returns an error if the resource of a kind
-// is not known yet. Errors in the files are in the Workload.
+// is not known yet; nil kinds know none, and there is no error. Errors in the files are in the
+// Workload.
 func Read(files kpt.Files, kinds Kinds) (*Workload, error) {
 	r := &reader{kinds: kinds, own: map[schema.GroupKind]Resource{}, at: map[objref.Ref]int{}}
 	var all []document
@@ -112,16 +114,19 @@ type reader struct {
 }
 
 func (r *reader) problem(file, object string, err error) {
-	text := file + ": "
+	r.workload.Problems = append(r.workload.Problems, problem(file, object, err))
+}
+
+func problem(file, object string, err error) string {
 	if object != "" {
-		text += object + ": "
+		object += ": "
 	}
-	r.workload.Problems = append(r.workload.Problems, text+err.Error())
+	return file + ": " + object + err.Error()
 }
 
 // incomplete records an error because of which the package may have more objects.
 func (r *reader) incomplete(file, object string, err error) {
-	r.problem(file, object, fmt.Errorf("%w; until that is repaired, nothing of the package is removed from clusters", err))
+	r.problem(file, object, err)
 	r.workload.Incomplete = true
 }
 
@@ -297,8 +302,8 @@ func (r *reader) add(d *document) error {
 		delete(metadata, "namespace") // an API server ignores it
 	}
 	if match.NeverResource(ref.GroupResource()) {
-		r.problem(d.file, object, fmt.Errorf("%s are never delivered to clusters: each cluster has its own, or they configure the hub", ref.GroupResource()))
-		r.workload.Refused++
+		r.workload.Refused = append(r.workload.Refused,
+			problem(d.file, object, fmt.Errorf("%s are never delivered to clusters: each cluster has its own, or they configure the hub", ref.GroupResource())))
 		return nil
 	}
 	switch first, duplicate := r.at[ref]; {
@@ -343,17 +348,21 @@ func identity(kind schema.GroupVersionKind, metadata map[string]any) error {
 }
 
 // resource returns the resource of a kind. For a kind that is not served, it guesses the usual
-// plural, and that objects with a namespace are namespaced.
+// plural, and, unless the kind is built in, that objects with a namespace are namespaced.
 func (r *reader) resource(kind schema.GroupVersionKind, namespaced bool) (Resource, error) {
 	if resource, ok := r.own[kind.GroupKind()]; ok {
 		return resource, nil
 	}
-	resource, known, err := r.kinds(kind)
-	if err != nil || known {
-		return resource, err
+	if r.kinds != nil {
+		if resource, known, err := r.kinds(kind); err != nil || known {
+			return resource, err
+		}
 	}
 	if !slices.Contains(r.workload.Guessed, kind) {
 		r.workload.Guessed = append(r.workload.Guessed, kind)
+	}
+	if builtin, known := kptschema.Namespaced(kind.GroupVersion().String(), kind.Kind); known {
+		namespaced = builtin
 	}
 	return Resource{guessPlural(kind), namespaced}, nil
 }

@@ -175,12 +175,13 @@ func TestRead(t *testing.T) {
 			if diff := cmp.Diff(tc.unsure, unsure); diff != "" {
 				t.Errorf("unsure (-want +got):\n%s", diff)
 			}
-			if len(w.Problems) != len(tc.problems) || w.Incomplete != tc.incomplete {
-				t.Fatalf("problems %q, incomplete %t", w.Problems, w.Incomplete)
+			problems := append(w.Problems, w.Refused...)
+			if len(problems) != len(tc.problems) || w.Incomplete != tc.incomplete {
+				t.Fatalf("problems %q, incomplete %t", problems, w.Incomplete)
 			}
 			for i, problem := range tc.problems {
-				if !strings.HasPrefix(w.Problems[i], problem) {
-					t.Errorf("problem %q, want one that begins with %q", w.Problems[i], problem)
+				if !strings.HasPrefix(problems[i], problem) {
+					t.Errorf("problem %q, want one that begins with %q", problems[i], problem)
 				}
 			}
 		})
@@ -230,7 +231,25 @@ func TestRefused(t *testing.T) {
 	}
 	cm := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: apps}\n"
 	w, err := workload.Read(kpt.Files{"a.yaml": lease("a") + "---\n" + lease("b"), "b.yaml": cm + "---\n" + cm + "---\n" + cm}, kinds)
-	if err != nil || w.Refused != 2 || len(w.Unsure) != 1 || w.Incomplete {
+	if err != nil || len(w.Refused) != 2 || len(w.Unsure) != 1 || w.Incomplete {
 		t.Errorf("%+v, %v", w, err)
+	}
+}
+
+// TestNoKindsKnown: without an API server, the scope of what is built into Kubernetes is known.
+func TestNoKindsKnown(t *testing.T) {
+	files := kpt.Files{"a.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n" +
+		"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: web, namespace: apps}\n" +
+		"---\napiVersion: example.com/v1\nkind: Gateway\nmetadata: {name: a}\n---\napiVersion: example.com/v1\nkind: Gateway\nmetadata: {name: b, namespace: apps}\n"}
+	w, err := workload.Read(files, nil)
+	if err != nil || len(w.Problems) > 0 {
+		t.Fatalf("%v %v", err, w.Problems)
+	}
+	var refs []string
+	for _, o := range w.Objects {
+		refs = append(refs, o.Ref.String())
+	}
+	if diff := cmp.Diff([]string{"deployments.apps default/web", "namespaces web", "gateways.example.com a", "gateways.example.com apps/b"}, refs); diff != "" {
+		t.Errorf("objects (-want +got):\n%s", diff)
 	}
 }
