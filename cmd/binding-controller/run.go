@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/binding"
 	"github.com/starlinghq/starling/pkg/controller/clusternames"
@@ -185,8 +186,21 @@ func startControllers(
 			return nil, err
 		}
 		group.Go(func() error { return runner.WhenLeading(names.Run)(ctx, leading) })
+		self, err := client.NewSelf(wds.Config)
+		if err != nil {
+			return nil, err
+		}
 		published, err := settings.New(settings.Config{
-			WDS: wds.Config, Writer: bindings.Writer, Name: coresettings.OfBindings, Data: o.settings.Data(), Clock: clock.RealClock{},
+			WDS: wds.Config, Writer: bindings.Writer, Name: coresettings.OfBindings, Clock: clock.RealClock{},
+			Data: func(ctx context.Context) (map[string]string, error) {
+				known := o.settings
+				if o.runs(repositories.Name) {
+					if known.PackagesUser, err = self.Name(ctx); err != nil {
+						return nil, err
+					}
+				}
+				return known.Data(), nil
+			},
 		})
 		if err != nil {
 			return nil, err

@@ -69,7 +69,8 @@ func run(ctx context.Context, o *options) error {
 				return err
 			}
 			published, err := settings.New(settings.Config{
-				WDS: wds.Config, Writer: write, Name: coresettings.OfTransport, Data: o.settings.Data(), Clock: clock.RealClock{},
+				WDS: wds.Config, Writer: write, Name: coresettings.OfTransport, Clock: clock.RealClock{},
+				Data: func(context.Context) (map[string]string, error) { return o.settings.Data(), nil },
 			})
 			if err != nil {
 				return err

@@ -60,9 +60,10 @@ const LabelTagPrefix = "tag.starling.io/"
 // the packages controllers.
 const AnnotationPolicyOf = "starling.io/policy-of"
 
-// AnnotationReleasedBy is on PackageRevisions that a PackageVariant has proposed for deletion. Its
-// value is the name of the PackageVariant. A PackageVariant of that name adopts them again and
-// withdraws the proposal. Owner: the packages controllers.
+// AnnotationReleasedBy is on PackageRevisions that a PackageVariant has proposed for deletion, or
+// left since a person has written into them. Its value is the name of the PackageVariant. A
+// PackageVariant of that name adopts them again and withdraws the proposal. Owner: the packages
+// controllers.
 const AnnotationReleasedBy = "starling.io/released-by"
 
 // Reasons of the conditions above.
@@ -107,7 +108,12 @@ const (
 	//   - UpstreamLost (PackageVariant): the revision from which the downstream package was created
 	//     no longer exists, so the upstream cannot be merged.
 	//   - RemovalBlocked (PackageVariantSet): see condition RemovalBlocked.
+	//   - VariantsNotReady (PackageVariantSet): a PackageVariant is not ready. All of them are in
+	//     status.problems.
 	//   - the reasons of Stalled (PackageVariantSet).
+	//
+	// Reasons when Unknown:
+	//   - Reconciling (PackageVariantSet): not all PackageVariants have reported on their spec.
 	ConditionReady = "Ready"
 
 	// PackageVariantSetConditionRemovalBlocked reports that deletions are blocked, because they
@@ -138,6 +144,7 @@ const (
 	ReasonEvaluationInterrupted = "EvaluationInterrupted"
 	ReasonNoErrors              = "NoErrors"
 	ReasonReconciled            = "Reconciled"
+	ReasonVariantsNotReady      = "VariantsNotReady"
 	ReasonDownstreamExists      = "DownstreamExists"
 	ReasonWaitingForApproval    = "WaitingForApproval"
 	ReasonRemovalBlocked        = "RemovalBlocked"

@@ -27,9 +27,10 @@ import (
 type Config struct {
 	WDS    *rest.Config
 	Writer *writer.Writer
-	// Name and Data are those of the ConfigMap.
+	// Name and Data are those of the ConfigMap. Data may read what does not change: after an error
+	// it is called again.
 	Name  string
-	Data  map[string]string
+	Data  func(context.Context) (map[string]string, error)
 	Clock clock.WithTicker
 }
 
@@ -42,7 +43,7 @@ type Controller struct {
 
 // New returns a Controller that does nothing until Run.
 func New(config Config) (*Controller, error) {
-	if config.WDS == nil || config.Writer == nil || config.Name == "" || len(config.Data) == 0 || config.Clock == nil {
+	if config.WDS == nil || config.Writer == nil || config.Name == "" || config.Data == nil || config.Clock == nil {
 		return nil, errors.New("settings: all fields of Config are required")
 	}
 	core, err := kubernetes.NewForConfig(config.WDS)
@@ -85,25 +86,29 @@ func (c *Controller) sync(ctx context.Context, name string) (worker.Result, erro
 	if err != nil {
 		return worker.Result{}, err
 	}
+	data, err := c.config.Data(ctx)
+	if err != nil {
+		return worker.Result{}, err
+	}
 	if !exists {
-		_, err := c.config.Writer.Create(ctx, target, c.desired(&corev1.ConfigMap{}), "settings")
+		_, err := c.config.Writer.Create(ctx, target, c.desired(&corev1.ConfigMap{}, data), "settings")
 		return worker.Result{}, err
 	}
 	current, ok := obj.(*corev1.ConfigMap)
 	if !ok {
 		return worker.Result{}, fmt.Errorf("the informer holds a %T", obj)
 	}
-	if maps.Equal(current.Data, c.config.Data) {
+	if maps.Equal(current.Data, data) {
 		return worker.Result{}, nil
 	}
-	_, err = c.config.Writer.Update(ctx, target, c.desired(current.DeepCopy()), "settings")
+	_, err = c.config.Writer.Update(ctx, target, c.desired(current.DeepCopy(), data), "settings")
 	return worker.Result{}, err
 }
 
 // desired returns the ConfigMap with the settings.
-func (c *Controller) desired(of *corev1.ConfigMap) *corev1.ConfigMap {
+func (c *Controller) desired(of *corev1.ConfigMap, data map[string]string) *corev1.ConfigMap {
 	of.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
-	of.Namespace, of.Name, of.Data, of.BinaryData = settings.Namespace, c.config.Name, c.config.Data, nil
+	of.Namespace, of.Name, of.Data, of.BinaryData = settings.Namespace, c.config.Name, data, nil
 	metav1.SetMetaDataLabel(&of.ObjectMeta, "app.kubernetes.io/part-of", "starling")
 	return of
 }

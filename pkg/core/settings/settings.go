@@ -37,6 +37,9 @@ type Bindings struct {
 	IncludeGenerated bool
 	// MaxBindingSize is how large a Binding becomes before another one begins, in bytes of JSON.
 	MaxBindingSize int
+	// PackagesUser is the user name of the controllers of packages in the WDS, as it is in
+	// status.authors of PackageRevisions; "" if it is not known: they run in another process.
+	PackagesUser string
 }
 
 // Transport are settings of the transport-controller.
@@ -59,31 +62,33 @@ func (b *Bindings) Selectable(gr schema.GroupResource) bool {
 	return len(b.APIGroups) == 0 || gr.Group == "apiextensions.k8s.io" || slices.Contains(b.APIGroups, gr.Group)
 }
 
-// Keys of the ConfigMaps are the names of the flags. Each value is JSON.
+// Keys of the ConfigMaps are the names of the flags, except keyUser. Each value is JSON.
 const (
 	keyAPIGroups  = "api-groups"
 	keyGenerated  = "include-generated"
 	keySize       = "max-binding-size"
+	keyUser       = "packages-user"
 	keyManagement = "ocm-namespaces"
 )
 
 // Data returns the data of the ConfigMap OfBindings.
 func (b *Bindings) Data() map[string]string {
 	return map[string]string{
-		keyAPIGroups: encode(b.APIGroups), keyGenerated: strconv.FormatBool(b.IncludeGenerated), keySize: strconv.Itoa(b.MaxBindingSize),
+		keyAPIGroups: encode(list(b.APIGroups)), keyGenerated: strconv.FormatBool(b.IncludeGenerated), keySize: strconv.Itoa(b.MaxBindingSize),
+		keyUser: encode(b.PackagesUser),
 	}
 }
 
 // Data returns the data of the ConfigMap OfTransport.
 func (t *Transport) Data() map[string]string {
-	return map[string]string{keyManagement: encode(t.ManagementNamespaces)}
+	return map[string]string{keyManagement: encode(list(t.ManagementNamespaces))}
 }
 
-func encode(list []string) string {
-	if list == nil {
-		list = []string{}
-	}
-	raw, err := json.Marshal(list)
+// list returns a list that is not null in JSON.
+func list(of []string) []string { return append([]string{}, of...) }
+
+func encode(value any) string {
+	raw, err := json.Marshal(value)
 	if err != nil {
 		panic(err) // strings can be encoded
 	}
@@ -92,7 +97,11 @@ func encode(list []string) string {
 
 // ParseBindings reads what Bindings.Data returned.
 func ParseBindings(data map[string]string) (b Bindings, err error) {
-	err = parse(data, map[string]any{keyAPIGroups: &b.APIGroups, keyGenerated: &b.IncludeGenerated, keySize: &b.MaxBindingSize})
+	into := map[string]any{keyAPIGroups: &b.APIGroups, keyGenerated: &b.IncludeGenerated, keySize: &b.MaxBindingSize}
+	if _, there := data[keyUser]; there { // an earlier version does not publish it
+		into[keyUser] = &b.PackagesUser
+	}
+	err = parse(data, into)
 	if err == nil && b.MaxBindingSize <= 0 {
 		err = fmt.Errorf("%s is %d", keySize, b.MaxBindingSize)
 	}

@@ -13,7 +13,7 @@ func TestData(t *testing.T) {
 	defaults, none := Defaults()
 	for name, want := range map[string]Bindings{
 		"Defaults": defaults,
-		"All":      {APIGroups: []string{"", "apps"}, IncludeGenerated: true, MaxBindingSize: 4096},
+		"All":      {APIGroups: []string{"", "apps"}, IncludeGenerated: true, MaxBindingSize: 4096, PackagesUser: "system:serviceaccount:a:b"},
 		"CoreOnly": {APIGroups: []string{""}, MaxBindingSize: 4096}, // not the same as all
 	} {
 		got, err := ParseBindings(want.Data())
@@ -23,6 +23,11 @@ func TestData(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s (-want +got): %v\n%s", name, err, diff)
 		}
+	}
+	earlier := defaults.Data()
+	delete(earlier, keyUser)
+	if got, err := ParseBindings(earlier); got.PackagesUser != "" || err != nil {
+		t.Errorf("of an earlier version: %+v, %v", got, err)
 	}
 	for _, want := range []Transport{none, {ManagementNamespaces: []string{"open-cluster-management-hub"}}} {
 		got, err := ParseTransport(want.Data())

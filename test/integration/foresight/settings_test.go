@@ -74,7 +74,10 @@ func TestSettingsArePublished(t *testing.T) {
 	wds.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: starling-system}}")
 	write := must[*writer.Writer](t)(writer.New(wds.Config, "wds1", "test"))
 	run := func(data map[string]string) (stop func()) {
-		c := must[*publisher.Controller](t)(publisher.New(publisher.Config{WDS: wds.Config, Writer: write, Name: settings.OfBindings, Data: data, Clock: clock.RealClock{}}))
+		c := must[*publisher.Controller](t)(publisher.New(publisher.Config{
+			WDS: wds.Config, Writer: write, Name: settings.OfBindings, Clock: clock.RealClock{},
+			Data: func(context.Context) (map[string]string, error) { return data, nil },
+		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); _ = c.Run(ctx) }()

@@ -31,7 +31,12 @@ func (e *environment) lifecycles(t *testing.T, pkg string, want map[porchv1alpha
 
 func (e *environment) delete(t *testing.T, name string) {
 	t.Helper()
-	if err := e.variants().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	e.deleteAs(t, name, metav1.DeletePropagationBackground)
+}
+
+func (e *environment) deleteAs(t *testing.T, name string, propagation metav1.DeletionPropagation) {
+	t.Helper()
+	if err := e.variants().Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &propagation}); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
@@ -103,6 +108,44 @@ func TestDeletion(t *testing.T) {
 	e.ready(t, "orphan", v2, configv1alpha1.VariantDraft)
 	e.lifecycles(t, "moved", map[porchv1alpha1.PackageRevisionLifecycle]int{draft: 1})
 	e.lifecycles(t, "orphan", map[porchv1alpha1.PackageRevisionLifecycle]int{deletion: 1})
+}
+
+// TestDeletionKeepsWhatPeopleWrote: a draft with the content of a person stays, for a
+// PackageVariant of the same name. With --cascade=orphan everything stays as it is.
+func TestDeletionKeepsWhatPeopleWrote(t *testing.T) {
+	e := newEnvironment(t)
+	e.run(t)
+	v1 := e.publish(t, "catalog", "web", "v1", "", map[string]string{"a.yaml": configMap("a", "upstream", "one")})
+	for _, name := range []string{"edited", "orphan"} {
+		e.create(t, variantText(name, "package: web, revision: latest", name, ""))
+		e.ready(t, name, v1, configv1alpha1.VariantDraft)
+		e.move(t, e.only(t, "edge", name, draft).Name, published)
+	}
+	v2 := e.publish(t, "catalog", "web", "v2", v1, map[string]string{"a.yaml": configMap("a", "upstream", "two")})
+	for _, name := range []string{"edited", "orphan"} {
+		e.ready(t, name, v2, configv1alpha1.VariantDraft)
+	}
+	edited := e.only(t, "edge", "edited", draft).Name
+	e.edit(t, edited, map[string]string{"mine.txt": "by hand"})
+	e.ready(t, "edited", v2, configv1alpha1.VariantDraft)
+
+	e.delete(t, "edited")
+	left := e.lifecycles(t, "edited", map[porchv1alpha1.PackageRevisionLifecycle]int{deletion: 1, draft: 1})
+	if o := owners(left); o != "" {
+		t.Errorf("owned by %s", o)
+	}
+	e.create(t, variantText("edited", "package: web, revision: latest", "edited", ""))
+	e.ready(t, "edited", v2, configv1alpha1.VariantDraft)
+	back := e.lifecycles(t, "edited", map[porchv1alpha1.PackageRevisionLifecycle]int{published: 1, draft: 1})
+	if o := owners(back); o != "edited,edited" || e.files(t, edited)["mine.txt"] != "by hand" {
+		t.Errorf("owned by %s; %v", o, e.files(t, edited))
+	}
+
+	e.deleteAs(t, "orphan", metav1.DeletePropagationOrphan)
+	orphans := e.lifecycles(t, "orphan", map[porchv1alpha1.PackageRevisionLifecycle]int{published: 1, draft: 1})
+	if o := owners(orphans); o != "" {
+		t.Errorf("orphans are owned by %s", o)
+	}
 }
 
 // TestTwoPackageVariantsOfOnePackage: the second one reports that the package belongs to the first,

@@ -83,7 +83,7 @@ func TestCrash(t *testing.T) {
 	}
 	e.run(t, options{})
 	e.waitForVariants(t, names("s", list(6, 18)...)...)
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 	for name, pv := range e.notDeleted(t) {
 		if pv.Spec.Upstream.Revision.IntValue() != 2 || first[name] != "" && first[name] != string(pv.UID) {
 			t.Errorf("%s: %v, UID %s", name, pv.Spec.Upstream, pv.UID)

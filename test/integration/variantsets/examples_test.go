@@ -86,7 +86,7 @@ func TestExamples(t *testing.T) {
 			}
 			running := e.run(t, options{})
 			e.create(t, sets, "example", string(text))
-			e.waitForCondition(t, "example", "Ready", "Reconciled")
+			e.waitForCondition(t, "example", "Ready", "Reconciling")
 			written := running.quiet(t)
 			if want := int64(len(e.variants(t))); written < want+1 || written > want+2 {
 				t.Errorf("%d writes for %d PackageVariants and a status", written, want)

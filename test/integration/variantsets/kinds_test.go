@@ -44,7 +44,7 @@ func TestKindDeleted(t *testing.T) {
 		all = append(all, "both-"+name+"-bar")
 	}
 	e.waitForVariants(t, all...)
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 	testenv.DeleteKind(t, e.client, "teams.deleted.example.com")
 	for _, set := range []string{"s", "both"} {
 		e.waitForCondition(t, set, "Stalled", "NoMatchingTargets")
@@ -58,7 +58,7 @@ func TestKindDeleted(t *testing.T) {
 	for _, name := range teamNames {
 		e.create(t, teams, name, "{metadata: {labels: {a: b}}}")
 	}
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 	e.neverDeleted(t, names("s", teamNames...)...)
 	e.delete(t, teams, "t0") // and now one that goes by itself
 	e.waitForVariants(t, names("s", teamNames[1:]...)...)
@@ -116,7 +116,7 @@ func TestClusters(t *testing.T) {
 	running := e.run(t, options{its: []clusters.ITS{{Name: "its1", Connect: connect}}})
 	e.create(t, sets, "s", spec(selector))
 	e.waitForVariants(t, names("s", prefix+"a", prefix+"b", prefix+"o")...)
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 	running.quiet(t)
 	running.stop()
 
@@ -132,7 +132,7 @@ func TestClusters(t *testing.T) {
 
 	e.patch(t, clusters.ManagedClusters, prefix+"b", "{metadata: {labels: {of: "+e.namespace+"}}}")
 	e.run(t, options{its: []clusters.ITS{{Name: "its1", Connect: connect}}})
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 
 	// A cluster is renamed: b goes, d comes. And a and o leave, whose Repositories do not say so
 	// yet.
@@ -145,5 +145,5 @@ func TestClusters(t *testing.T) {
 	e.neverDeleted(t, names("s", prefix+"a", prefix+"d", prefix+"o")...)
 	e.patch(t, clusters.ManagedClusters, prefix+"d", "{spec: {hubAcceptsClient: false}}")
 	e.waitForVariants(t, names("s", prefix+"a", prefix+"o")...)
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciled") // nothing is wanted that is not ready
 }

@@ -133,7 +133,7 @@ func TestUpstreamAppearsAndDisappears(t *testing.T) {
 	}
 	e.upstream(t, "up", "foo", 1, "")
 	e.waitForVariants(t, names("s", "r1")...)
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 	e.delete(t, revisions, "up.foo.v1")
 	e.waitForCondition(t, "s", "Stalled", "UpstreamNotFound")
 	e.neverDeleted(t, names("s", "r1")...)
@@ -167,7 +167,7 @@ func TestOneTargetFails(t *testing.T) {
 
 	e.patch(t, repositories, "r2", "{metadata: {labels: {org: hr}}}")
 	e.waitForVariants(t, names("s", "r2", "r3", "r4")...)
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 	if problems := e.set(t, "s").Status.Problems; len(problems) > 0 {
 		t.Error(problems)
 	}
@@ -194,7 +194,7 @@ func TestSelectorMatchesNothing(t *testing.T) {
 	}
 	typo()
 	e.patch(t, sets, "s", "{spec: {targets: [{repositorySelector: {matchLabels: {env: prod}}}]}}")
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 	if c := meta.FindStatusCondition(e.set(t, "s").Status.Conditions, "RemovalBlocked"); c != nil {
 		t.Error(c)
 	}
@@ -231,7 +231,7 @@ func TestTwoSetsOfOnePackage(t *testing.T) {
 		there := e.variants(t)
 		return there["first-r1-foo"] == nil && there["second-r1-foo"] != nil, fmt.Sprint(len(there))
 	})
-	e.waitForCondition(t, "second", "Ready", "Reconciled")
+	e.waitForCondition(t, "second", "Ready", "Reconciling")
 }
 
 // TestVariantsOfOtherOwners: a PackageVariant without owner is adopted if it is what the set would
@@ -267,7 +267,7 @@ func TestVariantsOfOtherOwners(t *testing.T) {
 	// wakes the set.
 	e.delete(t, variants, "by-hand")
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) { return e.variants(t)["s-r3-foo"] != nil, "s-r3-foo is not there" })
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 }
 
 // TestVariantsWithAPolicyOfTheirOwn: a set neither adopts nor changes them, says so, and goes on as
@@ -296,7 +296,7 @@ func TestVariantsWithAPolicyOfTheirOwn(t *testing.T) {
 		one, two := e.variants(t)["s-r1-foo"].Spec.Upstream.Revision.String(), e.variants(t)["s-r2-foo"].Spec.Upstream.Revision.String()
 		return one == "latest" && two == "latest", one + " " + two
 	})
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 }
 
 // TestChangedVariantIsCorrected: the set restores the spec of its PackageVariants and what makes
@@ -357,7 +357,7 @@ func TestRefused(t *testing.T) {
 	e.waitForCondition(t, "s", "Ready", "UnexpectedError")
 	e.Delete(t, policyBindings, "", e.namespace)
 	e.waitForVariants(t, names("s", "r1", "r2")...)
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 }
 
 var (
@@ -405,7 +405,7 @@ func TestUnwritable(t *testing.T) {
 	e.waitForCondition(t, "s", "Ready", "UnexpectedError")
 	fails.Store(false)
 	e.waitForVariants(t, names("s", "r1", "r2", "r3", "r4", "r5")...)
-	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -468,7 +468,7 @@ func TestStatusCounts(t *testing.T) {
 		var all []string
 		for _, c := range conditions {
 			kind, status, _ := strings.Cut(c, "=")
-			all = append(all, fmt.Sprintf("{type: %s, status: '%s', reason: Because, message: said so, lastTransitionTime: '2026-01-01T00:00:00Z'}", kind, status))
+			all = append(all, fmt.Sprintf("{type: %s, status: '%s', reason: Because, message: said so, observedGeneration: 1, lastTransitionTime: '2026-01-01T00:00:00Z'}", kind, status))
 		}
 		e.patch(t, variants, names("s", repos[i])[0], fmt.Sprintf("{status: {state: %s, conditions: [%s]}}", state, strings.Join(all, ", ")), "status")
 	}
@@ -503,9 +503,69 @@ func TestStatusCounts(t *testing.T) {
 	if diff := cmp.Diff([]string{"NAME", "TARGETS", "DRAFT", "PROPOSED", "PUBLISHED", "APPLIED", "HEALTHY", "READY", "AGE"}, strings.Fields(strings.SplitN(table, "\n", 2)[0])); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"s", "16", "13", "1", "2", "2", "1", "True"}, fields[:8]); diff != "" {
+	if diff := cmp.Diff([]string{"s", "16", "13", "1", "2", "2", "1", "False"}, fields[:8]); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestReadyOnlyIfItsVariantsAre: a set is not ready before its PackageVariants have reported on
+// their spec, nor while one of them is not ready.
+func TestReadyOnlyIfItsVariantsAre(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	e.repositories(t, "r1", "r2")
+	e.run(t, options{})
+	e.create(t, sets, "s", spec("{repositories: [{name: r1}, {name: r2}]}"))
+	e.waitForVariants(t, names("s", "r1", "r2")...)
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
+	report := func(repository, status string, generation int) {
+		t.Helper()
+		e.patch(t, variants, names("s", repository)[0], fmt.Sprintf("{status: {conditions: [{type: Ready, status: '%s', reason: Because, message: said so, "+
+			"observedGeneration: %d, lastTransitionTime: '2026-01-01T00:00:00Z'}]}}", status, generation), "status")
+	}
+	report("r1", "True", 1)
+	report("r2", "False", 1)
+	if text := e.waitForCondition(t, "s", "Ready", "VariantsNotReady"); !strings.Contains(text, "s-r2-foo is not ready: said so") {
+		t.Errorf("message %q", text)
+	}
+	report("r2", "True", 1)
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
+	e.patch(t, sets, "s", "{spec: {targets: [{repositories: [{name: r1}, {name: r2}], template: {deletionPolicy: orphan}}]}}")
+	e.waitForCondition(t, "s", "Ready", "Reconciling")
+	report("r1", "True", 2)
+	report("r2", "True", 2)
+	e.waitForCondition(t, "s", "Ready", "Reconciled")
+}
+
+// TestRepositoryIsCreatedAgain: the PackageVariant of a Repository that is gone stays as long as
+// its package has revisions.
+func TestRepositoryIsCreatedAgain(t *testing.T) {
+	t.Parallel()
+	e := newEnvironment(t)
+	e.upstream(t, "up", "foo", 1, "")
+	e.repositories(t, "r1", "r2", "r3")
+	e.upstream(t, "r2", "foo", 1, "") // the package that its PackageVariant would make
+	e.run(t, options{})
+	e.create(t, sets, "s", spec("{repositorySelector: {}}"))
+	e.waitForVariants(t, names("s", "r1", "r2", "r3")...)
+	before := e.variants(t)[names("s", "r2")[0]]
+	e.delete(t, repositories, "r2")
+	e.delete(t, repositories, "r3")
+	e.waitForVariants(t, names("s", "r1", "r2")...) // that of r3 has nothing to lose
+	e.waitForProblem(t, "s", "Repository r2 does not exist; the PackageVariant stays as long as package r2/foo has revisions")
+	e.repositories(t, "r2")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		set := e.set(t, "s")
+		return set.Status.Targets == 2 && len(set.Status.Problems) == 0, fmt.Sprint(set.Status)
+	})
+	if after := e.variants(t)[before.Name]; after == nil || after.UID != before.UID {
+		t.Errorf("the PackageVariant is another one: %v", after)
+	}
+	e.delete(t, repositories, "r2")
+	e.waitForProblem(t, "s", "Repository r2 does not exist")
+	e.delete(t, revisions, "r2.foo.v1")
+	e.waitForVariants(t, names("s", "r1")...)
 }
 
 // TestCostOfOneRepository: one more Repository costs two writes: its PackageVariant, and the status

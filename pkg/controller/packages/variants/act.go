@@ -54,7 +54,7 @@ func (c *Controller) act(ctx context.Context, s *state, in *variant.Input, actio
 
 // updates reports whether an action updates a PackageRevision itself, not a subresource.
 func updates(verb variant.Verb) bool {
-	return slices.Contains([]variant.Verb{variant.Adopt, variant.Release, variant.ProposeDeletion, variant.Restore, variant.Unmark, variant.Begin, variant.Propose}, verb)
+	return slices.Contains([]variant.Verb{variant.Adopt, variant.Release, variant.Leave, variant.ProposeDeletion, variant.Restore, variant.Unmark, variant.Begin, variant.Propose}, verb)
 }
 
 // actOnce is one write.

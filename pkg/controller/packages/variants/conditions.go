@@ -108,7 +108,7 @@ func (c *Controller) recordStatus(pv *configv1alpha1.PackageVariant, after *conf
 // drafts.
 func (c *Controller) recordAction(pv *configv1alpha1.PackageVariant, a *variant.Action) {
 	reason := map[variant.Verb]string{
-		variant.Adopt: "Adopted", variant.Release: "Released", variant.Delete: "Deleted", variant.ProposeDeletion: "DeletionProposed",
+		variant.Adopt: "Adopted", variant.Release: "Released", variant.Leave: "Released", variant.Delete: "Deleted", variant.ProposeDeletion: "DeletionProposed",
 		variant.Restore: "Restored", variant.Approve: "Approved",
 	}[a.Verb]
 	if reason != "" {

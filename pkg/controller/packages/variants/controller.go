@@ -10,13 +10,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/core/packages/variant"
 	"github.com/starlinghq/starling/pkg/packages/content"
@@ -62,7 +62,7 @@ type Controller struct {
 	objects Objects // kinds, except in tests
 	files   *content.Cache
 	writer  *writer.Writer
-	self    *self
+	self    *client.Self
 	clock   clock.PassiveClock
 	queue   *worker.Queue[types.NamespacedName]
 
@@ -118,11 +118,9 @@ func New(config Config) (*Controller, error) {
 	if c.writer, err = writer.New(config.WDS, config.WDSName, "starling-"+Name); err != nil {
 		return nil, err
 	}
-	authentication, err := authenticationclient.NewForConfig(config.WDS)
-	if err != nil {
+	if c.self, err = client.NewSelf(config.WDS); err != nil {
 		return nil, err
 	}
-	c.self = &self{reviews: authentication.SelfSubjectReviews()}
 	if c.kinds, err = NewKinds(config.WDS, config.InjectedKinds, c.clock, c); err != nil {
 		return nil, err
 	}

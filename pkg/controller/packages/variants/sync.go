@@ -122,7 +122,7 @@ func passes(err error) bool {
 // read.
 func (c *Controller) gather(ctx context.Context, pv *configv1alpha1.PackageVariant) (in *variant.Input, known bool, err error) {
 	w := c.Watch
-	self, err := c.self.name(ctx)
+	self, err := c.self.Name(ctx)
 	if err != nil {
 		return nil, false, err
 	}

@@ -19,6 +19,7 @@ func (c *Controller) gather(set *configv1alpha2.PackageVariantSet, s *state) *va
 			}
 			return c.kinds.List(set.Namespace, schema.GroupKind{Group: version.Group, Kind: kind})
 		},
+		HasRevisions: func(pkg variant.Package) bool { return len(c.Watch.RevisionsOf(set.Namespace, pkg)) > 0 },
 	}
 	in.Variants = c.Watch.Variants.In(set.Namespace) // of an invalid set, they are counted
 	if len(in.Invalid) > 0 {

@@ -111,16 +111,22 @@ func (c *Controller) onRepository(before, after *configv1alpha1.Repository) {
 		return // its status, mostly
 	}
 	current := cmp.Or(after, before)
-	// These have something in it, whether they still request it or not.
-	keeping := map[types.UID]bool{}
-	for _, pv := range c.Watch.VariantsIn(current.Namespace, current.Name) {
-		if controller := metav1.GetControllerOfNoCopy(pv); controller != nil {
-			keeping[controller.UID] = true
-		}
-	}
+	keeping := c.keeping(current.Namespace, current.Name)
 	c.enqueueMatching(current.Namespace, func(s *state) bool {
 		return keeping[s.uid] || s.interest.asksFor(before) || s.interest.asksFor(after)
 	})
+}
+
+// keeping returns the sets that have something in a Repository, whether they still request it or
+// not.
+func (c *Controller) keeping(namespace, repository string) map[types.UID]bool {
+	sets := map[types.UID]bool{}
+	for _, pv := range c.Watch.VariantsIn(namespace, repository) {
+		if controller := metav1.GetControllerOfNoCopy(pv); controller != nil {
+			sets[controller.UID] = true
+		}
+	}
+	return sets
 }
 
 func (c *Controller) onRevision(before, after *storev1alpha1.PackageRevision) {
@@ -130,7 +136,11 @@ func (c *Controller) onRevision(before, after *storev1alpha1.PackageRevision) {
 	}
 	current := cmp.Or(after, before)
 	pkg := informers.PackageOf(current)
-	c.enqueueMatching(current.Namespace, func(s *state) bool { return s.interest.upstream == pkg })
+	var keeping map[types.UID]bool
+	if after == nil && c.Watch.Repositories.Get(current.Namespace, pkg.Repository) == nil { // a PackageVariant stays for its revisions
+		keeping = c.keeping(current.Namespace, pkg.Repository)
+	}
+	c.enqueueMatching(current.Namespace, func(s *state) bool { return keeping[s.uid] || s.interest.upstream == pkg })
 }
 
 // onObject requeues the sets that select an object of a kind, before or after a change of its

@@ -3,6 +3,7 @@ package packages
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -168,7 +169,7 @@ func compareVariant(had, gets *settled, name string) (v *Variant, drafts []strin
 	var done []string
 	if before != nil {
 		v.Package = packageOf(before)
-		done, _, _ = texts(had.steps(name))
+		done, _, _ = had.texts(had.steps(name))
 	}
 	switch {
 	case before == nil:
@@ -184,7 +185,7 @@ func compareVariant(had, gets *settled, name string) (v *Variant, drafts []strin
 	if after != nil {
 		v.Package = packageOf(after)
 	}
-	steps, created, problem := texts(gets.steps(name))
+	steps, created, problem := gets.texts(gets.steps(name))
 	for _, step := range steps {
 		if !slices.Contains(done, step) {
 			v.Steps = append(v.Steps, step)
@@ -212,12 +213,18 @@ func packageOf(pv *configv1alpha1.PackageVariant) string {
 }
 
 // texts returns the steps of a plan, the drafts that they create, and why there is none.
-func texts(plan *variant.Plan) (steps, drafts []string, problem string) {
+func (s *settled) texts(plan *variant.Plan) (steps, drafts []string, problem string) {
 	for i := range plan.Actions {
 		switch a := &plan.Actions[i]; a.Verb {
 		case variant.AddFinalizer, variant.RemoveFinalizer:
 		case variant.Create:
 			drafts = append(drafts, a.Revision)
+			steps = append(steps, a.String())
+		case variant.Delete, variant.Leave:
+			if s.World.Settings.Bindings.PackagesUser == "" { // who of the authors is a person is not known
+				steps = append(steps, fmt.Sprintf("%s %s, unless a person has changed it", variant.Delete, a.Revision))
+				continue
+			}
 			steps = append(steps, a.String())
 		default:
 			steps = append(steps, a.String())

@@ -60,6 +60,7 @@ func (s *State) revision(repository string, number int, owner, from string) {
 		r.Spec.Lifecycle = porchv1alpha1.LifecycleDraft
 	}
 	r.Content.Digest = "sha256:" + r.Name
+	r.Status.Authors = []string{"controller"}
 	if owner != "" {
 		r.Served.OwnerReferences = []metav1.OwnerReference{{Kind: "PackageVariant", Name: owner, UID: types.UID("uid-" + owner)}}
 	}
@@ -87,6 +88,7 @@ func start(t *testing.T) *State {
 			return workload.Resource{}, false, nil
 		},
 	}
+	s.World.Settings.Bindings.PackagesUser = "controller"
 	s.cluster("c1", "edge")
 	s.cluster("c2", "edge")
 	s.cluster("c3", "core")
@@ -163,6 +165,16 @@ func TestCompare(t *testing.T) {
 		"ATargetLessWhoseDraftIsDeleted": {
 			after: func(s *State) { s.set(t, "web", fmt.Sprintf(upstream, "1", "{repositories: [{name: c1}]}")) },
 			want:  []string{"set web", "  - target c2/web", "  delete web-c2-web: delete c2.web.v0"},
+		},
+		"ATargetLessWhoseDraftWasEdited": {
+			before: func(s *State) { s.Revisions["c2.web.v0"].Status.Authors = []string{"controller", "ann"} },
+			after:  func(s *State) { s.set(t, "web", fmt.Sprintf(upstream, "1", "{repositories: [{name: c1}]}")) },
+			want:   []string{"set web", "  - target c2/web", "  delete web-c2-web: leave c2.web.v0"},
+		},
+		"ATargetLessAndAuthorsAreUnknown": {
+			before: func(s *State) { s.World.Settings.Bindings.PackagesUser = "" },
+			after:  func(s *State) { s.set(t, "web", fmt.Sprintf(upstream, "1", "{repositories: [{name: c1}]}")) },
+			want:   []string{"set web", "  - target c2/web", "  delete web-c2-web: delete c2.web.v0, unless a person has changed it"},
 		},
 		"APackageThatIsReleased": {
 			before: func(s *State) { s.Variants["web-c1-web"].Spec.DeletionPolicy = configv1alpha1.DeletionPolicyOrphan },

@@ -102,7 +102,10 @@ func (s *settled) plan(ctx context.Context, set *configv1alpha2.PackageVariantSe
 	if set.DeletionTimestamp != nil {
 		return false
 	}
-	in := &variant.SetInput{Set: set, Variants: slices.Collect(maps.Values(s.variants))}
+	in := &variant.SetInput{
+		Set: set, Variants: slices.Collect(maps.Values(s.variants)),
+		HasRevisions: func(pkg variant.Package) bool { return len(s.byPackage[pkg]) > 0 },
+	}
 	in.Objects = func(apiVersion, kind string) ([]variant.Metadata, error) {
 		found, err := s.objects(apiVersion, kind)
 		if err != nil && !errors.Is(err, variant.ErrNotServed) {
@@ -151,6 +154,7 @@ func (s *settled) steps(name string) *variant.Plan {
 	}
 	in := &variant.Input{
 		Variant:     pv,
+		Self:        s.World.Settings.Bindings.PackagesUser,
 		Origin:      func(lock variant.Lock) *storev1alpha1.PackageRevision { return s.byLock[lock] },
 		OwnerExists: func(uid types.UID) bool { return s.uids[uid] },
 		// Of objects that may be injected, nothing is known: in both States alike.

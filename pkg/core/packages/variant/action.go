@@ -26,6 +26,8 @@ const (
 	Adopt Verb = "adopt"
 	// Release removes the PackageVariant from the owners of a revision.
 	Release Verb = "release"
+	// Leave releases a draft, so that a PackageVariant of the same name adopts it.
+	Leave Verb = "leave"
 	// Delete deletes a draft or a proposed revision.
 	Delete Verb = "delete"
 	// ProposeDeletion proposes the deletion of a published revision, and releases it.
@@ -77,8 +79,9 @@ func (a *Action) Change(pr *porchv1alpha1.PackageRevision) {
 		a.release(pr)
 	case ProposeDeletion:
 		pr.Spec.Lifecycle = porchv1alpha1.LifecycleDeletionProposed
-		a.release(pr)
-		pr.Annotations = overlaid(pr.Annotations, map[string]string{configv1alpha1.AnnotationReleasedBy: a.variant.Name})
+		a.leave(pr)
+	case Leave:
+		a.leave(pr)
 	case Restore, Approve:
 		pr.Spec.Lifecycle = porchv1alpha1.LifecyclePublished
 	case Propose:
@@ -91,6 +94,12 @@ func (a *Action) Change(pr *porchv1alpha1.PackageRevision) {
 
 func (a *Action) release(pr *porchv1alpha1.PackageRevision) {
 	pr.OwnerReferences = slices.DeleteFunc(pr.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == a.variant.UID })
+}
+
+// leave releases a revision, and records for whom it is.
+func (a *Action) leave(pr *porchv1alpha1.PackageRevision) {
+	a.release(pr)
+	pr.Annotations = overlaid(pr.Annotations, map[string]string{configv1alpha1.AnnotationReleasedBy: a.variant.Name})
 }
 
 // pending adds the readiness gate of PackageVariants, and sets its condition to False.

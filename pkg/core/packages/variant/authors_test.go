@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
@@ -66,6 +67,66 @@ func TestOnlyOwnContentIsApproved(t *testing.T) {
 				t.Errorf("%s, %s: waits for %q", name, lifecycle, got)
 			}
 		}
+	}
+}
+
+// TestDeletionKeepsWhatPeopleWrote: a draft goes with its PackageVariant only if nobody else has
+// written into it, and nothing goes with one that is deleted with --cascade=orphan.
+func TestDeletionKeepsWhatPeopleWrote(t *testing.T) {
+	for name, tc := range map[string]struct {
+		authors      []string
+		orphan, move bool
+		at           porchv1alpha1.PackageRevisionLifecycle
+		want         variant.Verb
+	}{
+		"Own":              {[]string{self}, false, false, draft, variant.Delete},
+		"OwnProposed":      {[]string{self}, false, false, proposed, variant.Delete},
+		"Edited":           {[]string{self, "ann"}, false, false, draft, variant.Leave},
+		"EditedProposed":   {[]string{self, "ann"}, false, false, proposed, variant.Leave},
+		"Unknown":          {nil, false, false, draft, variant.Leave},
+		"Published":        {[]string{self, "ann"}, false, false, published, variant.ProposeDeletion},
+		"Orphan":           {[]string{self}, true, false, draft, variant.Release},
+		"OrphanEdited":     {[]string{self, "ann"}, true, false, draft, variant.Release},
+		"OrphanPublished":  {[]string{self}, true, false, published, variant.Release},
+		"AnotherPackage":   {[]string{self}, false, true, draft, variant.Delete},
+		"LeavesForAnother": {[]string{self, "ann"}, false, true, draft, variant.Leave},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "")
+			w.settle()
+			r := w.downstream(draft)
+			r.Spec.Lifecycle, r.Status.Authors = tc.at, tc.authors
+			if tc.move {
+				w.pv.Spec.Downstream.Package = "other"
+				w.reconcile(1) // the draft of the other package
+			} else {
+				w.pv.DeletionTimestamp = &metav1.Time{}
+			}
+			if tc.orphan {
+				w.pv.Finalizers = append(w.pv.Finalizers, metav1.FinalizerOrphanDependents)
+			}
+			var got []variant.Verb
+			for _, a := range variant.PlanVariant(w.input()).Actions {
+				if a.Revision == r.Name {
+					got = append(got, a.Verb)
+				}
+			}
+			if diff := cmp.Diff([]variant.Verb{tc.want}, got); diff != "" {
+				t.Fatalf("(-want +got):\n%s", diff)
+			}
+			w.settle()
+			if left := w.revisions[r.Name]; (left == nil) != (tc.want == variant.Delete) || left != nil && len(left.Served.OwnerReferences) > 0 {
+				t.Errorf("left %+v", left)
+			}
+			if tc.want != variant.Leave || tc.move {
+				return
+			}
+			w.variant("")
+			w.settle()
+			if left := w.revisions[r.Name]; len(left.Served.OwnerReferences) != 1 || left.Served.OwnerReferences[0].UID != w.pv.UID || len(w.revisions) != 2 {
+				t.Errorf("a PackageVariant of the same name has not adopted it: %+v of %d", left.Served, len(w.revisions))
+			}
+		})
 	}
 }
 

@@ -67,9 +67,11 @@ func objects(apiVersion, kind string) ([]variant.Metadata, error) {
 	return nil, variant.ErrNotServed
 }
 
+func noRevisions(variant.Package) bool { return false }
+
 func setInput(tb testing.TB, set *configv1alpha2.PackageVariantSet) *variant.SetInput {
 	tb.Helper()
-	in := &variant.SetInput{Set: set, Repositories: repositories(), Objects: objects, Invalid: variant.ValidateSet(&set.Spec)}
+	in := &variant.SetInput{Set: set, Repositories: repositories(), Objects: objects, Invalid: variant.ValidateSet(&set.Spec), HasRevisions: noRevisions}
 	upstream := object("example-repo.foo.v1", "kpt.dev/latest-revision", "true")
 	in.Upstream = &upstream
 	if len(in.Invalid) == 0 {

@@ -185,17 +185,28 @@ func (p *variantPlanner) planDeletion() {
 	p.condition(configv1alpha1.ConditionReady, metav1.ConditionFalse, configv1alpha1.ReasonError, "the PackageVariant is being deleted; it still owns "+text.Count(left, "package revision"))
 }
 
-// applyDeletionPolicy deletes a revision, proposes its deletion, or releases it.
+// applyDeletionPolicy deletes a revision, proposes its deletion, or releases it. A draft with
+// content of a person stays: nothing else has that content.
 func (p *variantPlanner) applyDeletionPolicy(r *storev1alpha1.PackageRevision) {
 	switch {
 	case r.DeletionTimestamp != nil: // nothing left to do
-	case p.pv.Spec.DeletionPolicy == configv1alpha1.DeletionPolicyOrphan, isPlaceholder(r):
+	case p.orphans(), isPlaceholder(r):
 		p.act(Release, r)
 	case r.Spec.Lifecycle.Published():
 		p.act(ProposeDeletion, r) // even if it is proposed already: this releases it and records the name of the PackageVariant
+	case p.otherAuthor(r) != "":
+		p.act(Leave, r)
 	default:
 		p.act(Delete, r)
 	}
+}
+
+// orphans reports whether all revisions stay as they are: because of the policy, or since the
+// PackageVariant is deleted with --cascade=orphan. Then the API server has added a finalizer, which
+// the garbage collector removes once it has released all of them itself.
+func (p *variantPlanner) orphans() bool {
+	return p.pv.Spec.DeletionPolicy == configv1alpha1.DeletionPolicyOrphan ||
+		p.pv.DeletionTimestamp != nil && slices.Contains(p.pv.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
 // adoptOrCreate adopts the revisions of the downstream package that the PackageVariant may own, and

@@ -29,6 +29,8 @@ type SetInput struct {
 	UpstreamErr error
 	// Repositories of the namespace.
 	Repositories []Repository
+	// HasRevisions reports whether there is any revision of a package.
+	HasRevisions func(Package) bool
 	// Objects lists the objects from which objectSelectors select.
 	Objects Objects
 	// Variants are all PackageVariants of the namespace, of any owner.
@@ -93,6 +95,8 @@ type setPlanner struct {
 	// several if users created them.
 	own, others map[Package][]*configv1alpha1.PackageVariant
 	ownCount    int
+	// kept are packages of the set in a Repository that is gone.
+	kept map[Package]bool
 }
 
 // PlanSet returns the plan for a set. The cost is some microseconds for each target and
@@ -123,7 +127,7 @@ func PlanSet(ctx context.Context, in *SetInput) *SetPlan {
 
 // classify finds the PackageVariants of the set.
 func (p *setPlanner) classify() {
-	p.own, p.others = map[Package][]*configv1alpha1.PackageVariant{}, map[Package][]*configv1alpha1.PackageVariant{}
+	p.own, p.others, p.kept = map[Package][]*configv1alpha1.PackageVariant{}, map[Package][]*configv1alpha1.PackageVariant{}, map[Package]bool{}
 	for _, pv := range p.in.Variants {
 		p.names[pv.Name] = true
 		if p.owns(pv) {
@@ -325,17 +329,15 @@ func (p *setPlanner) addProblem(target string, err error) {
 }
 
 // planDeletions plans deletions, except of the PackageVariants whose names are in keep, and of
-// those whose Repository is detached.
+// those that stay.
 func (p *setPlanner) planDeletions(keep map[string]bool) {
 	limits, mistakes := removalblock.Parse(p.in.Set.Annotations, "PackageVariants")
 	for _, mistake := range mistakes {
 		p.addProblem("metadata.annotations", errors.New(mistake))
 	}
-	detached := map[string]bool{}
+	detached := make(map[string]bool, len(p.in.Repositories)) // of Repositories that exist
 	for i := range p.in.Repositories {
-		if p.in.Repositories[i].Detached {
-			detached[p.in.Repositories[i].Name] = true
-		}
+		detached[p.in.Repositories[i].Name] = p.in.Repositories[i].Detached
 	}
 	var unwanted []*configv1alpha1.PackageVariant
 	existing := 0
@@ -345,7 +347,7 @@ func (p *setPlanner) planDeletions(keep map[string]bool) {
 				continue
 			}
 			existing++
-			if !keep[pv.Name] && !detached[packageOf(pv).Repository] {
+			if !keep[pv.Name] && !p.stays(pv, detached) {
 				unwanted = append(unwanted, pv)
 			}
 		}
@@ -375,6 +377,20 @@ func (p *setPlanner) planDeletions(keep map[string]bool) {
 	p.plan.Delete = unwanted
 }
 
+// stays reports whether a PackageVariant stays although no target wants it: its Repository is
+// detached, or gone while the package has revisions. Tools delete Repositories and create them
+// again, and drafts would be lost.
+func (p *setPlanner) stays(pv *configv1alpha1.PackageVariant, detached map[string]bool) bool {
+	pkg := packageOf(pv)
+	left, there := detached[pkg.Repository]
+	if there || !p.in.HasRevisions(pkg) {
+		return left
+	}
+	p.kept[pkg] = true
+	p.addProblem("PackageVariant "+pv.Name, fmt.Errorf("Repository %s does not exist; the PackageVariant stays as long as package %s has revisions", pkg.Repository, pkg))
+	return true
+}
+
 // setConditions sets Stalled and Ready.
 func (p *setPlanner) setConditions() {
 	if !p.failed {
@@ -383,7 +399,8 @@ func (p *setPlanner) setConditions() {
 			p.condition(configv1alpha1.ConditionReady, metav1.ConditionFalse, configv1alpha1.ReasonRemovalBlocked, "deletions are blocked; see condition RemovalBlocked")
 			return
 		}
-		p.condition(configv1alpha1.ConditionReady, metav1.ConditionTrue, configv1alpha1.ReasonReconciled, "package variants successfully reconciled")
+		status, reason, message := p.ready()
+		p.condition(configv1alpha1.ConditionReady, status, reason, message)
 		return
 	}
 	if len(p.notServed) > 0 {
@@ -400,6 +417,29 @@ func (p *setPlanner) setConditions() {
 		reason = configv1alpha1.ReasonEvaluationInterrupted
 	}
 	p.stalled(reason, join(text.Bound(problems, shown))+". Nothing is deleted while a target fails")
+}
+
+// ready returns the condition Ready of a set of which nothing failed: that of its PackageVariants.
+// What they reported of an earlier spec counts for nothing.
+func (p *setPlanner) ready() (status metav1.ConditionStatus, reason, message string) {
+	pending := len(p.plan.Create)+len(p.plan.Update) > 0
+	for _, pkg := range sortedPackages(p.own) {
+		if p.desired[pkg] == nil && !p.kept[pkg] {
+			continue
+		}
+		pv := p.own[pkg][0]
+		c := meta.FindStatusCondition(pv.Status.Conditions, configv1alpha1.ConditionReady)
+		switch {
+		case c == nil || c.ObservedGeneration != pv.Generation:
+			pending = true
+		case c.Status != metav1.ConditionTrue:
+			return metav1.ConditionFalse, configv1alpha1.ReasonVariantsNotReady, fmt.Sprintf("PackageVariant %s is not ready: %s; see status.problems", pv.Name, c.Message)
+		}
+	}
+	if pending {
+		return metav1.ConditionUnknown, configv1alpha1.ReasonReconciling, "not all PackageVariants have reported yet"
+	}
+	return metav1.ConditionTrue, configv1alpha1.ReasonReconciled, "package variants successfully reconciled" // as Porch says it
 }
 
 // stalled reports that a user must change something.

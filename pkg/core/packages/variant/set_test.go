@@ -22,13 +22,14 @@ import (
 
 const listOfTwo = "spec:\n  upstream: {repo: example-repo, package: foo, revision: v1}\n  targets:\n  - repositories: [{name: cluster-01}, {name: cluster-02}]\n"
 
-// made returns a set with the PackageVariants that its plan creates.
+// made returns a set with the PackageVariants that its plan creates, all of them ready.
 func made(t *testing.T, text string) (*variant.SetInput, map[string]*configv1alpha1.PackageVariant) {
 	t.Helper()
 	in := setInput(t, named(parse[configv1alpha2.PackageVariantSet](t, text)))
 	byName := map[string]*configv1alpha1.PackageVariant{}
 	for _, pv := range variant.PlanSet(t.Context(), in).Create {
 		pv.UID = types.UID("uid-" + pv.Name)
+		pv.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "NoErrors"}}
 		byName[pv.Name] = pv
 		in.Variants = append(in.Variants, pv)
 	}
@@ -54,6 +55,7 @@ func summary(plan *variant.SetPlan) string {
 
 func TestPlanSet(t *testing.T) {
 	const fine = " Ready=True/Reconciled Stalled=False/Valid"
+	const pending = " Ready=Unknown/Reconciling Stalled=False/Valid"
 	const failed = " Ready=False/UnexpectedError Stalled=True/UnexpectedError"
 	change := func(in *variant.SetInput, text string) {
 		in.Set = named(parse[configv1alpha2.PackageVariantSet](t, text))
@@ -62,6 +64,9 @@ func TestPlanSet(t *testing.T) {
 			in.Compiled, in.Invalid = variant.Compile(&in.Set.Spec)
 		}
 	}
+	gone := func(in *variant.SetInput, name string) {
+		in.Repositories = slices.DeleteFunc(in.Repositories, func(r variant.Repository) bool { return r.Name == name })
+	}
 	for name, tc := range map[string]struct {
 		change func(in *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant)
 		want   string
@@ -69,10 +74,10 @@ func TestPlanSet(t *testing.T) {
 		"Unchanged": {func(*variant.SetInput, map[string]*configv1alpha1.PackageVariant) {}, fine},
 		"Revision": {func(in *variant.SetInput, _ map[string]*configv1alpha1.PackageVariant) {
 			change(in, strings.Replace(listOfTwo, "v1", "v2", 1))
-		}, "~example-cluster-01-foo ~example-cluster-02-foo" + fine},
+		}, "~example-cluster-01-foo ~example-cluster-02-foo" + pending},
 		"Replaced": {func(in *variant.SetInput, _ map[string]*configv1alpha1.PackageVariant) {
 			change(in, strings.Replace(listOfTwo, "cluster-02", "cluster-03", 1))
-		}, "+example-cluster-03-foo -example-cluster-02-foo" + fine},
+		}, "+example-cluster-03-foo -example-cluster-02-foo" + pending},
 		"FailingKeepsAll": {func(in *variant.SetInput, _ map[string]*configv1alpha1.PackageVariant) {
 			change(in, strings.Replace(listOfTwo, "cluster-02", "cluster-03}, {name: nowhere", 1))
 		}, "+example-cluster-03-foo +example-nowhere-foo" + failed},
@@ -88,17 +93,17 @@ func TestPlanSet(t *testing.T) {
 		}, fine},
 		"LabelIsRepaired": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			delete(pvs["example-cluster-01-foo"].Labels, configv1alpha1.LabelPackageVariantSet)
-		}, "~example-cluster-01-foo" + fine},
+		}, "~example-cluster-01-foo" + pending},
 		"OwnerIsRepaired": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pvs["example-cluster-01-foo"].OwnerReferences = nil
-		}, "~example-cluster-01-foo" + fine},
+		}, "~example-cluster-01-foo" + pending},
 		"SpecIsRepaired": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pvs["example-cluster-01-foo"].Spec.DeletionPolicy = "orphan"
-		}, "~example-cluster-01-foo" + fine},
+		}, "~example-cluster-01-foo" + pending},
 		"Adopted": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pv := pvs["example-cluster-01-foo"]
 			pv.OwnerReferences, pv.Labels, pv.Spec.DeletionPolicy = nil, nil, "orphan"
-		}, "~example-cluster-01-foo" + fine},
+		}, "~example-cluster-01-foo" + pending},
 		"AdoptsNoPolicy": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pv := pvs["example-cluster-01-foo"]
 			pv.OwnerReferences, pv.Labels, pv.Annotations = nil, nil, map[string]string{configv1alpha1.AnnotationApprovalPolicy: "always"}
@@ -116,12 +121,12 @@ func TestPlanSet(t *testing.T) {
 		}, fine},
 		"RemovesAPolicyFromTheSpec": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pvs["example-cluster-01-foo"].Spec.Annotations = map[string]string{configv1alpha1.AnnotationApprovalPolicy: "always"}
-		}, "~example-cluster-01-foo" + fine},
+		}, "~example-cluster-01-foo" + pending},
 		"LabelOwnsNothing": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pv := pvs["example-cluster-01-foo"]
 			pv.OwnerReferences, pv.Spec.Downstream.Package = nil, "another"
 			pvs["example-cluster-01-foo"].Name = "by-hand"
-		}, "+example-cluster-01-foo" + fine},
+		}, "+example-cluster-01-foo" + pending},
 		"ForeignPackage": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pv := pvs["example-cluster-01-foo"]
 			pv.Name, pv.OwnerReferences, pv.Labels = "by-hand", nil, nil
@@ -133,7 +138,7 @@ func TestPlanSet(t *testing.T) {
 		"NameIsTaken": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pv := pvs["example-cluster-01-foo"]
 			pv.OwnerReferences, pv.Labels, pv.Spec.Downstream.Package = nil, nil, "other"
-		}, "+example-cluster-01-foo-32121efe" + fine},
+		}, "+example-cluster-01-foo-32121efe" + pending},
 		"BeingDeleted": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
 			pvs["example-cluster-01-foo"].DeletionTimestamp = &metav1.Time{}
 		}, failed},
@@ -145,7 +150,32 @@ func TestPlanSet(t *testing.T) {
 		"Detached": {func(in *variant.SetInput, _ map[string]*configv1alpha1.PackageVariant) {
 			in.Repositories[1].Detached = true
 			change(in, strings.Replace(listOfTwo, "{name: cluster-02}", "{name: team-a}", 1))
-		}, "+example-team-a-foo" + fine},
+		}, "+example-team-a-foo" + pending},
+		"NotReady": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pvs["example-cluster-01-foo"].Status.Conditions = nil // one is enough
+			pvs["example-cluster-02-foo"].Status.Conditions[0].Status = metav1.ConditionFalse
+		}, " Ready=False/VariantsNotReady Stalled=False/Valid"},
+		"ReadyBefore": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pvs["example-cluster-01-foo"].Generation = 2
+		}, pending},
+		"NotReadyBefore": {func(_ *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pvs["example-cluster-01-foo"].Generation = 2
+			pvs["example-cluster-01-foo"].Status.Conditions[0].Status = metav1.ConditionFalse
+		}, pending},
+		"NotWantedAndNotReady": {func(in *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			pvs["example-cluster-02-foo"].Status.Conditions = nil
+			change(in, strings.Replace(listOfTwo, ", {name: cluster-02}", "", 1))
+		}, "-example-cluster-02-foo" + fine},
+		"RepositoryIsGone": {func(in *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			gone(in, "cluster-02")
+			change(in, strings.Replace(listOfTwo, ", {name: cluster-02}", "", 1))
+		}, "-example-cluster-02-foo" + fine},
+		"RepositoryIsGoneAndHasRevisions": {func(in *variant.SetInput, pvs map[string]*configv1alpha1.PackageVariant) {
+			gone(in, "cluster-02")
+			in.HasRevisions = func(pkg variant.Package) bool { return pkg == variant.Package{Repository: "cluster-02", Name: "foo"} }
+			pvs["example-cluster-02-foo"].Status.Conditions[0].Status = metav1.ConditionFalse
+			change(in, strings.Replace(listOfTwo, ", {name: cluster-02}", "", 1))
+		}, " Ready=False/VariantsNotReady Stalled=False/Valid"},
 		"NothingLeft": {func(in *variant.SetInput, _ map[string]*configv1alpha1.PackageVariant) {
 			change(in, "spec:\n  upstream: {repo: example-repo, package: foo, revision: v1}\n  targets:\n  - repositorySelector: {matchLabels: {no: thing}}\n")
 		}, " Ready=False/RemovalBlocked RemovalBlocked=True/RemovalLimitExceeded Stalled=False/Valid"},
@@ -245,7 +275,7 @@ func TestCounts(t *testing.T) {
 	in, pvs := made(t, strings.Replace(listOfTwo, "{name: cluster-02}", "{name: cluster-02}, {name: cluster-03}, {name: cluster-04}, {name: team-a}", 1))
 	state := func(name string, state configv1alpha1.VariantState, conditions ...string) {
 		pv := pvs["example-"+name+"-foo"]
-		pv.Status.State = state
+		pv.Status.State, pv.Status.Conditions = state, nil
 		for _, c := range conditions {
 			kind, status, _ := strings.Cut(c, "=")
 			pv.Status.Conditions = append(pv.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: "Because", Message: "of this"})
@@ -390,7 +420,9 @@ func (m *setModel) input() *variant.SetInput {
 		}
 		set.Spec.Targets = append(set.Spec.Targets, out)
 	}
-	in := &variant.SetInput{Set: set, Objects: objects, Upstream: &variant.Metadata{Name: "up.p.v1"}, Invalid: variant.ValidateSet(&set.Spec)}
+	in := &variant.SetInput{
+		Set: set, Objects: objects, Upstream: &variant.Metadata{Name: "up.p.v1"}, Invalid: variant.ValidateSet(&set.Spec), HasRevisions: noRevisions,
+	}
 	if len(in.Invalid) == 0 {
 		in.Compiled, in.Invalid = variant.Compile(&set.Spec)
 	}

@@ -58,6 +58,13 @@ func TestTexts(t *testing.T) {
 		{"being deleted", spec + "  - repositories: [{name: cluster-01}]", "", func(in *variant.SetInput) {
 			in.Variants[0].DeletionTimestamp = &metav1.Time{}
 		}},
+		{"not reported", spec + "  - repositories: [{name: cluster-01}]", "", func(in *variant.SetInput) {
+			in.Variants[0].Status.Conditions = nil
+		}},
+		{"a Repository is gone", spec + "  - repositories: [{name: cluster-01}]", spec + "  - repositorySelector: {}", func(in *variant.SetInput) {
+			in.Repositories, in.HasRevisions = nil, func(variant.Package) bool { return true }
+			in.Variants[0].Status.Conditions[0].Status, in.Variants[0].Status.Conditions[0].Message = "False", "why"
+		}},
 	} {
 		text := tc.before
 		if text == "" {
