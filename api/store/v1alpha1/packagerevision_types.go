@@ -114,6 +114,11 @@ type Served struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	ManagedFields string `json:"managedFields,omitempty"`
+	// filesManagedFields are the managedFields of the PackageRevisionResources, as JSON. They are
+	// empty unless a user applies files server-side.
+	// +optional
+	// +kubebuilder:validation:MaxLength=262144
+	FilesManagedFields string `json:"filesManagedFields,omitempty"`
 	// ownerReferences of the served object. In metadata, the garbage collector would delete this
 	// object because of them.
 	// +optional

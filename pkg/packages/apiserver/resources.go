@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,7 @@ var (
 
 // serveFiles returns the served object for the metadata and spec of a revision, and its files.
 func serveFiles(m metav1.ObjectMeta, spec *porchv1alpha1.PackageRevisionSpec, files kpt.Files) *porchv1alpha1.PackageRevisionResources {
-	prr := &porchv1alpha1.PackageRevisionResources{
+	return &porchv1alpha1.PackageRevisionResources{
 		TypeMeta:   metav1.TypeMeta{APIVersion: porchv1alpha1.GroupVersion.String(), Kind: "PackageRevisionResources"},
 		ObjectMeta: m,
 		Spec: porchv1alpha1.PackageRevisionResourcesSpec{
@@ -48,9 +49,6 @@ func serveFiles(m metav1.ObjectMeta, spec *porchv1alpha1.PackageRevisionSpec, fi
 			Resources: files,
 		},
 	}
-	// managedFields are about the fields of the PackageRevision.
-	prr.ManagedFields = nil
-	return prr
 }
 
 func (r *resources) load(ctx context.Context, cr *storev1alpha1.PackageRevision) (*porchv1alpha1.PackageRevisionResources, error) {
@@ -58,7 +56,7 @@ func (r *resources) load(ctx context.Context, cr *storev1alpha1.PackageRevision)
 	if err != nil {
 		return nil, err
 	}
-	return serveFiles(store.ServeMeta(cr), &cr.Spec, files), nil
+	return serveFiles(store.ServeFilesMeta(cr), &cr.Spec, files), nil
 }
 
 // Get implements rest.Getter.
@@ -122,7 +120,9 @@ func (r *resources) loadAll(ctx context.Context, revisions []*store.Revision) ([
 			if size += loaded[i].Size(); size > r.maxBytes && len(items) > 0 {
 				return items, nil
 			}
-			items = append(items, *serveFiles(revision.ObjectMeta, &revision.Spec, loaded[i]))
+			m := revision.ObjectMeta
+			m.ManagedFields = nil // they are about the fields of the PackageRevision
+			items = append(items, *serveFiles(m, &revision.Spec, loaded[i]))
 		}
 	}
 	return items, nil
@@ -183,6 +183,11 @@ func (r *resources) ConvertToTable(ctx context.Context, obj, options runtime.Obj
 	return table, nil
 }
 
+// errClientSideApply is the answer to kubectl apply without --server-side. It would never delete a
+// file: which files the user had applied before is in an annotation with all of their content,
+// which can be many times as large as annotations may be.
+var errClientSideApply = apierrors.NewBadRequest("files of packages cannot be applied client-side: use kubectl apply --server-side, kubectl replace, or kubectl starling package push")
+
 // Update implements rest.Updater. It never creates an object: the files exist as long as their
 // revision.
 func (r *resources) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, _ rest.ValidateObjectFunc,
@@ -200,11 +205,14 @@ func (r *resources) Update(ctx context.Context, name string, info rest.UpdatedOb
 			if err := r.checkAllowed(ctx, cr); err != nil {
 				return nil, err
 			}
-			written, err := r.store.UpdateFiles(ctx, cr, wanted.Spec.Resources, userName(ctx), dryrun.IsDryRun(o.DryRun))
+			if applied := wanted.Annotations[corev1.LastAppliedConfigAnnotation]; applied != "" && applied != cr.Annotations[corev1.LastAppliedConfigAnnotation] {
+				return nil, errClientSideApply
+			}
+			written, err := r.store.UpdateFiles(ctx, cr, wanted, userName(ctx), dryrun.IsDryRun(o.DryRun))
 			if err != nil {
 				return nil, err
 			}
-			prr := serveFiles(store.ServeMeta(written.Revision), &written.Revision.Spec, written.Files)
+			prr := serveFiles(store.ServeFilesMeta(written.Revision), &written.Revision.Spec, written.Files)
 			prr.Status.RenderStatus = written.Render
 			return prr, nil
 		})

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,13 @@ func Serve(cr *storev1alpha1.PackageRevision) *porchv1alpha1.PackageRevision {
 	}
 }
 
+// ServeFilesMeta returns the metadata of the served PackageRevisionResources.
+func ServeFilesMeta(cr *storev1alpha1.PackageRevision) metav1.ObjectMeta {
+	m := ServeMeta(cr)
+	m.ManagedFields = managedFields(cr.Served.FilesManagedFields)
+	return m
+}
+
 // ServeMeta returns the metadata of the served object.
 func ServeMeta(cr *storev1alpha1.PackageRevision) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{
@@ -64,11 +72,34 @@ func ServeMeta(cr *storev1alpha1.PackageRevision) metav1.ObjectMeta {
 		CreationTimestamp: cr.CreationTimestamp, DeletionTimestamp: cr.DeletionTimestamp, DeletionGracePeriodSeconds: cr.DeletionGracePeriodSeconds,
 		Labels: publicLabels(cr.Labels), Annotations: cr.Annotations, Finalizers: cr.Finalizers, OwnerReferences: cr.Served.OwnerReferences,
 	}
-	if cr.Served.ManagedFields != "" {
-		// If managedFields cannot be parsed, they are treated as empty.
-		_ = json.Unmarshal([]byte(cr.Served.ManagedFields), &m.ManagedFields)
-	}
+	m.ManagedFields = managedFields(cr.Served.ManagedFields)
 	return m
+}
+
+// managedFields reads stored managedFields. Those that cannot be parsed are treated as empty.
+func managedFields(stored string) (all []metav1.ManagedFieldsEntry) {
+	if stored != "" {
+		_ = json.Unmarshal([]byte(stored), &all)
+	}
+	return all
+}
+
+// maxFilesManagedFields is as in the schema of stored revisions.
+const maxFilesManagedFields = 256 << 10
+
+// setFilesManagedFields stores who owns which file, if anybody applies files server-side: only then
+// it matters, and each name of a file would be in the revision once more. What is too large is
+// dropped: then the next apply is a conflict.
+func setFilesManagedFields(cr *storev1alpha1.PackageRevision, all []metav1.ManagedFieldsEntry) error {
+	cr.Served.FilesManagedFields = ""
+	if !slices.ContainsFunc(all, func(e metav1.ManagedFieldsEntry) bool { return e.Operation == metav1.ManagedFieldsOperationApply }) {
+		return nil
+	}
+	text, err := json.Marshal(all)
+	if err == nil && len(text) <= maxFilesManagedFields {
+		cr.Served.FilesManagedFields = string(text)
+	}
+	return err
 }
 
 func publicLabels(labels map[string]string) map[string]string {

@@ -17,8 +17,10 @@ type UpdatedFiles struct {
 	Render porchv1alpha1.RenderStatus
 }
 
-// UpdateFiles replaces all files of a draft, and renders them. The argument before is as in Update.
-func (s *Store) UpdateFiles(ctx context.Context, before *storev1alpha1.PackageRevision, files kpt.Files, user string, dryRun bool) (*UpdatedFiles, error) {
+// UpdateFiles replaces all files of a draft, and renders them. Of wanted, only the files and the
+// managedFields count. The argument before is as in Update.
+func (s *Store) UpdateFiles(ctx context.Context, before *storev1alpha1.PackageRevision, wanted *porchv1alpha1.PackageRevisionResources, user string, dryRun bool) (*UpdatedFiles, error) {
+	files := kpt.Files(wanted.Spec.Resources)
 	if text := lifecycle.CheckFiles(before.Spec.Lifecycle); text != "" {
 		return nil, forbidden(before.Name, text)
 	}
@@ -44,6 +46,9 @@ func (s *Store) UpdateFiles(ctx context.Context, before *storev1alpha1.PackageRe
 	}
 	after := before.DeepCopy()
 	if err := s.replaceContent(ctx, after, content, dryRun); err != nil {
+		return nil, err
+	}
+	if err := setFilesManagedFields(after, wanted.ManagedFields); err != nil {
 		return nil, err
 	}
 	recordAuthor(before, after, user)

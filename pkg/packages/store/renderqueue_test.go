@@ -82,7 +82,7 @@ func TestRenderQueue(t *testing.T) {
 			Upstream: porchv1alpha1.UpstreamPackage{UpstreamRef: &porchv1alpha1.PackageRevisionRef{Name: upstream.Name}},
 		}}),
 		"Files": func(ctx context.Context) error {
-			_, err := s.UpdateFiles(ctx, draft, files, "user", false)
+			_, err := s.UpdateFiles(ctx, draft, &porchv1alpha1.PackageRevisionResources{Spec: porchv1alpha1.PackageRevisionResourcesSpec{Resources: files}}, "user", false)
 			return err
 		},
 		"Gates": func(ctx context.Context) error {

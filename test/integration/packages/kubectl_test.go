@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -99,6 +102,7 @@ func TestKubectl(t *testing.T) {
 		})
 	})
 	t.Run("ServerSideApply", func(t *testing.T) { serverSideApply(t, e) })
+	t.Run("ApplyFiles", func(t *testing.T) { applyFiles(t, e) })
 	t.Run("DryRun", func(t *testing.T) {
 		before := e.kubectl(t, "get", "packagerevisions", "--output=name")
 		pr := e.revision("upstream", "dry", "v1")
@@ -230,6 +234,80 @@ func serverSideApply(t *testing.T, e *environment) {
 	if out := e.kubectl(t, "delete", "packagerevision", "upstream.applied.v1"); !strings.Contains(out, "deleted") {
 		t.Error(out)
 	}
+}
+
+// applyFiles: each file has an owner, so that a user who applies files server-side deletes those
+// that are left out, and nobody else's. Applied client-side, nothing would be deleted: that is
+// refused.
+func applyFiles(t *testing.T, e *environment) {
+	t.Helper()
+	pr := e.make(t, e.revision("upstream", "files", "v1"))
+	text := func(name string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n"
+	}
+	write := func(files map[string]string) string {
+		manifest := must[[]byte](t)(json.Marshal(map[string]any{
+			"apiVersion": "porch.kpt.dev/v1alpha1", "kind": "PackageRevisionResources", "metadata": map[string]any{"name": pr.Name, "namespace": e.namespace},
+			"spec": map[string]any{"packageName": "files", "repository": "upstream", "workspaceName": "v1", "resources": files},
+		}))
+		file := filepath.Join(t.TempDir(), "applied.json")
+		if err := os.WriteFile(file, manifest, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	apply := func(files map[string]string, more ...string) error {
+		args := append([]string{"kubectl", "--", "--context", wds, "apply", "--filename", write(files)}, more...)
+		_, err := e.fleet.Run(args...)
+		return err
+	}
+	get := func() *porchv1alpha1.PackageRevisionResources {
+		return must[*porchv1alpha1.PackageRevisionResources](t)(e.admin.resources(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
+	}
+	expect := func(when string, want ...string) (version string) {
+		t.Helper()
+		prr := get()
+		if diff := cmp.Diff(append([]string{"Kptfile", "README.md"}, want...), slices.Sorted(maps.Keys(prr.Spec.Resources))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+		return prr.ResourceVersion
+	}
+	if len(get().ManagedFields) > 0 {
+		t.Errorf("managed fields of files that nobody has applied: %v", get().ManagedFields)
+	}
+
+	if err := apply(map[string]string{"a.yaml": text("a")}); err == nil || !strings.Contains(err.Error(), "use kubectl apply --server-side") {
+		t.Errorf("client-side: %v", err)
+	}
+	server := []string{"--server-side", "--field-manager=one"}
+	two := map[string]string{"a.yaml": text("a"), "b.yaml": text("b")}
+	for _, when := range []string{"applied", "applied again"} {
+		if err := apply(two, server...); err != nil {
+			t.Fatal(when, err)
+		}
+	}
+	version := expect("applied", "a.yaml", "b.yaml")
+	e.write(t, pr.Name, map[string]string{"c.yaml": text("c")})
+	if err := apply(two, server...); err != nil {
+		t.Fatal(err)
+	}
+	if now := expect("somebody added a file", "a.yaml", "b.yaml", "c.yaml"); now == version {
+		t.Error("the file was not written")
+	}
+	version = get().ResourceVersion
+	if err := apply(two, server...); err != nil || get().ResourceVersion != version {
+		t.Errorf("the same applied again: %v, version %s, then %s", err, version, get().ResourceVersion)
+	}
+	if err := apply(map[string]string{"a.yaml": text("a")}, server...); err != nil {
+		t.Fatal(err)
+	}
+	expect("one file is left out", "a.yaml", "c.yaml")
+	e.write(t, pr.Name, map[string]string{"a.yaml": text("other")})
+	if err := apply(map[string]string{"a.yaml": text("a")}, server...); err == nil || !strings.Contains(err.Error(), "conflict") {
+		t.Errorf("somebody changed the file: %v", err)
+	}
+	e.kubectl(t, "replace", "--filename", write(map[string]string{"Kptfile": get().Spec.Resources["Kptfile"], "README.md": "", "d.yaml": text("d")}))
+	expect("replaced", "d.yaml")
 }
 
 // watchResumes: a watch resumes at its resourceVersion and brings each change once, and a bookmark
