@@ -81,6 +81,9 @@ type renderedDraft struct {
 	result porchv1alpha1.ResultList
 	// failed is the error because of which the gate of the pipeline is not met; nil if it is met.
 	failed error
+	// passed is the condition of the pipeline. The Kptfile has it without the message of a failure,
+	// which is for the author of a draft; nil if it is that of the Kptfile.
+	passed *porchv1alpha1.Condition
 	lock   *porchv1alpha1.Locator
 }
 
@@ -126,7 +129,7 @@ func (s *Store) renderDraft(ctx context.Context, name string, d draft) (*rendere
 		passed.Status, passed.Reason = porchv1alpha1.ConditionFalse, reason
 		passed.Message = text.Clip(failed.Error(), maxMessage)
 	}
-	out := &renderedDraft{result: rendered.Results, failed: failed}
+	out := &renderedDraft{result: rendered.Results, failed: failed, passed: &passed}
 	if d.merged != nil {
 		if conflicts := d.merged.ConflictsIn(rendered.Files); conflicts != nil {
 			d.conditions = append(d.conditions, *conflicts)
@@ -215,7 +218,7 @@ func conditionsOf(conditions []porchv1alpha1.Condition, passed porchv1alpha1.Con
 		if c.Type == "" {
 			continue
 		}
-		condition := kpt.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		condition := inKptfile(c)
 		if i := slices.IndexFunc(out, func(o kpt.Condition) bool { return o.Type == c.Type }); i >= 0 {
 			out[i] = condition
 			continue
@@ -223,6 +226,14 @@ func conditionsOf(conditions []porchv1alpha1.Condition, passed porchv1alpha1.Con
 		out = append(out, condition)
 	}
 	return out
+}
+
+// inKptfile returns a condition as it is in the Kptfile.
+func inKptfile(c porchv1alpha1.Condition) kpt.Condition {
+	if isPipelinePassed(c) && c.Status == porchv1alpha1.ConditionFalse {
+		c.Message = "see the PackageRevision"
+	}
+	return kpt.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
 }
 
 // readKptfile sets gates, conditions and metadata from the Kptfile, so that revision and Kptfile
@@ -233,6 +244,9 @@ func (s *renderedDraft) readKptfile(name string) error {
 		return invalidText(name, fmt.Sprintf("%s: %v", kpt.KptfileName, err))
 	}
 	s.draft = draftFromKptfile(kptfile, s.files)
+	if i := slices.IndexFunc(s.conditions, isPipelinePassed); i >= 0 && s.passed != nil {
+		s.conditions[i] = *s.passed
+	}
 	for _, c := range s.conditions {
 		switch c.Status {
 		case porchv1alpha1.ConditionTrue, porchv1alpha1.ConditionFalse, porchv1alpha1.ConditionUnknown:
@@ -267,7 +281,7 @@ func (s *renderedDraft) expireConditions(before *storev1alpha1.PackageRevision) 
 	}
 	all := make([]kpt.Condition, len(current))
 	for i, c := range current {
-		all[i] = kpt.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		all[i] = inKptfile(c)
 	}
 	if err := kptfile.SetConditions(all); err != nil {
 		return invalidText(before.Name, fmt.Sprintf("%s: status.conditions: %v", kpt.KptfileName, err))

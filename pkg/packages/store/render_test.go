@@ -107,6 +107,9 @@ func TestRenderDraft(t *testing.T) {
 			if diff := cmp.Diff(want, got.gates); diff != "" {
 				t.Errorf("gates (-want +got):\n%s", diff)
 			}
+			if strings.Contains(got.files["Kptfile"], "no: x") {
+				t.Errorf("the message of a failure is in the Kptfile: %s", got.files["Kptfile"])
+			}
 			if got.files["a.yaml"] != "a: b # as it is\n" || !strings.Contains(got.files["Kptfile"], "name: web # ours") {
 				t.Errorf("files %q", got.files)
 			}

@@ -116,7 +116,7 @@ func (s *Store) rewritten(ctx context.Context, cr *storev1alpha1.PackageRevision
 	if wrong := files.Check(); len(wrong) > 0 {
 		return nil, invalidText(cr.Name, wrong...)
 	}
-	out := &renderedDraft{draft: draft{files: files}}
+	out := &renderedDraft{draft: draft{files: files}, passed: &passed}
 	if err := out.readKptfile(cr.Name); err != nil {
 		return nil, err
 	}

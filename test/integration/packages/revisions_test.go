@@ -113,11 +113,14 @@ func TestGateOfThePipeline(t *testing.T) {
 
 	broken := strings.Replace(pipeline, "set-namespace:v0.4.1", "no-such-function:v1", 1)
 	prr = e.write(t, pr.Name, map[string]string{"Kptfile": broken, "deployment.yaml": deployment})
-	if status := prr.Status.RenderStatus; !strings.Contains(status.Err, "set-namespace") || status.Result.ExitCode != 1 {
-		t.Errorf("render %+v; want an error that lists what is known", status)
+	if status := prr.Status.RenderStatus; !strings.Contains(status.Err, "is not a built-in function") || status.Result.ExitCode != 1 {
+		t.Errorf("render %+v; want an error", status)
 	}
 	if prr.Spec.Resources["deployment.yaml"] != deployment {
 		t.Errorf("the stored file differs from the sent one:\n%s", prr.Spec.Resources["deployment.yaml"])
+	}
+	if text := prr.Spec.Resources["Kptfile"]; strings.Count(text, "no-such-function") != 1 {
+		t.Errorf("the Kptfile has the error, which would go to git:\n%s", text)
 	}
 	pr = must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{}))
 	_, err := e.admin.revisions(e.namespace).Update(t.Context(), at(pr, proposed), metav1.UpdateOptions{})

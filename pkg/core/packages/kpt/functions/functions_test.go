@@ -116,19 +116,48 @@ func TestResolve(t *testing.T) {
 		"set-namespace:v0.4": "set-namespace", "set-namespace:v0.4.1": "set-namespace", "set-namespace:v0.1.4": "set-namespace", "set-labels": "set-labels",
 		"registry.example.com/a/b/set-labels:v0.2.0": "set-labels", "localhost:5000/set-labels:v0.1": "set-labels",
 		"set-labels:latest": "set-labels", "starlark:unstable": "starlark", "set-labels:v0.2@sha256:abc": "set-labels",
+		"set-namespace:v0.3": "set-namespace", "set-namespace:v0.3.4": "set-namespace",
 	} {
 		if got, err := functions.Resolve(image); err != nil || got != want {
 			t.Errorf("%s: %q, %v", image, got, err)
 		}
 	}
 	for image, want := range map[string]string{
-		"": "is not a supported function", "nginx:1.2": "is not a supported function", "set-labels/": "is not a supported function",
-		"set-namespace:v0.3": `has the unsupported tag "v0.3"`, "set-namespace:v0.44": "has the unsupported tag", "set-namespace:v0.1x": "has the unsupported tag",
+		"": "is not a built-in function", "nginx:1.2": "is not a built-in function", "set-labels/": "is not a built-in function",
+		"set-namespace:v0.3.2": `has the unsupported tag "v0.3.2"; built in are v0.1, v0.2, v0.3 (from patch 3), v0.4`, "set-namespace:v0.44": "has the unsupported tag",
+		"set-namespace:v0.1x": "has the unsupported tag", "set-namespace:v0.3.99999999999999999999": "has the unsupported tag",
 		"set-namespace:": `has the unsupported tag ""`, "set-labels@sha256:abc": "has digest sha256:abc but no tag",
 	} {
 		_, err := functions.Resolve(image)
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "set-namespace:v0.1,v0.2,v0.4;") {
-			t.Errorf("%s: %v, want %q and the supported images", image, err, want)
+		if err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 200 {
+			t.Errorf("%s: %v, want %q", image, err, want)
+		}
+	}
+}
+
+// TestChoose: the highest built-in version that fits is chosen.
+func TestChoose(t *testing.T) {
+	for _, tc := range []struct{ image, constraint, want string }{
+		{"set-namespace", ">=v0.4.1", "set-namespace:v0.4"},
+		{"gcr.io/kpt-fn/set-namespace", ">=v0.1.0", "gcr.io/kpt-fn/set-namespace:v0.4"},
+		{"set-namespace:v0.1", "<v0.4.0", "set-namespace:v0.3"},
+		{"set-namespace", "<v0.3.3", "set-namespace:v0.2"},
+		{"set-namespace", "~0.3", "set-namespace:v0.3"},
+		{"set-namespace", "~0.1 || ~0.2", "set-namespace:v0.2"},
+		{"localhost:5000/set-labels@sha256:abc", "v0.1.*", "localhost:5000/set-labels:v0.1"},
+		{"starlark", "*", "starlark:v0.5"},
+		{"starlark", ">=v0.4.2, <v0.5.0", "starlark:v0.4"},
+		{"set-labels", ">v0.2.99", "image \"set-labels\" has no version that fits tag \">v0.2.99\"; built in are v0.1, v0.2"},
+		{"set-namespace", "~0.3.1, <v0.3.3", "image \"set-namespace\" has no version that fits tag \"~0.3.1, <v0.3.3\"; built in are v0.1, v0.2, v0.3 (from patch 3), v0.4"},
+		{"nginx", "~1", "image \"nginx\" is not a built-in function: see docs/functions.md for those that are"},
+		{"set-labels", "~a", "tag \"~a\" is neither a version nor a constraint: improper constraint: \"~a\""},
+	} {
+		got, err := functions.Choose(tc.image, tc.constraint)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%s %s: %s, want %s", tc.image, tc.constraint, got, tc.want)
 		}
 	}
 }
@@ -448,9 +477,32 @@ subjects:
 			in:   "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n---\n" + inNamespace("b", ""),
 			want: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  namespace: new\n---\n" + inNamespace("b", ""),
 		},
-		"MatcherBefore": {image: "set-namespace:v0.2", config: data("namespace: a", "namespaceMatcher: b"), wantError: "data.namespaceMatcher is not supported"},
-		"Local":         {image: "set-namespace:v0.4", config: data("namespace: new"), in: inNamespace("a", localConfig) + "---\n" + inNamespace("b", ""), want: inNamespace("a", localConfig) + "---\n" + inNamespace("new", "")},
-		"LocalBefore":   {image: "set-namespace:v0.2", config: data("namespace: new"), in: inNamespace("a", localConfig), want: inNamespace("new", localConfig)},
+		"StrictByNamespace": {
+			image: "set-namespace:v0.3.4", config: data("namespace: new"),
+			in:   in + "---\n" + inNamespace("b", "") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: none\n",
+			want: strings.NewReplacer("name: old", "name: new", "namespace: old", "namespace: new", "/namespaces/old/", "/namespaces/new/").Replace(in) + "---\n" + inNamespace("b", "") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: none\n",
+		},
+		"StrictByObjects": {
+			image: "set-namespace:v0.3", config: "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: kptfile.kpt.dev\ndata:\n  name: new\n",
+			in:   inNamespace("a", "") + "---\n" + inNamespace("local", localConfig) + "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: none\n",
+			want: inNamespace("new", "") + "---\n" + inNamespace("local", localConfig) + "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: none\n",
+		},
+		"StrictMatcher": {
+			image: "set-namespace:v0.3.3", config: data("namespace: new", "namespaceMatcher: a"),
+			in: inNamespace("a", "") + "---\n" + inNamespace("b", ""), want: inNamespace("new", "") + "---\n" + inNamespace("b", ""),
+		},
+		"StrictNothing": {
+			image: "set-namespace:v0.3", config: data("namespace: new"), in: "apiVersion: v1\nkind: Pod\nmetadata:\n  name: none\n",
+			wantResults: []string{`info: all namespaces are already "new". no value changed`},
+		},
+		"StrictSeveral":         {image: "set-namespace:v0.3", config: data("namespace: new"), in: inNamespace("a", "") + "---\n" + inNamespace("b", ""), wantError: "the objects are in namespaces a, b: v0.3 changes one; name it in namespaceMatcher"},
+		"StrictSubject":         {image: "set-namespace:v0.3", config: data("namespace: new"), in: inNamespace("a", "") + "---\n" + subjects, wantError: "the objects are in namespaces a, old"},
+		"StrictTwoNamespaces":   {image: "set-namespace:v0.3", config: data("namespace: new"), in: "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n", wantError: "the package has Namespaces a, b: v0.3 changes one"},
+		"StrictMatcherOfASpace": {image: "set-namespace:v0.3", config: data("namespace: new", "namespaceMatcher: a"), in: "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", wantError: "cannot be used for a package with a Namespace, which is a"},
+		"StrictAdditional":      {image: "set-namespace:v0.3", config: "kind: SetNamespace\nnamespace: new\nadditionalNamespaceFields:\n" + additional, wantError: `field "additionalNamespaceFields" is not supported`},
+		"MatcherBefore":         {image: "set-namespace:v0.2", config: data("namespace: a", "namespaceMatcher: b"), wantError: "data.namespaceMatcher is not supported"},
+		"Local":                 {image: "set-namespace:v0.4", config: data("namespace: new"), in: inNamespace("a", localConfig) + "---\n" + inNamespace("b", ""), want: inNamespace("a", localConfig) + "---\n" + inNamespace("new", "")},
+		"LocalBefore":           {image: "set-namespace:v0.2", config: data("namespace: new"), in: inNamespace("a", localConfig), want: inNamespace("new", localConfig)},
 	})
 }
 

@@ -43,8 +43,16 @@ func setNamespace(c *call) error {
 	return nil
 }
 
-// latestNamespace is the version that leaves local configuration alone, and has a matcher.
-const latestNamespace = "v0.4"
+// The last versions of set-namespace leave local configuration alone, and have a matcher. One of
+// them also changes one former namespace only, and adds none.
+const (
+	strictNamespace = "v0.3"
+	latestNamespace = "v0.4"
+)
+
+func (c *call) isModernNamespace() bool {
+	return c.minor == strictNamespace || c.minor == latestNamespace
+}
 
 // namespaceConfig decodes the functionConfig. Old versions support additional fields; the latest
 // one supports the package context, and a matcher: the only namespace that is changed, "" for all.
@@ -54,7 +62,7 @@ func (c *call) namespaceConfig() (namespace, matcher string, additional []fieldS
 		Matcher    string      `yaml:"namespaceMatcher"`
 		Additional []fieldSpec `yaml:"additionalNamespaceFields"`
 	}
-	latest := c.minor == latestNamespace
+	latest := c.isModernNamespace()
 	key, supported := "namespace", []string{"namespace"}
 	if latest {
 		supported = append(supported, "namespaceMatcher")
@@ -72,7 +80,7 @@ func (c *call) namespaceConfig() (namespace, matcher string, additional []fieldS
 	case latest && config.Additional != nil:
 		return "", "", nil, errors.New(`functionConfig: field "additionalNamespaceFields" is not supported`)
 	case !latest && config.Matcher != "":
-		return "", "", nil, errors.New(`functionConfig: field "namespaceMatcher" is supported by v0.4 only`)
+		return "", "", nil, errors.New(`functionConfig: field "namespaceMatcher" is supported by v0.3 and v0.4 only`)
 	case inContext && config.Namespace == "":
 		return "", "", nil, fmt.Errorf("functionConfig: data.name is required in ConfigMap %s", packageContext)
 	}
@@ -94,6 +102,8 @@ type namespaceSetter struct {
 	accounts []string
 	// before is the number of changed values, by old value.
 	before map[string]int
+	// found, if not nil, gets the values that would be changed, and none is.
+	found map[string]bool
 }
 
 // learn indexes the objects before they are changed.
@@ -110,13 +120,52 @@ func (s *namespaceSetter) learn() error {
 			s.accounts = append(s.accounts, item.Name())
 		}
 	}
-	if len(namespaces) > 1 && s.matcher == "" {
+	if s.minor == strictNamespace {
+		if err := s.former(namespaces); err != nil {
+			return err
+		}
+	} else if len(namespaces) > 1 && s.matcher == "" {
 		return fmt.Errorf("the package has Namespaces %s, which would all be renamed to %s; select the objects of one", strings.Join(namespaces, ", "), s.namespace)
 	}
 	for _, item := range s.items {
 		if namespace := item.Namespace(); namespace != "" && s.namespaced(item) && !s.leaves(item) && s.matches(namespace) {
 			s.moved[dependency(item.Group(), namespace, item.Kind(), item.Name())] = true
 		}
+	}
+	return nil
+}
+
+// former finds the one namespace that v0.3 changes: that of the function's configuration, of the
+// only Namespace, or of all objects.
+func (s *namespaceSetter) former(namespaces []string) error {
+	switch {
+	case s.matcher != "" && len(namespaces) > 0:
+		return fmt.Errorf("functionConfig: namespaceMatcher cannot be used for a package with a Namespace, which is %s", namespaces[0])
+	case s.matcher != "":
+		return nil
+	case len(namespaces) > 1:
+		return fmt.Errorf("the package has Namespaces %s: v0.3 changes one", strings.Join(namespaces, ", "))
+	case len(namespaces) == 1:
+		s.matcher = namespaces[0]
+		return nil
+	}
+	s.found = map[string]bool{}
+	for _, item := range s.items {
+		if item.isKptfile() || s.leaves(item) {
+			continue
+		}
+		if err := s.object(item); err != nil {
+			return err
+		}
+		s.references(item)
+	}
+	found := slices.Sorted(maps.Keys(s.found))
+	s.found = nil
+	if len(found) > 1 {
+		return fmt.Errorf("the objects are in namespaces %s: v0.3 changes one; name it in namespaceMatcher", strings.Join(found, ", "))
+	}
+	if len(found) == 1 {
+		s.matcher = found[0]
 	}
 	return nil
 }
@@ -134,10 +183,8 @@ func (s *namespaceSetter) namespaced(item Item) bool {
 	return !item.Local() || item.Namespace() != ""
 }
 
-// leaves reports whether an object stays as it is: v0.4 leaves what is never applied.
-func (s *namespaceSetter) leaves(item Item) bool {
-	return s.minor == latestNamespace && item.Local()
-}
+// leaves reports whether an object stays as it is: the last versions leave what is never applied.
+func (s *namespaceSetter) leaves(item Item) bool { return s.isModernNamespace() && item.Local() }
 
 // matches reports whether a namespace is to be changed. An object without one is in "default".
 func (s *namespaceSetter) matches(namespace string) bool {
@@ -148,6 +195,7 @@ func (s *namespaceSetter) object(item Item) error {
 	switch {
 	case item.APIVersion() == "v1" && item.Kind() == "Namespace":
 		s.set(kpt.Get(item.root(), "metadata", "name"))
+	case s.minor == strictNamespace && item.Namespace() == "": // it stays without one
 	case s.namespaced(item) && (item.Namespace() != "" || !item.Local()) && s.matches(item.Namespace()):
 		metadata := ensureMapping(item.root(), "metadata")
 		if metadata == nil {
@@ -202,7 +250,13 @@ func (s *namespaceSetter) setIfPresent(n *yaml.Node) {
 }
 
 func (s *namespaceSetter) set(n *yaml.Node) {
-	if n == nil || n.Kind != yaml.ScalarNode || kpt.TextOf(n) == s.namespace || !s.matches(kpt.TextOf(n)) {
+	switch {
+	case n == nil || n.Kind != yaml.ScalarNode || !s.matches(kpt.TextOf(n)):
+		return
+	case s.found != nil:
+		s.found[kpt.TextOf(n)] = true
+		return
+	case kpt.TextOf(n) == s.namespace:
 		return
 	}
 	s.before[kpt.TextOf(n)]++

@@ -3,15 +3,17 @@ package functions
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/text"
 )
 
@@ -39,43 +41,40 @@ func (o Output) Failed() bool {
 // function is the implementation of a function.
 type function struct {
 	run func(*call) error
-	// minors are the supported versions: "v0.4" is "v0.4.0" and all its other patches. The last one
-	// is the latest.
+	// minors are the supported versions, in order: "v0.4" is "v0.4.0" and all its other patches,
+	// unless since names the first that is supported.
 	minors []string
+	since  map[string]uint64
 }
 
 // native are all functions, by image name.
 var native = map[string]function{
-	"apply-replacements":            {applyReplacements, []string{"v0.1"}},
-	"apply-setters":                 {applySetters, []string{"v0.1", "v0.2", "v0.3"}},
-	"delete-annotations":            {deleteAnnotations, []string{"v0.1"}},
-	"delete-resources":              {deleteResources, []string{"v0.1"}},
-	"ensure-name-substring":         {ensureNameSubstring, []string{"v0.1", "v0.2"}},
-	"kubeconform":                   {validateSchemas, []string{"v0.1"}},
-	"kubeval":                       {validateSchemas, []string{"v0.1", "v0.2", "v0.3"}},
-	"remove-local-config-resources": {removeLocalConfig, []string{"v0.1"}},
-	"search-replace":                {searchReplace, []string{"v0.1", "v0.2"}},
-	"set-annotations":               {setAnnotations, []string{"v0.1"}},
-	"set-image":                     {setImage, []string{"v0.1", "v0.2"}},
-	"set-labels":                    {setLabels, []string{"v0.1", "v0.2"}},
-	"set-namespace":                 {setNamespace, []string{"v0.1", "v0.2", "v0.4"}}, // v0.3 changed its behavior in a patch
-	"starlark":                      {runStarlark, []string{"v0.3", "v0.4", "v0.5"}},
-	"upsert-resource":               {upsertResource, []string{"v0.1", "v0.2"}},
+	"apply-replacements":            {run: applyReplacements, minors: []string{"v0.1"}},
+	"apply-setters":                 {run: applySetters, minors: []string{"v0.1", "v0.2", "v0.3"}},
+	"delete-annotations":            {run: deleteAnnotations, minors: []string{"v0.1"}},
+	"delete-resources":              {run: deleteResources, minors: []string{"v0.1"}},
+	"ensure-name-substring":         {run: ensureNameSubstring, minors: []string{"v0.1", "v0.2"}},
+	"kubeconform":                   {run: validateSchemas, minors: []string{"v0.1"}},
+	"kubeval":                       {run: validateSchemas, minors: []string{"v0.1", "v0.2", "v0.3"}},
+	"remove-local-config-resources": {run: removeLocalConfig, minors: []string{"v0.1"}},
+	"search-replace":                {run: searchReplace, minors: []string{"v0.1", "v0.2"}},
+	"set-annotations":               {run: setAnnotations, minors: []string{"v0.1"}},
+	"set-image":                     {run: setImage, minors: []string{"v0.1", "v0.2"}},
+	"set-labels":                    {run: setLabels, minors: []string{"v0.1", "v0.2"}},
+	"set-namespace":                 {run: setNamespace, minors: []string{"v0.1", "v0.2", "v0.3", "v0.4"}, since: map[string]uint64{"v0.3": 3}}, // v0.3.2 is another one
+	"starlark":                      {run: runStarlark, minors: []string{"v0.3", "v0.4", "v0.5"}},
+	"upsert-resource":               {run: upsertResource, minors: []string{"v0.1", "v0.2"}},
 }
 
-// UnknownImageError is the error for an image that is not supported. Its message lists the
-// supported images.
+// UnknownImageError is the error for an image that is not supported.
 type UnknownImageError struct{ Image, Reason string }
 
-func (e *UnknownImageError) Error() string {
-	var known []string
-	for _, name := range slices.Sorted(maps.Keys(native)) {
-		known = append(known, name+":"+strings.Join(native[name].minors, ","))
-	}
-	return fmt.Sprintf("image %q %s; supported are (any patch version, latest, unstable): %s", e.Image, e.Reason, strings.Join(known, "; "))
-}
+func (e *UnknownImageError) Error() string { return fmt.Sprintf("image %q %s", e.Image, e.Reason) }
 
-var patchTag = regexp.MustCompile(`^v?(\d+)\.(\d+)(\.\d+)?$`)
+// notBuiltIn is the reason for a name that is not known.
+const notBuiltIn = "is not a built-in function: see docs/functions.md for those that are"
+
+var patchTag = regexp.MustCompile(`^v?(\d+)\.(\d+)(\.(\d+))?$`)
 
 // resolve returns the name of the function of an image and its version, without the patch. It
 // ignores the registry.
@@ -86,18 +85,61 @@ func resolve(image string) (name, minor string, err error) {
 	f, ok := native[name]
 	switch {
 	case !ok || repository == "" || strings.HasSuffix(repository, "/"):
-		return "", "", &UnknownImageError{image, "is not a supported function"}
+		return "", "", &UnknownImageError{image, notBuiltIn}
 	case pinned && !tagged:
 		return "", "", &UnknownImageError{image, fmt.Sprintf("has digest %s but no tag, which is needed to find its version", digest)}
 	case !tagged || tag == "latest" || tag == "unstable":
 		return name, f.minors[len(f.minors)-1], nil
 	}
-	if m := patchTag.FindStringSubmatch(tag); len(m) > 2 {
-		if minor := "v" + m[1] + "." + m[2]; slices.Contains(f.minors, minor) {
+	if m := patchTag.FindStringSubmatch(tag); m != nil {
+		minor := "v" + m[1] + "." + m[2]
+		patch, err := strconv.ParseUint(m[4], 10, 64)
+		if latest := m[4] == ""; slices.Contains(f.minors, minor) && (latest || err == nil && patch >= f.since[minor]) {
 			return name, minor, nil
 		}
 	}
-	return "", "", &UnknownImageError{image, fmt.Sprintf("has the unsupported tag %q", tag)}
+	return "", "", &UnknownImageError{image, fmt.Sprintf("has the unsupported tag %q; built in are %s", tag, f.versions())}
+}
+
+// versions lists the supported versions for users.
+func (f function) versions() string {
+	all := slices.Clone(f.minors)
+	for i, minor := range all {
+		if since := f.since[minor]; since > 0 {
+			all[i] = fmt.Sprintf("%s (from patch %d)", minor, since)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// maxPatch is the highest patch of a version that is tried for a constraint.
+const maxPatch = 99
+
+// Choose returns the image of the highest supported version of a function that satisfies a
+// constraint of the format of github.com/Masterminds/semver, as kpt's field "tag" has it. Any tag
+// of the image is ignored.
+func Choose(image, constraint string) (string, error) {
+	name, _, _ := kpt.SplitImage(image)
+	f, ok := native[path.Base(name)]
+	if !ok {
+		return "", &UnknownImageError{image, notBuiltIn}
+	}
+	fits, err := semver.NewConstraint(constraint)
+	if err != nil {
+		return "", fmt.Errorf("tag %q is neither a version nor a constraint: %w", constraint, err)
+	}
+	for _, minor := range slices.Backward(f.minors) {
+		v, err := semver.NewVersion(minor)
+		if err != nil {
+			return "", err
+		}
+		for patch := f.since[minor]; patch <= maxPatch; patch++ {
+			if fits.Check(semver.New(v.Major(), v.Minor(), patch, "", "")) {
+				return name + ":" + minor, nil
+			}
+		}
+	}
+	return "", &UnknownImageError{name, fmt.Sprintf("has no version that fits tag %q; built in are %s", constraint, f.versions())}
 }
 
 // Run runs the function of an image. The results may have more details than the error, and may have

@@ -179,14 +179,18 @@ func (r *renderer) function(dir, list string, index int, f kpt.Function) error {
 	if err == nil && out.Failed() {
 		err = errors.New(firstError(out.Results))
 	}
+	_, unknown := errors.AsType[*functions.UnknownImageError](err)
 	if err != nil {
 		result.ExitCode = 1
-		if result.Stderr == "" {
+		if result.Stderr == "" && !unknown { // it has not run
 			result.Stderr = err.Error()
 		}
 	}
 	r.results.Items = append(r.results.Items, result)
-	if err != nil {
+	switch {
+	case unknown: // it has the image
+		return fmt.Errorf("%s: %w", where, err)
+	case err != nil:
 		return fmt.Errorf("%s: %s: %w", where, image, err)
 	}
 	if list == "mutators" {
@@ -209,7 +213,7 @@ func imageOf(f kpt.Function) (string, error) {
 	case f.Tag == "":
 		return f.Image, nil
 	case strings.ContainsAny(f.Tag, "<>=~^|*, "):
-		return "", fmt.Errorf("tag %q: constraints are not supported; use an exact tag", f.Tag)
+		return functions.Choose(f.Image, f.Tag)
 	}
 	name, _, _ := kpt.SplitImage(f.Image)
 	return name + ":" + f.Tag, nil

@@ -23,7 +23,7 @@ func TestTexts(t *testing.T) {
 	}{
 		{"exec", "  mutators:\n  - exec: sh\n", nil},
 		{"no image", "  mutators:\n  - name: x\n", nil},
-		{"a constraint of tags", labels("    tag: ~0.2\n"), nil},
+		{"a constraint of tags", labels("    tag: '>=v0.3'\n"), nil},
 		{"an unknown field", labels("    configmap: {}\n"), nil},
 		{"configPath and configMap", labels("    configPath: x.yaml\n    configMap: {a: b}\n"), nil},
 		{"configPath outside of the package", labels("    configPath: ../x.yaml\n"), nil},
