@@ -18,6 +18,7 @@ import (
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/merge"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
 )
 
@@ -149,9 +150,12 @@ func (s *Store) loadUpgrade(ctx context.Context, pr *porchv1alpha1.PackageRevisi
 		}
 	}
 	return &loadedSource{[]kpt.Files{original, updated, files}, func() (*source, error) {
-		merged, err := upgrade.Merge(task.Strategy, original, newUpstream, updated, files)
+		merged, err := upgrade.Merge(task.Strategy, original, newUpstream, updated, files, s.schemas.Find)
 		var wrong *upgrade.UpstreamError
+		var unknown *merge.SchemaError
 		switch {
+		case errors.As(err, &unknown):
+			return nil, apierrors.NewServiceUnavailable(err.Error())
 		case errors.As(err, &wrong):
 			return nil, invalidText(pr.Name, fmt.Sprintf("read the upstream %q: %v", newUpstream.Name, err))
 		case err != nil:

@@ -59,6 +59,7 @@ type Store struct {
 	configs       rest.Interface
 	codec         runtime.ParameterCodec
 	metadata      metadata.Interface
+	schemas       *client.Schemas
 	mergeComments mergeCommentCache
 	cached        *revisionCache
 	lists         listCache
@@ -96,6 +97,9 @@ func connect(c Config) (*Store, error) {
 		return nil, err
 	}
 	if s.configs, err = client.NewREST(c.Space, scheme, configv1alpha1.GroupVersion); err != nil {
+		return nil, err
+	}
+	if s.schemas, err = client.NewSchemas(c.Space); err != nil {
 		return nil, err
 	}
 	if s.metadata, err = metadata.NewForConfig(c.Space); err != nil {

@@ -48,7 +48,7 @@ func TestGatesOfOtherContent(t *testing.T) {
 		},
 		"MergedUpstream": func() {
 			files := e.files(t, mine.Name)
-			merged, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.storedRevision(t, v2.Name), e.files(t, v2.Name), files)
+			merged, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.storedRevision(t, v2.Name), e.files(t, v2.Name), files, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -15,7 +16,69 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
 	"github.com/starlinghq/starling/pkg/packages/store"
+	"github.com/starlinghq/starling/test/testenv"
 )
+
+// TestListsOfCustomKinds: an upgrade merges the lists of a custom kind by the keys that its
+// definition in the WDS names, as it is at that time.
+func TestListsOfCustomKinds(t *testing.T) {
+	e := newEnvironment(t)
+	crd := func(listType string) {
+		e.fleet.Space(t, wds).Apply(t, fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: routers.lists.example.com}
+spec:
+  group: lists.example.com
+  scope: Namespaced
+  names: {kind: Router, plural: routers, singular: router, listKind: RouterList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              routes:
+                type: array
+                %s
+                items: {type: object, required: [host], properties: {host: {type: string}, to: {type: string}}}
+`, listType))
+	}
+	router := func(routes ...string) string {
+		return "apiVersion: lists.example.com/v1\nkind: Router\nmetadata:\n  name: r\nspec:\n  routes:\n" + strings.Join(routes, "")
+	}
+	route := func(host, to string) string { return "  - host: " + host + "\n    to: " + to + "\n" }
+	v1 := e.make(t, e.revision("upstream", "web", "v1"))
+	e.write(t, v1.Name, map[string]string{"a.yaml": router(route("a", "one"), route("b", "one"))})
+	v1 = e.move(t, v1, published)
+	v2 := e.make(t, e.revision("upstream", "web", "v2"), task(porchv1alpha1.TaskTypeEdit, v1.Name))
+	e.write(t, v2.Name, map[string]string{"a.yaml": router(route("a", "two"), route("b", "one"))})
+	v2 = e.move(t, v2, published)
+	mine := e.make(t, e.revision("edge", "web", "a"), task(porchv1alpha1.TaskTypeClone, v1.Name))
+	e.write(t, mine.Name, map[string]string{"a.yaml": router(route("a", "one"), route("b", "mine"))})
+	mine = e.move(t, mine, published)
+	upgraded := func(workspace string) string {
+		draft := e.make(t, e.revision("edge", "web", workspace), task(porchv1alpha1.TaskTypeUpgrade, v1.Name, v2.Name, mine.Name))
+		return e.files(t, draft.Name)["a.yaml"]
+	}
+	whole, merged := route("b", "one"), route("b", "mine")
+	if text := upgraded("unserved"); !strings.Contains(text, whole) {
+		t.Errorf("the kind is not served:\n%s", text)
+	}
+	crd("x-kubernetes-list-type: map\n                x-kubernetes-list-map-keys: [host]")
+	testenv.Eventually(t, testTimeout, func() (bool, string) { // the API server publishes its documents later
+		text := must[[]byte](t)(e.admin.rest.Get().AbsPath("/openapi/v3").Do(t.Context()).Raw())
+		return strings.Contains(string(text), "lists.example.com/v1"), "the kind is not in the OpenAPI documents"
+	})
+	if text := upgraded("served"); !strings.Contains(text, merged) || !strings.Contains(text, route("a", "two")) {
+		t.Errorf("by keys:\n%s", text)
+	}
+}
 
 // TestUpstreamOfDraft: a user merges a newer upstream into the files of a draft. It is then the
 // upstream of the draft and cannot be deleted any more; the previous upstream can.
@@ -37,7 +100,7 @@ func TestUpstreamOfDraft(t *testing.T) {
 	merge := func(to *porchv1alpha1.PackageRevision) {
 		t.Helper()
 		files := e.files(t, mine.Name)
-		merged, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.storedRevision(t, to.Name), e.files(t, to.Name), files)
+		merged, err := upgrade.Merge(porchv1alpha1.ResourceMerge, e.files(t, v1.Name), e.storedRevision(t, to.Name), e.files(t, to.Name), files, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

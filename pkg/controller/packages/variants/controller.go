@@ -63,6 +63,7 @@ type Controller struct {
 	files   *content.Cache
 	writer  *writer.Writer
 	self    *client.Self
+	schemas *client.Schemas
 	clock   clock.PassiveClock
 	queue   *worker.Queue[types.NamespacedName]
 
@@ -119,6 +120,9 @@ func New(config Config) (*Controller, error) {
 		return nil, err
 	}
 	if c.self, err = client.NewSelf(config.WDS); err != nil {
+		return nil, err
+	}
+	if c.schemas, err = client.NewSchemas(config.WDS); err != nil {
 		return nil, err
 	}
 	if c.kinds, err = NewKinds(config.WDS, config.InjectedKinds, c.clock, c); err != nil {

@@ -16,6 +16,7 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/merge"
 	"github.com/starlinghq/starling/pkg/core/packages/variant"
 	"github.com/starlinghq/starling/pkg/core/packages/variant/mutation"
 	"github.com/starlinghq/starling/pkg/packages/store"
@@ -129,7 +130,10 @@ func (w *editor) merged(ctx context.Context, job *variant.Work, draft kpt.Files)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", to.Name, err)
 	}
-	merged, err := mutation.Upgrade(draft, original, to, updated)
+	merged, err := mutation.Upgrade(draft, original, to, updated, w.schemas.Find)
+	if _, unknown := errors.AsType[*merge.SchemaError](err); unknown {
+		return nil, err
+	}
 	if err != nil {
 		return nil, userErrorf("%w", err)
 	}

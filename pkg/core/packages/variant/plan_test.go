@@ -198,7 +198,7 @@ func (w *world) reconcile(writes int) bool {
 		files, err := w.files[r.Name], error(nil)
 		if work.To != "" {
 			r.Content.Upstream, r.Content.UpstreamDigest = work.To, w.revisions[work.To].Content.Digest
-			files, err = mutation.Upgrade(files, w.files[work.From], w.revisions[work.To], w.files[work.To])
+			files, err = mutation.Upgrade(files, w.files[work.From], w.revisions[work.To], w.files[work.To], nil)
 		}
 		var result *mutation.Result
 		if err == nil {
@@ -351,7 +351,7 @@ func (w *world) create(pr *porchv1alpha1.PackageRevision) {
 			original = w.files[local.UpstreamDigest]
 		}
 		content.Upstream, content.UpstreamDigest = u.NewUpstream.Name, w.revisions[w.published(u.NewUpstream.Name)].Content.Digest
-		if merged, err = upgrade.Merge(u.Strategy, original, w.revisions[w.published(u.NewUpstream.Name)], w.files[u.NewUpstream.Name], w.files[w.published(u.LocalPackageRevisionRef.Name)]); err == nil {
+		if merged, err = upgrade.Merge(u.Strategy, original, w.revisions[w.published(u.NewUpstream.Name)], w.files[u.NewUpstream.Name], w.files[w.published(u.LocalPackageRevisionRef.Name)], nil); err == nil {
 			files = merged.Files
 			if c := merged.Conflicts(); c != nil {
 				conflicts = append(conflicts, *c)

@@ -70,7 +70,7 @@ func BenchmarkMerge(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", layout.name, n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					got, err := merge.Merge(merge.ResourceMerge, original, updated, local)
+					got, err := merge.Merge(merge.ResourceMerge, original, updated, local, nil)
 					if err != nil || got.Conflicts != nil || !strings.Contains(got.Files["0.yaml"], "image: a:2") {
 						b.Fatal(err, got.Conflicts)
 					}

@@ -36,7 +36,9 @@ type place struct {
 	// step is the step from the parent: the name of a field, or the key of an element.
 	step    string
 	element bool
-	// known is the schema once it is resolved. That of the root is always set.
+	// find returns the schema of the root.
+	find func() *openapi.ResourceSchema
+	// known is the schema once it is resolved.
 	known    *openapi.ResourceSchema
 	resolved bool
 }
@@ -47,10 +49,14 @@ func (p *place) elementAt(shown string) *place { return &place{parent: p, step: 
 
 // schema returns the schema of the place, nil if it has none.
 func (p *place) schema() *openapi.ResourceSchema {
-	if p.parent == nil || p.resolved {
+	if p.resolved {
 		return p.known
 	}
 	p.resolved = true
+	if p.parent == nil {
+		p.known = p.find()
+		return p.known
+	}
 	switch above := p.parent.schema(); {
 	case above == nil:
 	case p.element:

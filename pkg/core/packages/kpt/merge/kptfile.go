@@ -70,7 +70,7 @@ func (m *merger) kptfile(name string) error {
 			}
 		}
 	}
-	changed, err := m.mergeDocument(kptfileSchema(), od, ud, ld, "")
+	changed, err := m.mergeDocument(kptfileSchema, od, ud, ld, "")
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func TestKptfile(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			original, updated, local := files{"Kptfile": kptfile("base", tc.original...)}, files{"Kptfile": kptfile("base", tc.updated...)}, files{"Kptfile": kptfile("mine", tc.local...)}
-			got, err := merge.Merge(merge.ResourceMerge, original, updated, local)
+			got, err := merge.Merge(merge.ResourceMerge, original, updated, local, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestKptfileMetadata(t *testing.T) {
 		return files{"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata: # kpt-merge: /" + name + "\n  name: " + name + "\n  " + strings.Join(lines, "\n  ") + "\n"}
 	}
 	got, err := merge.Merge(merge.ResourceMerge,
-		meta("base", "labels:", "  a: \"1\"", "  b: \"1\""), meta("renamed", "labels:", "  a: \"2\"", "  b: \"1\"", "annotations: {x: y}"), meta("mine", "labels:", "  a: \"1\"", "  mine: \"1\""))
+		meta("base", "labels:", "  a: \"1\"", "  b: \"1\""), meta("renamed", "labels:", "  a: \"2\"", "  b: \"1\"", "annotations: {x: y}"), meta("mine", "labels:", "  a: \"1\"", "  mine: \"1\""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestKptfileAddedAndDeleted(t *testing.T) {
 		for _, f := range []files{original, updated, local} {
 			f["s/x"] = ""
 		}
-		got, err := merge.Merge(merge.ResourceMerge, original, updated, local)
+		got, err := merge.Merge(merge.ResourceMerge, original, updated, local, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

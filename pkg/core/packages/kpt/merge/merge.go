@@ -85,16 +85,33 @@ func (c Conflict) String() string {
 	return where + ": " + what + "; " + result
 }
 
+// SchemaError is the error if the schema of an object is not known now. The merge may succeed
+// later.
+type SchemaError struct {
+	// Object is that of a Conflict.
+	Object string
+	Err    error
+}
+
+// Error implements error.
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("read the schema of %s: %v", e.Object, e.Err)
+}
+
+// Unwrap returns the error of Schemas.
+func (e *SchemaError) Unwrap() error { return e.Err }
+
 // ErrLocalChanges is the error of FastForward if there are local changes.
 var ErrLocalChanges = errors.New("the package has local changes, which fast-forward would lose")
 
 // Merge merges the changes between original and updated into local, which was created from
 // original. An empty strategy is ResourceMerge. Inputs are not changed. An error names the version,
-// the file and the line.
-func Merge(strategy Strategy, original, updated, local kpt.Files) (Result, error) {
+// the file and the line, or it is a *SchemaError. The argument others has the schemas of kinds that
+// neither Kubernetes nor the package defines; it may be nil.
+func Merge(strategy Strategy, original, updated, local kpt.Files, others Schemas) (Result, error) {
 	switch strategy {
 	case ResourceMerge, "":
-		return resourceMerge(original, updated, local)
+		return resourceMerge(original, updated, local, others)
 	case FastForward:
 		if err := unchanged(original, local, true); err != nil {
 			return Result{}, err

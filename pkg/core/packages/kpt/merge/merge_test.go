@@ -513,7 +513,7 @@ func TestResourceMerge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := []files{maps.Clone(tc.original), maps.Clone(tc.updated), maps.Clone(tc.local)}
 			for _, strategy := range []merge.Strategy{merge.ResourceMerge, ""} {
-				got, err := merge.Merge(strategy, tc.original, tc.updated, tc.local)
+				got, err := merge.Merge(strategy, tc.original, tc.updated, tc.local, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -611,7 +611,7 @@ func TestErrors(t *testing.T) {
 		},
 	}
 	for name, tc := range cases {
-		got, err := merge.Merge(tc.strategy, tc.original, tc.updated, tc.local)
+		got, err := merge.Merge(tc.strategy, tc.original, tc.updated, tc.local, nil)
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
@@ -645,11 +645,11 @@ func TestFastForward(t *testing.T) {
 	local := merge.AddMergeComments(original)
 	local["Kptfile"] = kptfile("mine", append(source, "upstreamLock: {type: git}", "status: {conditions: [{type: A, status: \"True\"}]}")...)
 	local["a.yaml"] = "apiVersion: v1\nkind: \"ConfigMap\"\nmetadata: {name: a} # kpt-merge: /a\n\ndata:\n  k: v\n"
-	if got, err := merge.Merge(merge.FastForward, original, updated, local); !errors.Is(err, merge.ErrLocalChanges) || !strings.HasSuffix(err.Error(), ": a.yaml") {
+	if got, err := merge.Merge(merge.FastForward, original, updated, local, nil); !errors.Is(err, merge.ErrLocalChanges) || !strings.HasSuffix(err.Error(), ": a.yaml") {
 		t.Errorf("got %v, %v; another style of a mapping should count as a change", got, err)
 	}
 	local["a.yaml"] = "apiVersion:   v1\nkind: ConfigMap\n\nmetadata: # kpt-merge: /a\n  name: a\ndata:\n  k: v\n"
-	got, err := merge.Merge(merge.FastForward, original, updated, local)
+	got, err := merge.Merge(merge.FastForward, original, updated, local, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -673,7 +673,7 @@ func TestFastForward(t *testing.T) {
 		changed := maps.Clone(local)
 		change(changed)
 		file, _, _ := strings.Cut(name, " ")
-		if got, err := merge.Merge(merge.FastForward, original, updated, changed); !errors.Is(err, merge.ErrLocalChanges) || !strings.Contains(err.Error(), ": "+file) || got.Files != nil {
+		if got, err := merge.Merge(merge.FastForward, original, updated, changed, nil); !errors.Is(err, merge.ErrLocalChanges) || !strings.Contains(err.Error(), ": "+file) || got.Files != nil {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
@@ -685,7 +685,7 @@ func TestForceDeleteReplace(t *testing.T) {
 		"Kptfile": kptfile("mine", "pipeline:", "  mutators:", "  - image: mine", "upstream: {type: git}"),
 		"a.yaml":  configMap("a", "mine: x"), "b.yaml": configMap("b"), "s/Kptfile": kptfile("s"),
 	}
-	got, err := merge.Merge(merge.ForceDeleteReplace, nil, updated, local)
+	got, err := merge.Merge(merge.ForceDeleteReplace, nil, updated, local, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -693,11 +693,11 @@ func TestForceDeleteReplace(t *testing.T) {
 	if diff := cmp.Diff(want, got.Files); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	same, err := merge.Merge(merge.ForceDeleteReplace, nil, updated, files{"Kptfile": "# ours\n" + kptfile("base")})
+	same, err := merge.Merge(merge.ForceDeleteReplace, nil, updated, files{"Kptfile": "# ours\n" + kptfile("base")}, nil)
 	if diff := cmp.Diff(updated, same.Files); diff != "" || err != nil {
 		t.Errorf("%v, with the same name it is what upstream has (-want +got):\n%s", err, diff)
 	}
-	none, err := merge.Merge(merge.ForceDeleteReplace, nil, files{}, files{"Kptfile": kptfile("mine"), "a": ""})
+	none, err := merge.Merge(merge.ForceDeleteReplace, nil, files{}, files{"Kptfile": kptfile("mine"), "a": ""}, nil)
 	if diff := cmp.Diff(files{"Kptfile": kptfile("mine")}, none.Files); diff != "" || err != nil {
 		t.Errorf("%v, a package stays one (-want +got):\n%s", err, diff)
 	}
@@ -727,7 +727,7 @@ func TestFastForwardInADeploymentRepository(t *testing.T) {
 				local[dir+"package-context.yaml"] = tc.context
 			}
 			want := strings.Replace(tc.want, ": ", ": "+dir, 1)
-			_, err := merge.Merge(merge.FastForward, original, updated, local)
+			_, err := merge.Merge(merge.FastForward, original, updated, local, nil)
 			if (err == nil) != (want == "") || err != nil && !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("%s in %q: %v, want %q", name, dir, err, want)
 			}
@@ -735,7 +735,7 @@ func TestFastForwardInADeploymentRepository(t *testing.T) {
 	}
 	// A subpackage that the upstream deletes is deleted.
 	got, err := merge.Merge(merge.ResourceMerge, files{"Kptfile": kptfile("base"), "sub/Kptfile": kptfile("sub")}, updated,
-		files{"Kptfile": kptfile("mine"), "sub/Kptfile": kptfile("sub"), "sub/package-context.yaml": context + "data:\n  name: sub\n  package-path: a/web\n"})
+		files{"Kptfile": kptfile("mine"), "sub/Kptfile": kptfile("sub"), "sub/package-context.yaml": context + "data:\n  name: sub\n  package-path: a/web\n"}, nil)
 	if err != nil || len(got.Files) != 1 {
 		t.Errorf("a subpackage that the upstream deleted: %v, %v", got.Files, err)
 	}
@@ -746,7 +746,7 @@ func TestCopyMergeKptfile(t *testing.T) {
 	got, err := merge.Merge(merge.CopyMerge,
 		files{"Kptfile": kptfile("base", "info:", "  description: one", "  site: one"), "s/Kptfile": kptfile("s")},
 		files{"Kptfile": kptfile("base", "info:", "  description: two", "  site: two"), "s/Kptfile": kptfile("s", "info: {site: two}")},
-		files{"Kptfile": kptfile("mine", "info:", "  description: one", "  site: mine", "pipeline: {mutators: [{image: mine}]}"), "s/Kptfile": kptfile("s", "info: {site: mine}")})
+		files{"Kptfile": kptfile("mine", "info:", "  description: one", "  site: mine", "pipeline: {mutators: [{image: mine}]}"), "s/Kptfile": kptfile("s", "info: {site: mine}")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -769,7 +769,7 @@ func TestCopyMerge(t *testing.T) {
 		"Kptfile": kptfile("mine", "upstream: {type: git, git: {ref: v1}}"), "a.yaml": configMap("a", "mine: x"), "gone.yaml": configMap("gone"),
 		"mine.yaml": configMap("mine"), "f": "", "d/x": "",
 	}
-	got, err := merge.Merge(merge.CopyMerge, original, updated, local)
+	got, err := merge.Merge(merge.CopyMerge, original, updated, local, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -792,7 +792,7 @@ func TestConflictsAreBoundedAndSorted(t *testing.T) {
 		name := fmt.Sprintf("%03d.yaml", many-i)
 		original[name], updated[name], local[name] = configMap("a", "k: 1"), configMap("a", "k: 2"), configMap("a", "k: 3")
 	}
-	got, err := merge.Merge("", original, updated, local)
+	got, err := merge.Merge("", original, updated, local, nil)
 	if err != nil || len(got.Conflicts) != merge.MaxConflicts || got.MoreConflicts != 17 || got.Conflicts[0].Path != "001.yaml" {
 		t.Errorf("%v, %d conflicts and %d more, the first %v", err, len(got.Conflicts), got.MoreConflicts, got.Conflicts[0])
 	}
@@ -825,7 +825,7 @@ func TestIgnoredFilesAreText(t *testing.T) {
 		"Upstream": {"a: {{ one }}", "a: {{ two }}", 0},
 		"Both":     {"a: {{ three }}", "a: {{ three }}", 1},
 	} {
-		got, err := merge.Merge("", files("a: {{ one }}"), files("a: {{ two }}"), files(tc.local))
+		got, err := merge.Merge("", files("a: {{ one }}"), files("a: {{ two }}"), files(tc.local), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

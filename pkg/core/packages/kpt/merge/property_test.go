@@ -117,7 +117,7 @@ func forEachSeed(t *testing.T, test func(t *testing.T, original, updated, local 
 
 func mustMerge(t *testing.T, original, updated, local files) merge.Result {
 	t.Helper()
-	got, err := merge.Merge(merge.ResourceMerge, original, updated, local)
+	got, err := merge.Merge(merge.ResourceMerge, original, updated, local, nil)
 	if err != nil {
 		t.Fatalf("%v\noriginal %q\nupdated %q\nlocal %q", err, original, updated, local)
 	}
@@ -217,7 +217,7 @@ func TestAgainstKyaml(t *testing.T) {
 		if duplicates(original) || duplicates(updated) || duplicates(local) {
 			continue
 		}
-		got, err := merge.Merge("", files{"a.yaml": original}, files{"a.yaml": updated}, files{"a.yaml": local})
+		got, err := merge.Merge("", files{"a.yaml": original}, files{"a.yaml": updated}, files{"a.yaml": local}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func FuzzMerge(f *testing.F) {
 	f.Add("a: {b: 1}\n", "a: # x\n  # y\n  b: 2\n  c: {d: [1, # z\n 2]}\n", "a: {b: 1, e: 3} # f\n")
 	f.Fuzz(func(t *testing.T, original, updated, local string) {
 		for _, name := range []string{"a.yaml", "Kptfile"} {
-			got, err := merge.Merge("", files{name: original}, files{name: updated}, files{name: local})
+			got, err := merge.Merge("", files{name: original}, files{name: updated}, files{name: local}, nil)
 			if err != nil {
 				if got.Files != nil {
 					t.Errorf("%s: an error with files: %v", name, got)
@@ -286,7 +286,7 @@ func FuzzMerge(f *testing.F) {
 					t.Errorf("%s: cannot be read: %v\n%q", name, err, content)
 				}
 			}
-			again, err := merge.Merge("", files{name: updated}, files{name: updated}, got.Files)
+			again, err := merge.Merge("", files{name: updated}, files{name: updated}, got.Files, nil)
 			if err != nil || name != "Kptfile" && !maps.Equal(got.Files, again.Files) {
 				t.Errorf("%s: merged again: %v\n%s", name, err, cmp.Diff(got.Files, again.Files))
 			}

@@ -16,6 +16,7 @@ import (
 // merger merges the resources of one package.
 type merger struct {
 	versions  [3]kpt.Files
+	schemas   *schemas
 	parser    parser
 	result    kpt.Files
 	conflicts []Conflict
@@ -23,13 +24,14 @@ type merger struct {
 	dropped int
 }
 
-func resourceMerge(original, updated, local kpt.Files) (Result, error) {
+func resourceMerge(original, updated, local kpt.Files, others Schemas) (Result, error) {
 	for v, files := range []kpt.Files{original, updated, local} {
 		if n := documents(files); n > maxDocuments {
 			return Result{}, fmt.Errorf("%s: has %d YAML documents; at most %d can be merged", version(v), n, maxDocuments)
 		}
 	}
 	m := &merger{versions: [3]kpt.Files{original, updated, local}, result: kpt.Files{}}
+	m.schemas = newSchemas(m.versions, others)
 	var in [3]func(string) bool
 	for v, files := range m.versions {
 		in[v] = manifests.In(files)
@@ -240,14 +242,22 @@ func (m *merger) object(t *triple) (result outcome, exists bool, err error) {
 func (o *object) as(where string) outcome { return outcome{where, o.before, o.text} }
 
 func (m *merger) mergeObject(o, u, l *object, where string) (outcome, bool, error) {
-	kinds := schemaOf(kpt.TextOf(kpt.Get(u.node, "apiVersion")), u.own.kind)
-	if kinds == nil {
-		kinds = schemaOf(kpt.TextOf(kpt.Get(l.node, "apiVersion")), l.own.kind)
+	var unknown error
+	kinds := func() *openapi.ResourceSchema {
+		found, err := m.schemas.find(kpt.TextOf(kpt.Get(u.node, "apiVersion")), u.own.kind)
+		if found == nil && err == nil {
+			found, err = m.schemas.find(kpt.TextOf(kpt.Get(l.node, "apiVersion")), l.own.kind)
+		}
+		unknown = err
+		return found
 	}
 	if o == nil {
 		o = &object{document: &document{}}
 	}
 	changed, err := m.mergeDocument(kinds, o.document, u.document, l.document, l.own.String())
+	if unknown != nil {
+		return outcome{}, false, &SchemaError{l.own.String(), unknown}
+	}
 	if err != nil {
 		return outcome{}, false, err
 	}
@@ -264,12 +274,12 @@ func (m *merger) mergeObject(o, u, l *object, where string) (outcome, bool, erro
 }
 
 // mergeDocument merges a document into the nodes of the local version.
-func (m *merger) mergeDocument(kinds *openapi.ResourceSchema, o, u, l *document, object string) (changed bool, err error) {
+func (m *merger) mergeDocument(kinds func() *openapi.ResourceSchema, o, u, l *document, object string) (changed bool, err error) {
 	merging := &fields{conflict: func(field string, kept, deleted Side) {
 		m.report(Conflict{Path: l.path, Object: object, Field: field, Kept: kept, Deleted: deleted})
 	}}
 	merging.mergeComments(o.root, u.root, l.root)
-	l.root.Content[0] = merging.merge(&place{known: kinds}, o.node, u.node, l.node)
+	l.root.Content[0] = merging.merge(&place{find: kinds}, o.node, u.node, l.node)
 	l.node = l.root.Content[0]
 	if f := merging.failed; f != nil {
 		d := [3]*document{o, u, l}[f.version]

@@ -6,15 +6,86 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 )
 
-// schemaOf returns the schema of an object; nil if its kind is not built into Kubernetes.
-func schemaOf(apiVersion, kind string) *openapi.ResourceSchema {
-	return openapi.SchemaForResourceType(yaml.TypeMeta{APIVersion: apiVersion, Kind: kind})
+// Schemas returns the schema of a kind that is not built into Kubernetes, nil if there is none. It
+// returns an error if that is not known now.
+type Schemas func(apiVersion, kind string) (*openapi.ResourceSchema, error)
+
+// schemas finds the schema of a kind: of Kubernetes, of a CustomResourceDefinition in any version
+// of the package, or of others.
+type schemas struct {
+	others Schemas
+	own    func() map[string]*openapi.ResourceSchema
+}
+
+// newSchemas returns the schemas for a merge of three versions.
+func newSchemas(versions [3]kpt.Files, others Schemas) *schemas {
+	return &schemas{others, sync.OnceValue(func() map[string]*openapi.ResourceSchema {
+		own := map[string]*openapi.ResourceSchema{}
+		for _, v := range []version{updatedVersion, localVersion, originalVersion} { // the newest first
+			for name, content := range versions[v] {
+				if isYAML(name) && strings.Contains(content, "CustomResourceDefinition") {
+					define(own, content)
+				}
+			}
+		}
+		return own
+	})}
+}
+
+// find returns the schema of a kind, nil if there is none.
+func (s *schemas) find(apiVersion, kind string) (*openapi.ResourceSchema, error) {
+	if builtin := openapi.SchemaForResourceType(yaml.TypeMeta{APIVersion: apiVersion, Kind: kind}); builtin != nil || apiVersion == "" || kind == "" {
+		return builtin, nil
+	}
+	if own := s.own()[apiVersion+"/"+kind]; own != nil || s.others == nil {
+		return own, nil
+	}
+	return s.others(apiVersion, kind)
+}
+
+// define adds the schemas of the CustomResourceDefinitions in a file, unless they are known. It
+// ignores what is invalid: without a schema, lists are merged as a whole.
+func define(own map[string]*openapi.ResourceSchema, content string) {
+	documents, err := kpt.Documents(content)
+	if err != nil {
+		return
+	}
+	for _, document := range documents {
+		if document.GetKind() != "CustomResourceDefinition" || kpt.GroupOf(document.GetApiVersion()) != "apiextensions.k8s.io" {
+			continue
+		}
+		var crd struct {
+			Spec struct {
+				Group string `json:"group"`
+				Names struct {
+					Kind string `json:"kind"`
+				} `json:"names"`
+				Versions []struct {
+					Name   string `json:"name"`
+					Schema struct {
+						OpenAPIV3Schema *spec.Schema `json:"openAPIV3Schema"`
+					} `json:"schema"`
+				} `json:"versions"`
+			} `json:"spec"`
+		}
+		text, err := document.MarshalJSON()
+		if err != nil || json.Unmarshal(text, &crd) != nil {
+			continue
+		}
+		for _, v := range crd.Spec.Versions {
+			id := crd.Spec.Group + "/" + v.Name + "/" + crd.Spec.Names.Kind
+			if s := v.Schema.OpenAPIV3Schema; s != nil && own[id] == nil {
+				own[id] = &openapi.ResourceSchema{Schema: s}
+			}
+		}
+	}
 }
 
 // kptfileSchema returns the schema of Kptfiles, with the lists that are merged element by element.
@@ -34,13 +105,36 @@ var kptfileSchema = sync.OnceValue(func() *openapi.ResourceSchema {
 })
 
 // keysOf returns the fields that identify the elements of a list. Without fields, an element
-// identifies itself. ok is false if the elements have no key.
+// identifies itself. ok is false if the elements have no key. Built-in kinds say so by the
+// extensions for strategic merges, and custom kinds by those for server-side apply.
 func keysOf(s *openapi.ResourceSchema) (fields []string, ok bool) {
-	if s == nil {
+	if s == nil || s.Schema == nil {
 		return nil, false
 	}
-	strategy, fields := s.PatchStrategyAndKeyList()
-	return fields, slices.Contains(strings.Split(strategy, ","), "merge")
+	texts := func(value any) (all []string) {
+		list, _ := value.([]any)
+		for _, v := range list {
+			if text, is := v.(string); is {
+				all = append(all, text)
+			}
+		}
+		return all
+	}
+	extensions := s.Schema.Extensions
+	keys := texts(extensions["x-kubernetes-list-map-keys"])
+	if strategy, is := extensions["x-kubernetes-patch-strategy"].(string); is {
+		if key, one := extensions["x-kubernetes-patch-merge-key"].(string); one && len(keys) == 0 {
+			keys = []string{key}
+		}
+		return keys, slices.Contains(strings.Split(strategy, ","), "merge")
+	}
+	switch extensions["x-kubernetes-list-type"] {
+	case "map":
+		return keys, len(keys) > 0
+	case "set":
+		return nil, true
+	}
+	return nil, false
 }
 
 // functionKey is the key of a function in a pipeline: its name or, since few have one, its image

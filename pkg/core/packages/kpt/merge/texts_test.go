@@ -43,7 +43,7 @@ func TestTexts(t *testing.T) {
 		{"documents without separator", "", files{"a.yaml": "a: 1\n"}, files{"a.yaml": "a: 2\n"}, files{"a.yaml": "a: 3\n...\nb: 1\n"}},
 		{"many aliases", "", files{"a.yaml": "a: 1\n"}, files{"a.yaml": "a: 2\n"}, files{"a.yaml": bomb()}},
 	} {
-		got, err := merge.Merge(tc.strategy, tc.original, tc.updated, tc.local)
+		got, err := merge.Merge(tc.strategy, tc.original, tc.updated, tc.local, nil)
 		var lines []string
 		for _, c := range got.Conflicts {
 			lines = append(lines, c.String())

@@ -46,7 +46,7 @@ func TestTexts(t *testing.T) {
 	} {
 		upstream := &storev1alpha1.PackageRevision{}
 		upstream.Namespace, upstream.Spec.RepositoryName, upstream.Spec.PackageName = "default", "catalog", "web"
-		merged, err := upgrade.Merge(porchv1alpha1.PackageMergeStrategy(tc.strategy), tc.original, upstream, tc.updated, tc.local)
+		merged, err := upgrade.Merge(porchv1alpha1.PackageMergeStrategy(tc.strategy), tc.original, upstream, tc.updated, tc.local, nil)
 		var condition *porchv1alpha1.Condition
 		if err == nil {
 			condition = merged.Conflicts()

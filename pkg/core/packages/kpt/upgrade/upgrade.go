@@ -131,13 +131,17 @@ type Merged struct {
 	result          merge.Result
 	original, local kpt.Files
 	gates           []kpt.ReadinessGate
+	schemas         merge.Schemas
 }
 
 // Merge merges the files of a new upstream into local, which was created from original, the files
 // of the old upstream, and sets the new upstream in its Kptfile. The conditions of local are
 // removed, because they are about other content. The readiness gates of local stay, and those of
-// the upstream are not merged: they are about its own approval.
-func Merge(strategy porchv1alpha1.PackageMergeStrategy, original kpt.Files, upstream *storev1alpha1.PackageRevision, updated, local kpt.Files) (*Merged, error) {
+// the upstream are not merged: they are about its own approval. The argument schemas is that of
+// merge.Merge, and so is a *merge.SchemaError.
+func Merge(
+	strategy porchv1alpha1.PackageMergeStrategy, original kpt.Files, upstream *storev1alpha1.PackageRevision, updated, local kpt.Files, schemas merge.Schemas,
+) (*Merged, error) {
 	if strategy == "" {
 		strategy = porchv1alpha1.ResourceMerge
 	}
@@ -146,12 +150,12 @@ func Merge(strategy porchv1alpha1.PackageMergeStrategy, original kpt.Files, upst
 	if err != nil {
 		return nil, &UpstreamError{err}
 	}
-	m := &Merged{}
+	m := &Merged{schemas: schemas}
 	if kptfile, err := kpt.ParseKptfile(local[kpt.KptfileName]); err == nil { // else the merge reports it
 		m.gates = kptfile.ReadinessGates()
 	}
 	m.original, m.local = normalized(original, m.gates), normalized(local, m.gates)
-	if m.result, err = merge.Merge(merge.Strategy(strategy), m.original, normalized(updated, m.gates), m.local); err != nil {
+	if m.result, err = merge.Merge(merge.Strategy(strategy), m.original, normalized(updated, m.gates), m.local, schemas); err != nil {
 		return nil, err
 	}
 	m.Files = merge.AddMergeComments(m.result.Files)
@@ -171,7 +175,7 @@ func (m *Merged) ConflictsIn(rendered kpt.Files) *porchv1alpha1.Condition {
 		return m.Conflicts()
 	}
 	// What differs from local where local differs from original is a conflict of this merge, too.
-	again, err := merge.Merge(merge.ResourceMerge, m.original, normalized(rendered, m.gates), m.local)
+	again, err := merge.Merge(merge.ResourceMerge, m.original, normalized(rendered, m.gates), m.local, m.schemas)
 	if err != nil || again.MoreConflicts > 0 {
 		return m.Conflicts()
 	}

@@ -76,7 +76,7 @@ func TestMergeGates(t *testing.T) {
 	updated := kpt.Files{"Kptfile": kptfile("web", "two", "PackagePipelinePassed", "Theirs", "Another")}
 	local := kpt.Files{"Kptfile": kptfile("mine", "one", "PackagePipelinePassed", "PVOperationsComplete", "Ours")}
 	for _, strategy := range []porchv1alpha1.PackageMergeStrategy{"", "resource-merge", "fast-forward", "force-delete-replace", "copy-merge"} {
-		merged, err := upgrade.Merge(strategy, original, upstream, updated, local)
+		merged, err := upgrade.Merge(strategy, original, upstream, updated, local, nil)
 		if err != nil || merged.Conflicts() != nil {
 			t.Errorf("%s: %v, %v", strategy, merged, err)
 			continue
@@ -130,7 +130,7 @@ func TestConflictsIn(t *testing.T) {
 		"SetToAnother":     {object("5", "false"), object("6", "true"), "a.yaml: Deployment.apps web: spec.replicas: changed on both sides; the upstream content is used"},
 		"NotChangedByHand": {object("2", "false"), object("3", "true"), ""},
 	} {
-		merged, err := upgrade.Merge("", object("2", "false"), upstream, object("3", "true"), tc.local)
+		merged, err := upgrade.Merge("", object("2", "false"), upstream, object("3", "true"), tc.local, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -318,7 +318,7 @@ func TestUpgrade(t *testing.T) {
 		Spec:       porchv1alpha1.PackageRevisionSpec{RepositoryName: "up", PackageName: "web", Revision: 2, Lifecycle: porchv1alpha1.LifecyclePublished},
 		Content:    storev1alpha1.Content{Digest: "sha256:2"},
 	}
-	got, err := mutation.Upgrade(draft, original, upstream, updated)
+	got, err := mutation.Upgrade(draft, original, upstream, updated, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func TestUpgrade(t *testing.T) {
 		if tc.change != "" {
 			draft["c.yaml"] = strings.Replace(draft["c.yaml"], tc.change, `b: "9"`, 1)
 		}
-		if draft, err = mutation.Upgrade(draft, tc.original, upstream, tc.updated); err != nil {
+		if draft, err = mutation.Upgrade(draft, tc.original, upstream, tc.updated, nil); err != nil {
 			t.Fatal(err)
 		}
 		if k, err = kpt.ParseKptfile(draft["Kptfile"]); err != nil {

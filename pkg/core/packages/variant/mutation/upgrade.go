@@ -8,18 +8,20 @@ import (
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/merge"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
 )
 
 // Upgrade merges a new upstream into the files of a draft, which were created from those of the old
 // upstream. It replaces the condition on merge conflicts, and retains the others: package-server
-// knows which of them are about earlier content. Call Apply afterwards.
-func Upgrade(draft, original kpt.Files, upstream *storev1alpha1.PackageRevision, updated kpt.Files) (kpt.Files, error) {
+// knows which of them are about earlier content. The argument schemas is that of merge.Merge. Call
+// Apply afterwards.
+func Upgrade(draft, original kpt.Files, upstream *storev1alpha1.PackageRevision, updated kpt.Files, schemas merge.Schemas) (kpt.Files, error) {
 	before, err := kpt.ParseKptfile(draft[kpt.KptfileName])
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kpt.KptfileName, err)
 	}
-	merged, err := upgrade.Merge("", original, upstream, updated, draft)
+	merged, err := upgrade.Merge("", original, upstream, updated, draft, schemas)
 	if err != nil {
 		return nil, fmt.Errorf("merge %s: %w", upstream.Name, err)
 	}
