@@ -14,9 +14,10 @@ const (
 	// or "optional".
 	AnnotationConfigInjection = "kpt.dev/config-injection"
 	// AnnotationInjectedResource on an injection point is the name of the object that was injected.
-	AnnotationInjectedResource = "kpt.dev/injected-resource"
-	// AnnotationInjectedResourceName is another key for the same value. It is read, never written.
-	AnnotationInjectedResourceName = "kpt.dev/injected-resource-name"
+	AnnotationInjectedResource = "kpt.dev/injected-resource-name"
+	// AnnotationInjectedResourceOfPorch is the key that Porch writes for the same value. It is
+	// read, never written, and removed when another object is injected.
+	AnnotationInjectedResourceOfPorch = "kpt.dev/injected-resource"
 
 	// ConditionPVOperationsComplete of a PackageRevision reports whether its PackageVariant has
 	// made all its changes to it. It is a readiness gate. Owner: the packages controllers.

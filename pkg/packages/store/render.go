@@ -28,6 +28,8 @@ const (
 	// ReasonNotDeliverable says that the pipeline passed, and no cluster can get all objects of the
 	// package.
 	ReasonNotDeliverable = "NotDeliverable"
+	// ReasonNotRendered says that the revision was imported as its author wrote it.
+	ReasonNotRendered = "NotRendered"
 )
 
 // maxMessage bounds the message of a condition, since functions may write any amount.
@@ -316,12 +318,19 @@ func (s *renderedDraft) renderStatus() porchv1alpha1.RenderStatus {
 
 // SetContent sets the content of an imported revision, and the spec and status that follow from its
 // Kptfile. The files are not rendered, and the Kptfile is not changed: they stay as their author
-// wrote them.
+// wrote them. So it is not known whether its pipeline passes, whatever its Kptfile says.
 func SetContent(cr *storev1alpha1.PackageRevision, files kpt.Files, digest string) error {
 	s := &renderedDraft{draft: draft{files: files}}
 	if err := s.readKptfile(cr.Name); err != nil {
 		return err
 	}
+	gate := porchv1alpha1.ReadinessGate{ConditionType: porchv1alpha1.ConditionPipelinePassed}
+	if !slices.Contains(s.gates, gate) {
+		s.gates = append(s.gates, gate)
+	}
+	s.conditions = append(slices.DeleteFunc(s.conditions, isPipelinePassed), porchv1alpha1.Condition{
+		Type: gate.ConditionType, Status: porchv1alpha1.ConditionUnknown, Reason: ReasonNotRendered, Message: "imported as its author wrote it",
+	})
 	s.applyTo(cr, digest)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	configv1alpha1 "github.com/starlinghq/starling/api/config/v1alpha1"
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
+	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/render"
 	"github.com/starlinghq/starling/pkg/core/text"
@@ -179,6 +180,26 @@ func TestNotDeliverable(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSetContent: an imported revision has the gate of the pipeline. Whether it is met is unknown,
+// also if its Kptfile says that it is: anybody may have written that.
+func TestSetContent(t *testing.T) {
+	files := kpt.Files{"Kptfile": sealedKptfile + "status:\n  conditions:\n  - {type: PackagePipelinePassed, status: \"True\"}\n  - {type: Scanned, status: \"True\"}\n"}
+	cr := &storev1alpha1.PackageRevision{}
+	for range 2 { // of each import the same
+		if err := SetContent(cr, files, "sha256:abc"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]porchv1alpha1.ReadinessGate{{ConditionType: "Scanned"}, {ConditionType: "PackagePipelinePassed"}}, cr.Spec.ReadinessGates); diff != "" {
+			t.Errorf("gates (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]porchv1alpha1.Condition{
+			{Type: "Scanned", Status: "True"}, {Type: "PackagePipelinePassed", Status: "Unknown", Reason: ReasonNotRendered, Message: "imported as its author wrote it"},
+		}, cr.Status.Conditions); diff != "" {
+			t.Errorf("conditions (-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -289,9 +289,6 @@ func (g *Gatherer) unpack(
 		for _, problem := range found.problems {
 			p.Problems = append(p.Problems, name+": "+Clip(problem))
 		}
-		if found.incomplete {
-			p.Problems = append(p.Problems, name+": until its files are repaired, nothing of it is removed from clusters")
-		}
 		p.Refused += found.refused
 		for j := range found.objects {
 			o := &found.objects[j]

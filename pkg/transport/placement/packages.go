@@ -192,7 +192,7 @@ func digestOf(i *customtransform.Instructions) string {
 func pack(read *workload.Workload, instructions instructionsFunc) *parcel {
 	made := &parcel{
 		objects: make([]packageObject, len(read.Objects)), unsure: read.Unsure, incomplete: read.Incomplete,
-		problems: append(read.Problems, read.Refused...), refused: len(read.Refused),
+		problems: read.Report(), refused: len(read.Refused),
 		removed: map[schema.GroupResource]string{}, guessed: read.Guessed,
 	}
 	for i := range read.Objects {

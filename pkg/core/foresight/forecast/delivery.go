@@ -81,7 +81,7 @@ func (d *Delivery) Approval(contents map[string]*workload.Workload) Approval {
 		gets := clauseOf(d.gets)
 		a.After = versionOf(d.pkg.After, gets.Name)
 		if content := contents[gets.Name]; content != nil {
-			a.Problems = content.Problems
+			a.Problems = content.Report()
 		}
 	}
 	return a

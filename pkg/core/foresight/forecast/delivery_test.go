@@ -173,7 +173,7 @@ func TestDelivery(t *testing.T) {
 		},
 		"AnErrorInTheFiles": { // nothing is deleted, since there may be more objects
 			pkg: aPackage(1, 2), contents: []string{first, configMap("a", "blue") + "---\n- 1\n"},
-			want:  Approval{Binding: binding, Cluster: "c1", Before: "1", After: "2", Problems: []string{"all.yaml: has documents that are objects, and others that are not: move the others to a file of their own; until that is repaired, nothing of the package is removed from clusters"}},
+			want:  Approval{Binding: binding, Cluster: "c1", Before: "1", After: "2", Problems: []string{"all.yaml: has documents that are objects, and others that are not: move the others to a file of their own", "until the files are repaired, nothing of the package is removed from clusters"}},
 			lines: []string{"c1: 1 works", "  update ConfigMap web/a .data.text: red -> blue"},
 		},
 		"ContentThatMayNotBeRead": {

@@ -69,8 +69,7 @@ func (a *Action) Change(pr *porchv1alpha1.PackageRevision) {
 	case Adopt:
 		pr.OwnerReferences = slices.DeleteFunc(pr.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Controller != nil && *o.Controller })
 		pr.OwnerReferences = append(pr.OwnerReferences, ownerOf(a.variant))
-		pr.Labels = overlaid(pr.Labels, a.variant.Spec.Labels)
-		pr.Annotations = overlaid(pr.Annotations, a.variant.Spec.Annotations)
+		pr.Annotations = maps.Clone(pr.Annotations) // those of the spec are for new drafts, and users may change them
 		delete(pr.Annotations, configv1alpha1.AnnotationReleasedBy)
 		delete(pr.Annotations, configv1alpha1.AnnotationPolicyOf) // it may be of another PackageVariant
 	case Unmark:

@@ -290,9 +290,6 @@ func (p *variantPlanner) classify() {
 
 // updateRevisions plans the changes that bring the drafts, or the published revision, up to date.
 func (p *variantPlanner) updateRevisions() {
-	if p.base != nil && p.owns(p.base) && p.base.Spec.Lifecycle == porchv1alpha1.LifecycleDeletionProposed {
-		p.act(Restore, p.base)
-	}
 	for _, r := range p.otherPackages { // their replacement exists
 		p.applyDeletionPolicy(r)
 	}

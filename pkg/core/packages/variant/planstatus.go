@@ -137,6 +137,9 @@ const maxWaitsFor = 1024
 func (p *variantPlanner) waitsFor() string {
 	switch len(p.own) {
 	case 0:
+		if p.base != nil && p.owns(p.base) && p.base.Spec.Lifecycle == porchv1alpha1.LifecycleDeletionProposed { // what the PackageVariant proposes, it releases
+			return fmt.Sprintf("somebody to withdraw the proposal to delete %s, or to delete this PackageVariant: it creates the package again", p.base.Name)
+		}
 		return ""
 	case 1:
 		if why := p.needsReview(); why != "" && p.policyOfAnyDraft() != "" {

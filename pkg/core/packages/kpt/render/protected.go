@@ -28,10 +28,12 @@ type protected struct {
 func protectedFields(item functions.Item) []protected {
 	var names []string
 	root := kpt.Content(item.Node.YNode())
-	if path.Base(item.Path) == kpt.KptfileName {
+	annotation := func(key string) string { return kpt.TextOf(kpt.Get(root, "metadata", "annotations", key)) }
+	switch {
+	case path.Base(item.Path) == kpt.KptfileName:
 		names = []string{"pipeline", "upstream", "upstreamLock"}
-	} else if annotations := kpt.Get(root, "metadata", "annotations"); kpt.TextOf(kpt.Get(annotations, configv1alpha1.AnnotationConfigInjection)) != "" &&
-		kpt.TextOf(kpt.Get(annotations, configv1alpha1.AnnotationInjectedResource)) != "" {
+	case annotation(configv1alpha1.AnnotationConfigInjection) != "" &&
+		annotation(configv1alpha1.AnnotationInjectedResource)+annotation(configv1alpha1.AnnotationInjectedResourceOfPorch) != "":
 		names = []string{kpt.InjectedField(item.APIVersion(), item.Kind())}
 	}
 	var fields []protected

@@ -34,7 +34,7 @@ func TestTexts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts = append(texts, golden.Text{Heading: tc.heading, Text: strings.Join(append(w.Problems, w.Refused...), "\n")})
+		texts = append(texts, golden.Text{Heading: tc.heading, Text: strings.Join(w.Report(), "\n")})
 	}
 	golden.Texts(t, texts...)
 }

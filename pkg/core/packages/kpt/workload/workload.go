@@ -70,6 +70,16 @@ type Workload struct {
 	Guessed []schema.GroupVersionKind
 }
 
+// Report returns what the delivery of the package reports: Problems and Refused, and what follows
+// from Incomplete.
+func (w *Workload) Report() []string {
+	all := slices.Concat(w.Problems, w.Refused)
+	if w.Incomplete {
+		all = append(all, "until the files are repaired, nothing of the package is removed from clusters")
+	}
+	return all
+}
+
 // Read reads the objects in the files of a package. It returns an error if the resource of a kind
 // is not known yet; nil kinds know none, and there is no error. Errors in the files are in the
 // Workload.

@@ -3,6 +3,7 @@ package workload_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -175,7 +176,7 @@ func TestRead(t *testing.T) {
 			if diff := cmp.Diff(tc.unsure, unsure); diff != "" {
 				t.Errorf("unsure (-want +got):\n%s", diff)
 			}
-			problems := append(w.Problems, w.Refused...)
+			problems := slices.Concat(w.Problems, w.Refused)
 			if len(problems) != len(tc.problems) || w.Incomplete != tc.incomplete {
 				t.Fatalf("problems %q, incomplete %t", problems, w.Incomplete)
 			}

@@ -202,9 +202,14 @@ func (p *point) copyTo(document *yaml.RNode) (changed bool, err error) {
 		changed = true
 	}
 	annotations := document.GetAnnotations()
-	if annotations[configv1alpha1.AnnotationInjectedResource] == p.from ||
-		annotations[configv1alpha1.AnnotationInjectedResource] == "" && annotations[configv1alpha1.AnnotationInjectedResourceName] == p.from {
+	name, ofPorch := annotations[configv1alpha1.AnnotationInjectedResource], annotations[configv1alpha1.AnnotationInjectedResourceOfPorch]
+	switch {
+	case name == p.from && (ofPorch == "" || ofPorch == p.from), name == "" && ofPorch == p.from:
 		return changed, nil
+	case ofPorch != "" && ofPorch != p.from:
+		if err := document.PipeE(yaml.ClearAnnotation(configv1alpha1.AnnotationInjectedResourceOfPorch)); err != nil {
+			return false, err
+		}
 	}
 	return true, document.PipeE(yaml.SetAnnotation(configv1alpha1.AnnotationInjectedResource, p.from))
 }

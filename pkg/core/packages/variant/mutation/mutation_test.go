@@ -142,7 +142,7 @@ func TestApply(t *testing.T) {
 			kpt.Files{"e.yaml": "---\n# first\na: 1\n---\n" + point("Endpoints", "service", "required") + "---\nz:   {last: here}\n"},
 			kpt.Files{
 				"e.yaml": "---\n# first\na: 1\n---\napiVersion: infra.example.com/v1\nkind: Endpoints\nmetadata:\n  name: service # here\n  annotations:\n    kpt.dev/config-injection: required\n" +
-					"    kpt.dev/injected-resource: 'east'\nspec:\n  hosts:\n  - x\n  - \"y\"\n  port: 80\n---\nz:   {last: here}\n",
+					"    kpt.dev/injected-resource-name: 'east'\nspec:\n  hosts:\n  - x\n  - \"y\"\n  port: 80\n---\nz:   {last: here}\n",
 				"Kptfile": kptfile + gate + "  - conditionType: config.injection.Endpoints.service\nstatus:\n  conditions:\n" + complete +
 					"  - type: config.injection.Endpoints.service\n    status: \"True\"\n    reason: ConfigInjected\n    message: injected resource \"east\" from cluster\n",
 			},
@@ -150,9 +150,9 @@ func TestApply(t *testing.T) {
 		},
 		"ConfigMap": {
 			"my-pv", "injectors: [{name: east}]",
-			kpt.Files{"c.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","annotations":{"kpt.dev/config-injection":"optional","kpt.dev/injected-resource-name":"east"}}}`},
+			kpt.Files{"c.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","annotations":{"kpt.dev/config-injection":"optional","kpt.dev/injected-resource":"east"}}}`},
 			kpt.Files{
-				"c.json": "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"ConfigMap\",\n  \"metadata\": {\n    \"name\": \"c\",\n    \"annotations\": {\n      \"kpt.dev/config-injection\": \"optional\",\n      \"kpt.dev/injected-resource-name\": \"east\"\n    }\n  },\n  \"data\": {\n    \"a\": \"1\",\n    \"b\": \"2\",\n    \"yes\": \"true\"\n  }\n}\n",
+				"c.json": "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"ConfigMap\",\n  \"metadata\": {\n    \"name\": \"c\",\n    \"annotations\": {\n      \"kpt.dev/config-injection\": \"optional\",\n      \"kpt.dev/injected-resource\": \"east\"\n    }\n  },\n  \"data\": {\n    \"a\": \"1\",\n    \"b\": \"2\",\n    \"yes\": \"true\"\n  }\n}\n",
 				"Kptfile": kptfile + gate + "status:\n  conditions:\n" + complete +
 					"  - type: config.injection.ConfigMap.c\n    status: \"True\"\n    reason: ConfigInjected\n    message: injected resource \"east\" from cluster\n",
 			},
@@ -181,7 +181,7 @@ func TestApply(t *testing.T) {
 				"c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  annotations:\n    kpt.dev/config-injection: optional\n", "package-context.yaml": context,
 			},
 			kpt.Files{
-				"c.yaml":               "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  annotations:\n    kpt.dev/config-injection: optional\n    kpt.dev/injected-resource: 'east'\ndata:\n  a: \"1\"\n  b: \"2\"\n  \"yes\": \"true\"\n",
+				"c.yaml":               "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  annotations:\n    kpt.dev/config-injection: optional\n    kpt.dev/injected-resource-name: 'east'\ndata:\n  a: \"1\"\n  b: \"2\"\n  \"yes\": \"true\"\n",
 				"package-context.yaml": strings.Replace(context, "old: x", "old: new", 1),
 				"Kptfile": kptfile + gate + "  - conditionType: config.injection.Key.x\nstatus:\n  conditions:\n" + complete +
 					"  - type: config.injection.ConfigMap.c\n    status: \"True\"\n    reason: ConfigInjected\n    message: injected resource \"east\" from cluster\n" +
