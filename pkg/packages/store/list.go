@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -29,7 +28,8 @@ const largePage = 250
 func (s *Store) List(ctx context.Context, namespace string, o metav1.ListOptions, atOnce int) (*Listing, error) {
 	next, ours := parseContinue(o.Continue)
 	if !ours && (o.Continue != "" || o.Limit > 0 && o.Limit < largePage) {
-		return s.readPage(ctx, namespace, o)
+		page, err := s.read(ctx, namespace, o)
+		return page, TranslateError(err, "")
 	}
 	limit := int(o.Limit)
 	o.Limit, o.Continue = 0, ""
@@ -55,15 +55,18 @@ func (s *Store) List(ctx context.Context, namespace string, o metav1.ListOptions
 	return page, nil
 }
 
-// readPage reads one page with exactly these options.
-func (s *Store) readPage(ctx context.Context, namespace string, o metav1.ListOptions) (*Listing, error) {
+// read lists with exactly these options.
+func (s *Store) read(ctx context.Context, namespace string, o metav1.ListOptions) (*Listing, error) {
 	found, err := s.Revisions(namespace).List(ctx, o)
 	if err != nil {
-		return nil, TranslateError(err, "")
+		return nil, err
 	}
 	out := &Listing{ListMeta: found.ListMeta, Items: make([]*Revision, len(found.Items))}
 	for i := range found.Items {
-		out.Items[i] = s.cached.add(&found.Items[i])
+		cr := &found.Items[i]
+		if out.Items[i] = s.cached.get(cr.UID, cr.ResourceVersion); out.Items[i] == nil {
+			out.Items[i] = s.cached.add(cr)
+		}
 	}
 	return out, nil
 }
@@ -79,69 +82,7 @@ func (s *Store) listAll(ctx context.Context, namespace string, o metav1.ListOpti
 	if out, err := s.listFromCache(ctx, namespace, o); out != nil || err != nil {
 		return out, err
 	}
-	out := &Listing{}
-	body, err := s.rest.Get().Namespace(namespace).Resource(storev1alpha1.PackageRevisions.Resource).VersionedParams(&o, s.codec).Stream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer body.Close()
-	out.ListMeta, err = readItems(json.NewDecoder(body), func(cr *storev1alpha1.PackageRevision) {
-		r := s.cached.get(cr.UID, cr.ResourceVersion)
-		if r == nil {
-			r = s.cached.add(cr)
-		}
-		out.Items = append(out.Items, r)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list revisions: %w", err)
-	}
-	return out, nil
-}
-
-// readItems decodes a list item by item, since a complete list may have a hundred megabytes.
-func readItems(d *json.Decoder, do func(*storev1alpha1.PackageRevision)) (metav1.ListMeta, error) {
-	var list metav1.ListMeta
-	if err := expectDelim(d, '{'); err != nil {
-		return list, err
-	}
-	for d.More() {
-		field, err := d.Token()
-		if err != nil {
-			return list, err
-		}
-		switch field {
-		case "metadata":
-			err = d.Decode(&list)
-		case "items":
-			if err = expectDelim(d, '['); err != nil {
-				return list, err
-			}
-			for d.More() {
-				cr := &storev1alpha1.PackageRevision{}
-				if err := d.Decode(cr); err != nil {
-					return list, err
-				}
-				do(cr)
-			}
-			_, err = d.Token()
-		default:
-			var other json.RawMessage
-			err = d.Decode(&other)
-		}
-		if err != nil {
-			return list, err
-		}
-	}
-	_, err := d.Token()
-	return list, err
-}
-
-func expectDelim(d *json.Decoder, with json.Delim) error {
-	token, err := d.Token()
-	if err == nil && token != with {
-		err = fmt.Errorf("unexpected token %v, want %v", token, with)
-	}
-	return err
+	return s.read(ctx, namespace, o)
 }
 
 // listFromCache builds a list from cached revisions. It returns nil if too many are missing.
@@ -149,14 +90,15 @@ func (s *Store) listFromCache(ctx context.Context, namespace string, o metav1.Li
 	if s.cached.known.Len() == 0 {
 		return nil, nil //nolint:nilnil // too many are missing
 	}
-	meta, found, err := s.versions(ctx, namespace, o)
+	list, err := s.metadata.Resource(storev1alpha1.PackageRevisions).Namespace(namespace).List(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	out := &Listing{ListMeta: meta, Items: make([]*Revision, len(found))}
+	found := list.Items
+	out := &Listing{ListMeta: list.ListMeta, Items: make([]*Revision, len(found))}
 	var missing []int
 	for i := range found {
-		if out.Items[i] = s.cached.get(found[i].uid, found[i].resourceVersion); out.Items[i] == nil {
+		if out.Items[i] = s.cached.get(found[i].UID, found[i].ResourceVersion); out.Items[i] == nil {
 			missing = append(missing, i)
 		}
 	}
@@ -166,10 +108,10 @@ func (s *Store) listFromCache(ctx context.Context, namespace string, o metav1.Li
 	}
 	for _, i := range missing {
 		// The revision as it was in the list: later changes belong to a later list.
-		one, err := s.Revisions(found[i].namespace).List(ctx, metav1.ListOptions{
-			FieldSelector: "metadata.name=" + found[i].name, ResourceVersion: meta.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+		one, err := s.Revisions(found[i].Namespace).List(ctx, metav1.ListOptions{
+			FieldSelector: "metadata.name=" + found[i].Name, ResourceVersion: list.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
 		})
-		if err != nil || len(one.Items) != 1 || one.Items[0].ResourceVersion != found[i].resourceVersion {
+		if err != nil || len(one.Items) != 1 || one.Items[0].ResourceVersion != found[i].ResourceVersion {
 			return nil, nil //nolint:nilerr,nilnil // the caller reads the list, which may fail too
 		}
 		out.Items[i] = s.cached.add(&one.Items[0])
