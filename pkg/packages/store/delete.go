@@ -70,16 +70,7 @@ func (s *Store) labelLatest(ctx context.Context, namespace, repository, packageN
 			staying = append(staying, &all[i])
 		}
 	}
-	latest := kptversion.Latest(staying)
-	for _, cr := range staying {
-		if _, has := cr.Labels[porchv1alpha1.LatestRevisionLabel]; has == (cr == latest) {
-			continue
-		}
-		if cr == latest {
-			metav1.SetMetaDataLabel(&cr.ObjectMeta, porchv1alpha1.LatestRevisionLabel, "true")
-		} else {
-			delete(cr.Labels, porchv1alpha1.LatestRevisionLabel)
-		}
+	for _, cr := range kptversion.Relabel(staying) {
 		if _, err := s.write(ctx, cr, false); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("label revision %q: %w", cr.Name, err)
 		}

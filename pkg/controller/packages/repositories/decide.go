@@ -274,35 +274,16 @@ func stale(here *revisions, onBranch map[string]bool) []*storev1alpha1.PackageRe
 	})
 }
 
-// relabelled returns copies of the revisions whose label of the latest is wrong, corrected. Those
-// that get the label come first, so that each package has a latest revision at all times.
-func relabelled(here *revisions) []*storev1alpha1.PackageRevision {
+// relabelled returns copies of the revisions whose label of the latest is wrong, corrected.
+func relabelled(here *revisions) (changed []*storev1alpha1.PackageRevision) {
 	byPackage := map[string][]*storev1alpha1.PackageRevision{}
 	for _, cr := range here.all {
 		byPackage[cr.Spec.PackageName] = append(byPackage[cr.Spec.PackageName], cr)
 	}
-	last := map[string]*storev1alpha1.PackageRevision{}
-	for pkg, all := range byPackage {
-		last[pkg] = version.Latest(all)
+	for _, all := range byPackage {
+		changed = append(changed, version.Relabel(all)...)
 	}
-	var add, remove []*storev1alpha1.PackageRevision
-	for _, cr := range here.all {
-		_, has := cr.Labels[porchv1alpha1.LatestRevisionLabel]
-		switch latest := last[cr.Spec.PackageName] == cr; {
-		case latest && !has:
-			changed := cr.DeepCopy()
-			if changed.Labels == nil {
-				changed.Labels = map[string]string{}
-			}
-			changed.Labels[porchv1alpha1.LatestRevisionLabel] = "true"
-			add = append(add, changed)
-		case !latest && has && cr.DeletionTimestamp == nil:
-			changed := cr.DeepCopy()
-			delete(changed.Labels, porchv1alpha1.LatestRevisionLabel)
-			remove = append(remove, changed)
-		}
-	}
-	return append(add, remove...)
+	return changed
 }
 
 // newest returns the highest number of each package, in the WDS or in the repository.

@@ -61,16 +61,20 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 	store := &overlay{transactional.NewObjectStorage(existing, added)}
 	head := base
 	var commands []*packp.Command
-	built := map[string]plumbing.Hash{}
+	pushed := map[string]plumbing.Hash{} // the trees of packages in commits of this push
 	for _, i := range missing {
 		if root := r.options.RootPackage; root != "" && exports[i].Package != root {
 			results[i].Problem = fmt.Sprintf("the repository has only the package %q, which spec.git.rootPackage names", root)
 			continue
 		}
-		may, same, err := r.mayReplace(store, head, &exports[i], built[exports[i].Package])
+		current, files, err := r.trees(store, head, &exports[i])
+		same, may := files == current, false
 		var commit plumbing.Hash
+		if err == nil && !same {
+			may, err = r.mayReplace(store, current, &exports[i], pushed[exports[i].Package])
+		}
 		if err == nil {
-			commit, err = r.commit(store, head, &exports[i])
+			commit, err = r.commit(store, head, &exports[i], files)
 		}
 		if err != nil {
 			results[i].Problem = err.Error()
@@ -82,9 +86,7 @@ func (r *Repository) Export(ctx context.Context, exports []remote.Export) ([]rem
 		case same: // an export whose tag could not be written, or a merge by hand
 		case newer && may:
 			head = commit
-			if built[exports[i].Package], err = directoryAt(store, commit, r.path(exports[i].Package)); err != nil {
-				return nil, err
-			}
+			pushed[exports[i].Package] = files
 		case newer:
 			results[i].BranchChanged = base.String()
 		}
@@ -158,26 +160,27 @@ func (r *Repository) wants(base plumbing.Hash, exports []remote.Export, missing 
 	return wants
 }
 
-// mayReplace reports whether a revision may replace what its package has at a commit: nothing, the
-// content of a known tag or of an earlier export of the same push, what the revision itself has, or
-// what a user gave up. It also reports whether the content is the same.
-func (r *Repository) mayReplace(store *overlay, head plumbing.Hash, e *remote.Export, built plumbing.Hash) (may, same bool, err error) {
-	dir := r.path(e.Package)
-	current, err := directoryAt(store, head, dir)
-	if err != nil {
-		return false, false, err
+// trees returns the tree of a package at a commit, the zero hash if there is none, and the tree of
+// an export in its place.
+func (r *Repository) trees(store *overlay, head plumbing.Hash, e *remote.Export) (current, files plumbing.Hash, err error) {
+	if current, err = directoryAt(store, head, r.path(e.Package)); err != nil {
+		return current, files, err
 	}
+	before := &object.Tree{}
 	if !current.IsZero() {
-		before, err := object.GetTree(store, current)
-		if err != nil {
-			return false, false, err
-		}
-		if files, err := store.writeFiles(e.Files, before); err != nil || files == current {
-			return err == nil, err == nil, err
+		if before, err = object.GetTree(store, current); err != nil {
+			return current, files, err
 		}
 	}
-	if e.Replace != "" && e.Replace == r.refs.commit(branchPrefix+r.options.Branch).String() || !built.IsZero() && current == built {
-		return true, false, nil
+	files, err = store.writeFiles(e.Files, before)
+	return current, files, err
+}
+
+// mayReplace reports whether a revision may replace the tree that its package has: none, the
+// content of a known tag or of an earlier export of the same push, or what a user gave up.
+func (r *Repository) mayReplace(store *overlay, current plumbing.Hash, e *remote.Export, pushed plumbing.Hash) (bool, error) {
+	if e.Replace != "" && e.Replace == r.refs.commit(branchPrefix+r.options.Branch).String() || !pushed.IsZero() && current == pushed {
+		return true, nil
 	}
 	for _, files := range e.KnownFiles {
 		before, err := object.GetTree(store, current)
@@ -185,7 +188,7 @@ func (r *Repository) mayReplace(store *overlay, head plumbing.Hash, e *remote.Ex
 			continue // the package is not on the branch
 		}
 		if was, err := store.writeFiles(files, before); err != nil || was == current {
-			return err == nil, false, err
+			return err == nil, err
 		}
 	}
 	known := len(e.KnownFiles)
@@ -195,12 +198,12 @@ func (r *Repository) mayReplace(store *overlay, head plumbing.Hash, e *remote.Ex
 			continue // it was moved or deleted
 		}
 		known++
-		if is, err := directoryAt(store, r.refs.hashes[full], dir); err != nil || is == current {
-			return err == nil, false, err
+		if is, err := directoryAt(store, r.refs.hashes[full], r.path(e.Package)); err != nil || is == current {
+			return err == nil, err
 		}
 	}
 	// A package that was on the branch, and is not there, was removed by somebody.
-	return current.IsZero() && known == 0, false, nil
+	return current.IsZero() && known == 0, nil
 }
 
 // directoryAt returns the tree of a directory at a commit or an annotated tag; the zero hash if
@@ -289,8 +292,9 @@ func (r *Repository) newest(pkg string) int {
 	return newest
 }
 
-// commit creates a commit of an export on top of parent; the zero hash means no parent.
-func (r *Repository) commit(store *overlay, parent plumbing.Hash, e *remote.Export) (plumbing.Hash, error) {
+// commit creates a commit on top of parent, in which the package of an export has the tree files;
+// the zero hash means no parent.
+func (r *Repository) commit(store *overlay, parent plumbing.Hash, e *remote.Export, files plumbing.Hash) (plumbing.Hash, error) {
 	dir := r.path(e.Package)
 	message, err := annotate(fmt.Sprintf("Publish %s v%d", cmp.Or(dir, e.Package), e.Number), annotation{
 		Package: dir, WorkspaceName: e.Workspace, Revision: fmt.Sprintf("v%d", e.Number), Task: json.RawMessage(e.Task),
@@ -314,19 +318,11 @@ func (r *Repository) commit(store *overlay, parent plumbing.Hash, e *remote.Expo
 		}
 		commit.ParentHashes = []plumbing.Hash{parent}
 	}
-	old := root
 	var path []string
 	if dir != "" {
 		path = strings.Split(dir, "/")
 	}
-	for _, name := range path {
-		old, _ = store.directory(old, name)
-	}
-	pkg, err := store.writeFiles(e.Files, old)
-	if err != nil {
-		return plumbing.ZeroHash, err
-	}
-	if commit.TreeHash, err = store.replace(root, path, pkg); err != nil {
+	if commit.TreeHash, err = store.replace(root, path, files); err != nil {
 		return plumbing.ZeroHash, fmt.Errorf("write directory %q: %w", dir, err)
 	}
 	return store.write(commit)

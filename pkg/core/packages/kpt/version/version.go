@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
@@ -128,6 +129,27 @@ func Latest(revisions []*storev1alpha1.PackageRevision) *storev1alpha1.PackageRe
 		}
 	}
 	return latest
+}
+
+// Relabel returns copies of the revisions of a package whose label of the latest is wrong, with the
+// right one. The one that gets the label comes first, so that the package has a latest revision at
+// all times. A revision that is being deleted keeps it.
+func Relabel(revisions []*storev1alpha1.PackageRevision) (changed []*storev1alpha1.PackageRevision) {
+	latest := Latest(revisions)
+	for _, r := range revisions {
+		_, has := r.Labels[porchv1alpha1.LatestRevisionLabel]
+		switch {
+		case r == latest && !has:
+			r = r.DeepCopy()
+			metav1.SetMetaDataLabel(&r.ObjectMeta, porchv1alpha1.LatestRevisionLabel, "true")
+			changed = append([]*storev1alpha1.PackageRevision{r}, changed...)
+		case r != latest && has && r.DeletionTimestamp == nil:
+			r = r.DeepCopy()
+			delete(r.Labels, porchv1alpha1.LatestRevisionLabel)
+			changed = append(changed, r)
+		}
+	}
+	return changed
 }
 
 // Precedes reports whether a precedes b. A restored backup may hold two revisions with the same
