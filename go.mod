@@ -80,7 +80,6 @@ require (
 	golang.org/x/sync v0.19.0
 	golang.org/x/sys v0.39.0
 	golang.org/x/term v0.38.0
-	google.golang.org/protobuf v1.36.10
 	gopkg.in/evanphx/json-patch.v4 v4.13.0
 	helm.sh/helm/v3 v3.19.5
 	k8s.io/api v0.35.4
@@ -126,6 +125,7 @@ require (
 	github.com/sergi/go-diff v1.4.0 // indirect
 	github.com/vbatts/tar-split v0.12.2 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
+	google.golang.org/protobuf v1.36.10 // indirect
 	gopkg.in/warnings.v0 v0.1.2 // indirect
 )
 
