@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
@@ -70,7 +69,7 @@ func define(own map[string]*openapi.ResourceSchema, content string) {
 				Versions []struct {
 					Name   string `json:"name"`
 					Schema struct {
-						OpenAPIV3Schema *spec.Schema `json:"openAPIV3Schema"`
+						OpenAPIV3Schema json.RawMessage `json:"openAPIV3Schema"`
 					} `json:"schema"`
 				} `json:"versions"`
 			} `json:"spec"`
@@ -81,8 +80,9 @@ func define(own map[string]*openapi.ResourceSchema, content string) {
 		}
 		for _, v := range crd.Spec.Versions {
 			id := crd.Spec.Group + "/" + v.Name + "/" + crd.Spec.Names.Kind
-			if s := v.Schema.OpenAPIV3Schema; s != nil && own[id] == nil {
-				own[id] = &openapi.ResourceSchema{Schema: s}
+			s := &openapi.ResourceSchema{}
+			if own[id] == nil && json.Unmarshal(v.Schema.OpenAPIV3Schema, &s.Schema) == nil && s.Schema != nil {
+				own[id] = s
 			}
 		}
 	}
