@@ -49,6 +49,9 @@ func TestStarlingRefuses(t *testing.T) {
 		"package server": {its + "WDSes: [{name: wds1, type: hosted, packageServer: 'a:1'}]", `WDS "wds1": packageServer is set by the chart`},
 		"which plane":    {"ITSes: [{name: its1, type: kubeflex}]", `space "its1": there is no ControlPlane with label kflex.kubestellar.io/cptype=its`},
 
+		"function's digest":  {"functions: [{name: f, image: 'a/f:v1', digest: latest, command: [/f]}]", "/functions/0/digest"},
+		"function's program": {"functions: [{name: f, image: 'a/f:v1', digest: 'sha256:" + strings.Repeat("0", 64) + "'}]", "command"},
+
 		// One space under two names.
 		"host twice":   {"ITSes: [{name: its1, type: host}]\nWDSes: [{name: wds1, type: host}]", `spaces "its1" and "wds1" are one, since both are this cluster`},
 		"Secret twice": {"ITSes: [{name: a, type: external, kubeconfigSecret: x}, {name: b, type: external, kubeconfigSecret: x}]", `spaces "a" and "b" are one, since both are the cluster of Secret "hub/x"`},

@@ -31,5 +31,6 @@ func newCommand() *cobra.Command {
 	command := runner.NewCommand("package-server", "Serve packages: the API porch.kpt.dev/v1alpha1", o.runner, o.validate,
 		func(ctx context.Context) error { return run(ctx, o) })
 	o.addFlags(command.Flags())
+	command.AddCommand(newFunctionHost())
 	return command
 }

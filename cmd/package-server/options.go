@@ -10,6 +10,7 @@ import (
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 
 	"github.com/starlinghq/starling/pkg/packages/content"
+	"github.com/starlinghq/starling/pkg/packages/functionhost"
 	"github.com/starlinghq/starling/pkg/packages/functionrunner"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
@@ -28,6 +29,7 @@ type options struct {
 	transactionGates bool
 	workers          functionrunner.Config
 	memoryMiB        int64
+	hosts            map[string]string
 
 	requestTimeout     time.Duration
 	maxRequest         int64
@@ -36,6 +38,9 @@ type options struct {
 	inFlight, mutating int
 	collectEvery       time.Duration
 }
+
+// maxFunctionOutput bounds what a function host answers, in bytes: as what workers receive.
+const maxFunctionOutput = 32 << 20
 
 func newOptions() *options {
 	const mib = 1 << 20
@@ -85,6 +90,9 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.workers.Timeout, "function-timeout", o.workers.Timeout, "Maximum duration of a function. Longer ones are killed.")
 	flags.Int64Var(&o.memoryMiB, "function-memory", o.memoryMiB, "Maximum memory of a function in MiB. Functions that use more are killed.")
 
+	flags.StringToStringVar(&o.hosts, "function-host", nil,
+		"Host of a function that is not built in, as IMAGE=URL, with the image as packages name it. May be repeated.")
+
 	flags.DurationVar(&o.requestTimeout, "request-timeout", o.requestTimeout, "Maximum duration of a request, except watches.")
 	flags.Int64Var(&o.maxRequest, "max-request-bytes", o.maxRequest, "Maximum size of the body of a request, in bytes.")
 	flags.IntVar(&o.maxList, "max-list-bytes", o.maxList, "Maximum size of the files in a response, in bytes.")
@@ -127,5 +135,11 @@ func (o *options) validate() error {
 	}
 	o.serving.BindAddress, o.serving.BindPort = ip, o.port
 	o.workers.Memory = o.memoryMiB << 20
+	if len(o.hosts) > 0 {
+		var err error
+		if o.workers.Hosts, err = functionhost.NewClient(o.hosts, maxFunctionOutput); err != nil {
+			return fmt.Errorf("--function-host: %w", err)
+		}
+	}
 	return o.wds.Validate("wds")
 }

@@ -28,6 +28,10 @@
 {{- define "starling.package-server" }}
 {{- $args := list (printf "--wds-name=%s" .space.name) "--wds-kubeconfig=/spaces/wds/kubeconfig"
   "--secure-port=8443" "--tls-cert-file=/tls/server.crt" "--tls-private-key-file=/tls/server.key" }}
+{{- $release := .root.Release }}
+{{- range .root.Values.functions }}
+{{- $args = append $args (printf "--function-host=%s=http://%s-function-%s.%s.svc:8080" .image $release.Name .name $release.Namespace) }}
+{{- end }}
 {{- $name := printf "%s-package-server" .space.name }}
 {{- $mounts := list (dict "name" "wds" "path" "/spaces/wds" "secret" $name) (dict "name" "tls" "path" "/tls" "secret" (printf "%s-tls" $name)) }}
 {{- $all := merge (dict "component" "package-server" "program" "package-server" "args" $args "mounts" $mounts "port" 8443

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/packages/functionhost"
 )
 
 // Config bounds the cost of functions. Zero values mean the defaults.
@@ -31,6 +32,8 @@ type Config struct {
 	Memory int64
 	// MaxMessage bounds a package and its result in bytes; 32 MiB by default.
 	MaxMessage int
+	// Hosts run the functions that are not built in; nil if there are none.
+	Hosts *functionhost.Client
 	// MaxCalls is the number of packages after which a process is replaced; 1000 by default.
 	MaxCalls int
 }
@@ -129,12 +132,18 @@ func (p *Pool) call(ctx context.Context, w *process, files kpt.Files) (response,
 	outcomes := make(chan outcome)
 	stop := make(chan struct{})
 	defer close(stop)
+	hosts, leave := context.WithCancel(ctx)
+	defer leave()
 	go func() {
 		err := send(w.stdin, files, p.config.MaxMessage)
 		for {
 			o := outcome{err: err}
 			if err == nil {
 				o.err = receive(w.stdout, &o.answer, p.config.MaxMessage)
+			}
+			if call := o.answer.Container; call != nil && o.err == nil {
+				err = p.answer(hosts, w, call)
+				continue
 			}
 			select {
 			case outcomes <- o:
@@ -189,6 +198,7 @@ func (p *Pool) call(ctx context.Context, w *process, files kpt.Files) (response,
 			continue
 		}
 		_ = w.command.Process.Kill()
+		leave()
 		for { // the streams break, which yields an outcome unless there was one before
 			switch o := <-outcomes; {
 			case o.err != nil:
@@ -200,6 +210,23 @@ func (p *Pool) call(ctx context.Context, w *process, files kpt.Files) (response,
 			}
 		}
 	}
+}
+
+// answer has a host run a function, and sends the result to a process.
+func (p *Pool) answer(ctx context.Context, w *process, call *containerCall) error {
+	answer := containerAnswer{NotListed: true}
+	if p.config.Hosts != nil {
+		result, err := p.config.Hosts.Run(ctx, call.Image, call.List)
+		answer = containerAnswer{Container: result, NotListed: errors.Is(err, functionhost.ErrNotListed)}
+		if err != nil {
+			answer.Error = err.Error()
+		}
+	}
+	err := send(w.stdin, answer, p.config.MaxMessage)
+	if errors.Is(err, errSize) {
+		err = send(w.stdin, containerAnswer{Error: "size of the output: " + err.Error()}, p.config.MaxMessage)
+	}
+	return err
 }
 
 // process is a worker process.

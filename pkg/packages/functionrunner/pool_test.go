@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/functions"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/render"
+	"github.com/starlinghq/starling/pkg/packages/functionhost"
 	"github.com/starlinghq/starling/pkg/packages/functionrunner"
 	"github.com/starlinghq/starling/test/testenv"
 )
@@ -85,6 +87,54 @@ func TestRender(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
+	}
+}
+
+// TestFunctionHosts: a function that is not built in runs in its host, between others. An error of
+// the host is that of the function, and the process renders the next package.
+func TestFunctionHosts(t *testing.T) {
+	serve := func(script string) string {
+		server := httptest.NewServer(functionhost.NewServer([]string{"/bin/sh", "-c", script}, 1, testenv.Patience, 1<<20))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	hosts, err := functionhost.NewClient(map[string]string{
+		"example.com/one:v1": serve("sed s/first/second/"), "example.com/fails:v1": serve("echo because >&2; exit 2"), "example.com/away:v1": "http://127.0.0.1:1",
+		"example.com/large:v1": serve("head -c 900000 /dev/zero | tr '\\0' x"), "example.com/slow:v1": serve("sleep 1000"),
+	}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool(t, functionrunner.Config{Workers: 1, Hosts: hosts, MaxMessage: 500_000, Timeout: 3 * time.Second})
+	files := func(image string) kpt.Files {
+		return kpt.Files{
+			"Kptfile": "apiVersion: kpt.dev/v1\nkind: Kptfile\nmetadata:\n  name: p\npipeline:\n  mutators:\n  - image: set-labels:v0.2\n    configMap: {a: first}\n" +
+				"  - image: " + image + "\n    configMap: {to: x}\n  - image: set-annotations:v0.1\n    configMap: {last: x}\n",
+			"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a # ours\n",
+		}
+	}
+	for image, want := range map[string]string{
+		"example.com/one:v1":   "",
+		"example.com/fails:v1": "pipeline.mutators[1]: example.com/fails:v1: exit code 2",
+		"example.com/away:v1":  "pipeline.mutators[1]: example.com/away:v1: its host does not answer: ",
+		"example.com/other:v1": `pipeline.mutators[1]: image "example.com/other:v1" is not a built-in function, and no function host of this server has it`,
+		"example.com/large:v1": "pipeline.mutators[1]: example.com/large:v1: size of the output: ",
+		"example.com/slow:v1":  "function example.com/slow:v1 was killed: it took longer than 3s",
+	} {
+		result, err := p.Render(t.Context(), files(image))
+		if want != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", image, err, want)
+			}
+			continue
+		}
+		const rendered = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a # ours\n  labels:\n    a: second\n  annotations:\n    last: x\n"
+		if diff := cmp.Diff(rendered, result.Files["a.yaml"]); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", image, err, diff)
+		}
+	}
+	if _, err := p.Render(t.Context(), files("set-labels:v0.1")); err != nil {
+		t.Error(err)
 	}
 }
 

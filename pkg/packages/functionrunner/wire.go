@@ -10,12 +10,15 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt/functions"
 )
 
 // response is the result of rendering a package. Unchanged files are not sent back.
 type response struct {
 	// Running is the function that starts now. The result follows.
 	Running string `json:"running,omitempty"`
+	// Container is a function that a host must run. The process waits for a containerAnswer.
+	Container *containerCall `json:"container,omitempty"`
 
 	Changed kpt.Files                `json:"changed,omitempty"`
 	Removed []string                 `json:"removed,omitempty"`
@@ -25,6 +28,21 @@ type response struct {
 	Package bool `json:"package,omitempty"`
 	// Runaway reports that Error is about a function that was stopped.
 	Runaway bool `json:"runaway,omitempty"`
+}
+
+// containerCall asks for a run of a function that is not built in.
+type containerCall struct {
+	Image string `json:"image"`
+	// List is the ResourceList.
+	List string `json:"list"`
+}
+
+// containerAnswer answers a containerCall.
+type containerAnswer struct {
+	functions.Container
+	// NotListed: no host has the image.
+	NotListed bool   `json:"notListed,omitempty"`
+	Error     string `json:"error,omitempty"`
 }
 
 // errSize is returned for messages that exceed the limit.

@@ -2,6 +2,7 @@ package functionrunner
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -56,7 +57,15 @@ func serve(in io.Reader, out io.Writer, memory, message string) error {
 		} else if err != nil {
 			return err
 		}
-		answer, err := renderPackage(cache, files, func(image string) error { return send(out, response{Running: image}, limit) })
+		answer, err := renderPackage(cache, files, parent{
+			running: func(image string) error { return send(out, response{Running: image}, limit) },
+			container: func(call containerCall) (answer containerAnswer, err error) {
+				if err = send(out, response{Container: &call}, limit); err == nil {
+					err = receive(in, &answer, limit)
+				}
+				return answer, err
+			},
+		})
 		if err != nil {
 			return err
 		}
@@ -69,18 +78,45 @@ func serve(in io.Reader, out io.Writer, memory, message string) error {
 	}
 }
 
+// parent is the process that has started this one. After an error of its methods this process ends.
+type parent struct {
+	// running is called before each function.
+	running func(image string) error
+	// container has a host run a function.
+	container func(containerCall) (containerAnswer, error)
+}
+
 // renderPackage renders with a cache of what this process read and wrote before. It returns an
-// error only if running fails, which is called before each function.
-func renderPackage(cache *render.Cache, files kpt.Files, running func(image string) error) (response, error) {
-	var notifyErr error
+// error only if the parent does.
+func renderPackage(cache *render.Cache, files kpt.Files, p parent) (response, error) {
+	var lost error // an error of the parent
 	result, err := cache.Render(files, func(image string, in functions.Input) (functions.Output, error) {
-		if notifyErr = errors.Join(notifyErr, running(image)); notifyErr != nil {
-			return functions.Output{}, notifyErr
+		if lost = errors.Join(lost, p.running(image)); lost != nil {
+			return functions.Output{}, lost
 		}
-		return functions.Run(image, in)
+		out, err := functions.Run(image, in)
+		unknown, is := errors.AsType[*functions.UnknownImageError](err)
+		if !is {
+			return out, err
+		}
+		return functions.RunContainer(image, in, func(list string) (functions.Container, error) {
+			answer, err := p.container(containerCall{image, list})
+			switch {
+			case errors.Is(err, errSize):
+				return functions.Container{}, fmt.Errorf("size of the input: %w", err)
+			case err != nil:
+				lost = err
+				return functions.Container{}, err
+			case answer.NotListed:
+				return functions.Container{}, unknown
+			case answer.Error != "":
+				return functions.Container{}, errors.New(answer.Error)
+			}
+			return answer.Container, nil
+		})
 	})
-	if notifyErr != nil {
-		return response{}, notifyErr
+	if lost != nil {
+		return response{}, lost
 	}
 	out := response{Results: result.Results, Changed: kpt.Files{}}
 	if err != nil {

@@ -149,7 +149,7 @@ func TestChoose(t *testing.T) {
 		{"starlark", ">=v0.4.2, <v0.5.0", "starlark:v0.4"},
 		{"set-labels", ">v0.2.99", "image \"set-labels\" has no version that fits tag \">v0.2.99\"; built in are v0.1, v0.2"},
 		{"set-namespace", "~0.3.1, <v0.3.3", "image \"set-namespace\" has no version that fits tag \"~0.3.1, <v0.3.3\"; built in are v0.1, v0.2, v0.3 (from patch 3), v0.4"},
-		{"nginx", "~1", "image \"nginx\" is not a built-in function: see docs/functions.md for those that are"},
+		{"nginx", "~1", "image \"nginx\" is not a built-in function, and no function host of this server has it: see docs/functions.md"},
 		{"set-labels", "~a", "tag \"~a\" is neither a version nor a constraint: improper constraint: \"~a\""},
 	} {
 		got, err := functions.Choose(tc.image, tc.constraint)

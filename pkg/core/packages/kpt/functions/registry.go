@@ -72,7 +72,7 @@ type UnknownImageError struct{ Image, Reason string }
 func (e *UnknownImageError) Error() string { return fmt.Sprintf("image %q %s", e.Image, e.Reason) }
 
 // notBuiltIn is the reason for a name that is not known.
-const notBuiltIn = "is not a built-in function: see docs/functions.md for those that are"
+const notBuiltIn = "is not a built-in function, and no function host of this server has it: see docs/functions.md"
 
 var patchTag = regexp.MustCompile(`^v?(\d+)\.(\d+)(\.(\d+))?$`)
 

@@ -216,21 +216,27 @@ func (c *call) collect(list *starlark.Dict, origin map[*starlark.Dict]int) error
 			continue
 		}
 		matched[from] = true
-		item := c.items[from]
-		if created.Path != "" && created.Path != item.Path { // moved
-			item.Path, item.Index = created.Path, -1
-		}
-		hadAnnotations := kpt.Get(item.root(), "metadata", "annotations") != nil
-		if annotations := kpt.Get(n, "metadata", "annotations"); !hadAnnotations && annotations != nil && len(annotations.Content) == 0 {
-			kpt.Remove(kpt.Get(n, "metadata"), "annotations") // added by withPath
-		} else if hadAnnotations && annotations == nil && len(kpt.Get(item.root(), "metadata", "annotations").Content) == 0 {
-			kpt.Set(kpt.Get(n, "metadata"), "annotations", yaml.CopyYNode(kpt.Get(item.root(), "metadata", "annotations")))
-		}
-		patch(item.root(), n)
-		out = append(out, item)
+		out = append(out, changed(c.items[from], created))
 	}
 	c.items = out
 	return nil
+}
+
+// changed returns an item with the content of another one, which a program made of it. Unchanged
+// parts retain their comments, order and style.
+func changed(item, made Item) Item {
+	n := made.root()
+	if made.Path != "" && made.Path != item.Path { // moved
+		item.Path, item.Index = made.Path, -1
+	}
+	hadAnnotations := kpt.Get(item.root(), "metadata", "annotations") != nil
+	if annotations := kpt.Get(n, "metadata", "annotations"); !hadAnnotations && annotations != nil && len(annotations.Content) == 0 {
+		kpt.Remove(kpt.Get(n, "metadata"), "annotations") // added by withPath
+	} else if hadAnnotations && annotations == nil && len(kpt.Get(item.root(), "metadata", "annotations").Content) == 0 {
+		kpt.Set(kpt.Get(n, "metadata"), "annotations", yaml.CopyYNode(kpt.Get(item.root(), "metadata", "annotations")))
+	}
+	patch(item.root(), n)
+	return item
 }
 
 // load loads a library. Libraries need no files, no network and no clock.
