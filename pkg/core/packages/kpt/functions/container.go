@@ -20,8 +20,8 @@ type Container struct {
 	ExitCode int
 }
 
-// RunContainer runs a function that is not built in: run gets a ResourceList in YAML as the input of
-// the program. What the function leaves unchanged retains its comments, order and style.
+// RunContainer runs a function that is not built in: run gets a ResourceList in YAML as the input
+// of the program. What the function leaves unchanged retains its comments, order and style.
 func RunContainer(image string, in Input, run func(list string) (Container, error)) (Output, error) {
 	c := &call{name: image, items: in.Items, config: in.Config}
 	list, err := c.resourceList()
