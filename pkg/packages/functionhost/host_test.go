@@ -121,7 +121,7 @@ func TestClient(t *testing.T) {
 		"NotListed": {"example.com/g:v1", answers(200, "{}"), functionhost.ErrNotListed.Error()},
 		"Away":      {image, "http://127.0.0.1:1", "its host does not answer: "},
 		"NotAHost":  {image, answers(200, "hello"), "its host does not answer with the result of a function"},
-		"Large":     {image, answers(200, `{"Stdout":"`+strings.Repeat("x", 2000)+`"}`), "its host answers with more than 1024 bytes"},
+		"Large":     {image, answers(200, `{"stdout":"`+strings.Repeat("x", 2000)+`"}`), "its host answers with more than 1024 bytes"},
 		"Fails":     {image, answers(500, "no program\n"), "its host: no program"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestClient(t *testing.T) {
 	server := functionhost.NewServer([]string{"/bin/true"}, 1, time.Second, 10)
 	for path, want := range map[string]int{"/healthz": 200, "/run": 405, "/other": 404} {
 		got := httptest.NewRecorder()
-		server.ServeHTTP(got, httptest.NewRequest(http.MethodGet, path, nil))
+		server.ServeHTTP(got, httptest.NewRequest(http.MethodGet, path, http.NoBody))
 		if got.Code != want {
 			t.Errorf("%s: %d, want %d", path, got.Code, want)
 		}

@@ -2,6 +2,7 @@ package packages
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -34,7 +35,7 @@ func functionHost(t *testing.T, address string, program ...string) (url string, 
 	}
 	url = "http://" + address
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
-		response, err := http.Get(url + "/healthz") //nolint:gosec,noctx // of this test
+		response, err := http.Get(url + "/healthz")
 		if err != nil {
 			return false, err.Error()
 		}
@@ -66,9 +67,7 @@ func TestFunctionHost(t *testing.T) {
 	write := func() *porchv1alpha1.PackageRevisionResources {
 		t.Helper()
 		prr := must[*porchv1alpha1.PackageRevisionResources](t)(client.Get(t.Context(), pr.Name, metav1.GetOptions{}))
-		for name, text := range files {
-			prr.Spec.Resources[name] = text
-		}
+		maps.Copy(prr.Spec.Resources, files)
 		return must[*porchv1alpha1.PackageRevisionResources](t)(client.Update(t.Context(), prr, metav1.UpdateOptions{}))
 	}
 	want := strings.Replace(files["a.yaml"], "first", "second", 1)

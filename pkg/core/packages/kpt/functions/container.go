@@ -15,9 +15,9 @@ import (
 // Container is what a function in a container answers.
 type Container struct {
 	// Stdout is a ResourceList in YAML, as the function specification of kustomize has it.
-	Stdout   string
-	Stderr   string
-	ExitCode int
+	Stdout   string `json:"stdout"`
+	Stderr   string `json:"stderr,omitempty"`
+	ExitCode int    `json:"exitCode,omitempty"`
 }
 
 // RunContainer runs a function that is not built in: run gets a ResourceList in YAML as the input
