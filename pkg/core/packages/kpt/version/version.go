@@ -133,7 +133,7 @@ func Latest(revisions []*storev1alpha1.PackageRevision) *storev1alpha1.PackageRe
 
 // Relabel returns copies of the revisions of a package whose label of the latest is wrong, with the
 // right one. The one that gets the label comes first, so that the package has a latest revision at
-// all times. A revision that is being deleted keeps it.
+// all times.
 func Relabel(revisions []*storev1alpha1.PackageRevision) (changed []*storev1alpha1.PackageRevision) {
 	latest := Latest(revisions)
 	for _, r := range revisions {
@@ -143,7 +143,7 @@ func Relabel(revisions []*storev1alpha1.PackageRevision) (changed []*storev1alph
 			r = r.DeepCopy()
 			metav1.SetMetaDataLabel(&r.ObjectMeta, porchv1alpha1.LatestRevisionLabel, "true")
 			changed = append([]*storev1alpha1.PackageRevision{r}, changed...)
-		case r != latest && has && r.DeletionTimestamp == nil:
+		case r != latest && has:
 			r = r.DeepCopy()
 			delete(r.Labels, porchv1alpha1.LatestRevisionLabel)
 			changed = append(changed, r)
