@@ -29,7 +29,7 @@ func newFunctionHost() *cobra.Command {
 		Short: "Run the function of an image for package-servers, in a container of that image",
 		Long: `Run the function of an image for package-servers, in a container of that image.
 
-The chart runs it: see packageServer.functions in its values.`,
+The chart runs it: see functions in its values.`,
 		Example: `  # In an init container: copy this program into a volume
   package-server function-host --install /starling
   # In the container of the function, with that volume
@@ -51,7 +51,7 @@ The chart runs it: see packageServer.functions in its values.`,
 	flags.StringVar(&listen, "listen", "0.0.0.0:8080", "Address on which to serve.")
 	flags.DurationVar(&timeout, "timeout", 30*time.Second, "Maximum duration of a run. Longer ones are killed.")
 	flags.Int64Var(&maxBytes, "max-bytes", 32<<20, "Maximum size of the input, and of the output, in bytes.")
-	flags.IntVar(&atOnce, "at-once", 2, "Number of runs at the same time. Further ones wait.")
+	flags.IntVar(&atOnce, "at-once", 1, "Number of runs at the same time. Further ones wait. With 1, no process is left after a run.")
 	return command
 }
 

@@ -137,7 +137,7 @@ func newController(o *options, wds *spaces.Space, write *writer.Writer) (*transp
 			Metadata:         dynamicinformer.MetadataInformer(metadataClient),
 			Versions:         metadataClient,
 			Objects:          objects,
-			Packages:         placement.PackagesOf(objects, files, placement.NewKinds(discoveryClient, clock.RealClock{})),
+			Packages:         placement.PackagesOf(objects, files, client.NewKinds(discoveryClient, clock.RealClock{})),
 			Writer:           write,
 		},
 		ITSes:       itses,

@@ -27,8 +27,13 @@ func userName(ctx context.Context) string {
 
 // checkOwners refuses to change whether a PackageVariant owns a revision, unless the user may
 // update that PackageVariant: it approves, upgrades and deletes the revisions that it owns.
-func (r *revisions) checkOwners(ctx context.Context, name string, before, after []metav1.OwnerReference) error {
-	changed := changedVariants(before, after)
+//
+// The same holds for the annotation by which a PackageVariant of that name becomes the owner.
+func (r *revisions) checkOwners(ctx context.Context, name string, before, after *metav1.ObjectMeta) error {
+	changed := changedVariants(before.OwnerReferences, after.OwnerReferences)
+	if variant := after.Annotations[configv1alpha1.AnnotationReleasedBy]; variant != "" && variant != before.Annotations[configv1alpha1.AnnotationReleasedBy] {
+		changed = append(changed, variant)
+	}
 	user, ok := genericapirequest.UserFrom(ctx)
 	if len(changed) > 0 && !ok {
 		return apierrors.NewUnauthorized("the request has no user")
@@ -51,7 +56,7 @@ func (r *revisions) checkOwners(ctx context.Context, name string, before, after 
 
 func ownerForbidden(user, variant string) error {
 	return errors.New("metadata.ownerReferences: only a user who may update PackageVariant \"" + variant +
-		"\" may add or remove it as an owner, and \"" + user + "\" may not")
+		"\" may add or remove it as an owner, or name it in annotation " + configv1alpha1.AnnotationReleasedBy + ", and \"" + user + "\" may not")
 }
 
 // changedVariants returns the names of the PackageVariants whose owner references differ, sorted.

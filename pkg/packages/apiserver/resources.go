@@ -120,7 +120,7 @@ func (r *resources) loadAll(ctx context.Context, revisions []*store.Revision) ([
 			if size += loaded[i].Size(); size > r.maxBytes && len(items) > 0 {
 				return items, nil
 			}
-			m := revision.ObjectMeta
+			m := store.WithoutLastApplied(revision.ObjectMeta)
 			m.ManagedFields = nil // they are about the fields of the PackageRevision
 			items = append(items, *serveFiles(m, &revision.Spec, loaded[i]))
 		}
@@ -205,7 +205,7 @@ func (r *resources) Update(ctx context.Context, name string, info rest.UpdatedOb
 			if err := r.checkAllowed(ctx, cr); err != nil {
 				return nil, err
 			}
-			if applied := wanted.Annotations[corev1.LastAppliedConfigAnnotation]; applied != "" && applied != cr.Annotations[corev1.LastAppliedConfigAnnotation] {
+			if wanted.Annotations[corev1.LastAppliedConfigAnnotation] != "" {
 				return nil, errClientSideApply
 			}
 			written, err := r.store.UpdateFiles(ctx, cr, wanted, userName(ctx), dryrun.IsDryRun(o.DryRun))

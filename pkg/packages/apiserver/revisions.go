@@ -146,7 +146,7 @@ func (r *revisions) Create(ctx context.Context, obj runtime.Object, validate res
 			return nil, err
 		}
 	}
-	if err := r.checkOwners(ctx, pr.Name, nil, pr.OwnerReferences); err != nil {
+	if err := r.checkOwners(ctx, pr.Name, &metav1.ObjectMeta{}, &pr.ObjectMeta); err != nil {
 		return nil, err
 	}
 	if err := r.checkAnnotations(ctx, pr.Name, nil, pr.Annotations); err != nil {
@@ -171,7 +171,8 @@ func (r *revisions) Update(ctx context.Context, name string, info rest.UpdatedOb
 ) (runtime.Object, bool, error) {
 	out, err := r.update(ctx, name, info, updateValidation,
 		func(cr *storev1alpha1.PackageRevision, wanted *porchv1alpha1.PackageRevision) (*storev1alpha1.PackageRevision, error) {
-			if err := r.checkOwners(ctx, name, cr.Served.OwnerReferences, wanted.OwnerReferences); err != nil {
+			before := metav1.ObjectMeta{OwnerReferences: cr.Served.OwnerReferences, Annotations: cr.Annotations}
+			if err := r.checkOwners(ctx, name, &before, &wanted.ObjectMeta); err != nil {
 				return nil, err
 			}
 			if err := r.checkAnnotations(ctx, name, cr.Annotations, wanted.Annotations); err != nil {

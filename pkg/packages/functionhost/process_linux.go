@@ -1,6 +1,8 @@
 package functionhost
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -12,3 +14,17 @@ func ownGroup(command *exec.Cmd) {
 }
 
 func endGroup(leader int) { _ = syscall.Kill(-leader, syscall.SIGKILL) } // mostly there is none left
+
+// endOthers ends all other processes of a container of which this one is the first, and waits for
+// them. Elsewhere it does nothing.
+func endOthers() {
+	if os.Getpid() != 1 {
+		return
+	}
+	_ = syscall.Kill(-1, syscall.SIGKILL) // all but this one
+	for {
+		if pid, err := syscall.Wait4(-1, nil, 0, nil); pid <= 0 && !errors.Is(err, syscall.EINTR) {
+			return // there is none left
+		}
+	}
+}

@@ -8,3 +8,5 @@ import "os/exec"
 func ownGroup(*exec.Cmd) {}
 
 func endGroup(int) {}
+
+func endOthers() {}

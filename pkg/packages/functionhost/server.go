@@ -70,7 +70,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // maxStderr is how much of the messages of a program is kept.
 const maxStderr = 64 << 10
 
-// run runs the program once. What it has started ends with it.
+// run runs the program once. What it has started ends with it: its process group and, in a
+// container that runs one program at a time, all other processes.
 func (s *Server) run(ctx context.Context, list []byte) (*functions.Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -85,6 +86,12 @@ func (s *Server) run(ctx context.Context, list []byte) (*functions.Container, er
 	err := command.Run()
 	if command.Process != nil {
 		endGroup(command.Process.Pid)
+	}
+	if cap(s.slots) == 1 {
+		endOthers()
+	}
+	if errors.Is(err, exec.ErrWaitDelay) { // the program has succeeded
+		err = nil
 	}
 	exit, failed := errors.AsType[*exec.ExitError](err)
 	switch {

@@ -1,18 +1,24 @@
 package store
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/upgrade"
 )
 
@@ -60,8 +66,18 @@ func Serve(cr *storev1alpha1.PackageRevision) *porchv1alpha1.PackageRevision {
 
 // ServeFilesMeta returns the metadata of the served PackageRevisionResources.
 func ServeFilesMeta(cr *storev1alpha1.PackageRevision) metav1.ObjectMeta {
-	m := ServeMeta(cr)
+	m := WithoutLastApplied(ServeMeta(cr))
 	m.ManagedFields = managedFields(cr.Served.FilesManagedFields)
+	return m
+}
+
+// WithoutLastApplied removes what a user has applied client-side last: it is about the
+// PackageRevision. On the files, kubectl would take it for their owner.
+func WithoutLastApplied(m metav1.ObjectMeta) metav1.ObjectMeta {
+	if _, there := m.Annotations[corev1.LastAppliedConfigAnnotation]; there {
+		m.Annotations = maps.Clone(m.Annotations)
+		delete(m.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
 	return m
 }
 
@@ -88,18 +104,23 @@ func managedFields(stored string) (all []metav1.ManagedFieldsEntry) {
 const maxFilesManagedFields = 256 << 10
 
 // setFilesManagedFields stores who owns which file, if anybody applies files server-side: only then
-// it matters, and each name of a file would be in the revision once more. What is too large is
-// dropped: then the next apply is a conflict.
+// it matters, and each name of a file would be in the revision once more. It returns an error if
+// that is too large: without it, files that are left out would stay.
 func setFilesManagedFields(cr *storev1alpha1.PackageRevision, all []metav1.ManagedFieldsEntry) error {
 	cr.Served.FilesManagedFields = ""
 	if !slices.ContainsFunc(all, func(e metav1.ManagedFieldsEntry) bool { return e.Operation == metav1.ManagedFieldsOperationApply }) {
 		return nil
 	}
 	text, err := json.Marshal(all)
-	if err == nil && len(text) <= maxFilesManagedFields {
-		cr.Served.FilesManagedFields = string(text)
+	switch {
+	case err != nil:
+		return err
+	case len(text) > maxFilesManagedFields:
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the names of the files and their owners have %d KiB, and at most %d KiB can be applied server-side: "+
+			"use kubectl replace, or kubectl starling package push", len(text)>>10, maxFilesManagedFields>>10))
 	}
-	return err
+	cr.Served.FilesManagedFields = string(text)
+	return nil
 }
 
 func publicLabels(labels map[string]string) map[string]string {
@@ -133,6 +154,43 @@ func setServedMeta(cr *storev1alpha1.PackageRevision, m *metav1.ObjectMeta) erro
 		cr.Served.ManagedFields = string(text)
 	}
 	return nil
+}
+
+// ownKptfile makes the server the owner of the Kptfile: it has changed it, for a user who wrote the
+// revision. To apply another one is a conflict.
+func ownKptfile(cr *storev1alpha1.PackageRevision) error {
+	if cr.Served.FilesManagedFields == "" {
+		return nil
+	}
+	const manager = "package-server"
+	kptfile := fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "resources", kpt.KptfileName))
+	var all []metav1.ManagedFieldsEntry
+	for _, e := range managedFields(cr.Served.FilesManagedFields) {
+		set := &fieldpath.Set{}
+		if e.FieldsV1 == nil || e.Manager == manager {
+			continue
+		}
+		if err := set.FromJSON(bytes.NewReader(e.FieldsV1.Raw)); err != nil {
+			return err
+		}
+		if set = set.Difference(kptfile); set.Empty() {
+			continue
+		}
+		raw, err := set.ToJSON()
+		if err != nil {
+			return err
+		}
+		e.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+		all = append(all, e)
+	}
+	raw, err := kptfile.ToJSON()
+	if err != nil {
+		return err
+	}
+	return setFilesManagedFields(cr, append(all, metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: porchv1alpha1.GroupVersion.String(),
+		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw},
+	}))
 }
 
 // setPrivateLabels sets the labels by which stored revisions are found.

@@ -39,12 +39,15 @@ func (s *Store) UpdateFiles(ctx context.Context, before *storev1alpha1.PackageRe
 	if err != nil {
 		return nil, invalid(before.Name, fieldErrors("spec.resources", err.Error())...)
 	}
-	d.deployment = before.Status.Deployment
+	if d.deployment, err = s.deploys(ctx, before); err != nil {
+		return nil, err
+	}
 	content, err := s.renderDraft(ctx, before.Name, d)
 	if err != nil {
 		return nil, err
 	}
 	after := before.DeepCopy()
+	after.Status.Deployment = d.deployment
 	if err := s.replaceContent(ctx, after, content, dryRun); err != nil {
 		return nil, err
 	}

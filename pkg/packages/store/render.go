@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
@@ -125,7 +127,7 @@ func (s *Store) renderDraft(ctx context.Context, name string, d draft) (*rendere
 	}
 	reason := ReasonPipelineFailed
 	if failed == nil && d.deployment {
-		reason, failed = ReasonNotDeliverable, undeliverable(rendered.Files)
+		reason, failed = ReasonNotDeliverable, s.undeliverable(ctx, rendered.Files)
 	}
 	if failed != nil {
 		passed.Status, passed.Reason = porchv1alpha1.ConditionFalse, reason
@@ -149,12 +151,34 @@ func (s *Store) renderDraft(ctx context.Context, name string, d draft) (*rendere
 // undeliverable returns an error if a cluster cannot get all objects of a package: it would be
 // approved, and never arrive as a whole. Kinds that no cluster gets are no such error: a Repository
 // may also be read by others, such as Config Sync, and the Binding reports them.
-func undeliverable(files kpt.Files) error {
-	read, err := workload.Read(files, nil)
-	if err == nil && len(read.Problems) > 0 {
-		err = errors.New("not all objects can be delivered: " + text.List(read.Problems, maxUndeliverable))
+func (s *Store) undeliverable(ctx context.Context, files kpt.Files) error {
+	var kinds workload.Kinds
+	if s.kinds != nil {
+		kinds = func(kind schema.GroupVersionKind) (workload.Resource, bool, error) {
+			return s.kinds.Resource(ctx, kind)
+		}
 	}
-	return err
+	read, err := workload.Read(files, kinds)
+	switch {
+	case err != nil:
+		return fmt.Errorf("it is not known whether all objects can be delivered: %w", err)
+	case len(read.Problems) > 0:
+		return errors.New("not all objects can be delivered: " + text.List(read.Problems, maxUndeliverable))
+	}
+	return nil
+}
+
+// deploys reports whether the Repository of a revision is one of a cluster: now, or if it does not
+// exist, when the revision was written last.
+func (s *Store) deploys(ctx context.Context, cr *storev1alpha1.PackageRevision) (bool, error) {
+	repository, err := s.repositories(cr.Namespace).Get(ctx, cr.Spec.RepositoryName, metav1.GetOptions{ResourceVersion: "0"})
+	switch {
+	case apierrors.IsNotFound(err):
+		return cr.Status.Deployment, nil
+	case err != nil:
+		return false, fmt.Errorf("read Repository %q: %w", cr.Spec.RepositoryName, err)
+	}
+	return repository.Spec.Deployment, nil
 }
 
 // writeKptfile writes gates, conditions and metadata into the Kptfile. Parts that are equal are not

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -60,6 +61,7 @@ type Store struct {
 	codec         runtime.ParameterCodec
 	metadata      metadata.Interface
 	schemas       *client.Schemas
+	kinds         *client.Kinds
 	mergeComments mergeCommentCache
 	cached        *revisionCache
 	lists         listCache
@@ -102,6 +104,11 @@ func connect(c Config) (*Store, error) {
 	if s.schemas, err = client.NewSchemas(c.Space); err != nil {
 		return nil, err
 	}
+	found, err := discovery.NewDiscoveryClientForConfig(c.Space)
+	if err != nil {
+		return nil, fmt.Errorf("build discovery client: %w", err)
+	}
+	s.kinds = client.NewKinds(found, c.Clock)
 	if s.metadata, err = metadata.NewForConfig(c.Space); err != nil {
 		return nil, fmt.Errorf("build metadata client: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	porchv1alpha1 "github.com/starlinghq/starling/api/porch/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/packages/kpt"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/lifecycle"
 )
 
@@ -86,14 +87,22 @@ func (s *Store) rewriteKptfile(ctx context.Context, after *storev1alpha1.Package
 	defer leave()
 	d := draft{
 		files: files, gates: wanted.Spec.ReadinessGates, conditions: wanted.Status.Conditions, metadata: wanted.Spec.PackageMetadata,
-		deployment: after.Status.Deployment,
 	}
+	if d.deployment, err = s.deploys(ctx, after); err != nil {
+		return err
+	}
+	after.Status.Deployment = d.deployment
 	if d.metadata == nil {
 		d.metadata = &porchv1alpha1.PackageMetadata{}
 	}
 	content, err := s.rewritten(ctx, after, d, renders)
 	if err != nil {
 		return err
+	}
+	if content.files[kpt.KptfileName] != files[kpt.KptfileName] {
+		if err := ownKptfile(after); err != nil {
+			return err
+		}
 	}
 	return s.replaceContent(ctx, after, content, dryRun)
 }

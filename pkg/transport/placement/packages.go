@@ -14,6 +14,7 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	storev1alpha1 "github.com/starlinghq/starling/api/store/v1alpha1"
+	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt"
@@ -262,7 +263,7 @@ type Packages interface {
 }
 
 // PackagesOf returns the Packages of the WDS that objects reads.
-func PackagesOf(objects dynamic.Interface, files Files, kinds *Kinds) Packages {
+func PackagesOf(objects dynamic.Interface, files Files, kinds *client.Kinds) Packages {
 	return &wdsPackages{objects.Resource(storev1alpha1.PackageRevisions), files, kinds}
 }
 
@@ -275,7 +276,7 @@ type Files interface {
 type wdsPackages struct {
 	revisions dynamic.NamespaceableResourceInterface
 	Files
-	*Kinds
+	*client.Kinds
 }
 
 // Revision implements Packages.

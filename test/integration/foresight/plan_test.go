@@ -135,7 +135,7 @@ func newHubOf(t *testing.T, fleet *testenv.Fleet) *hub {
 			Bindings:         must[cache.SharedIndexInformer](t)(client.NewInformer(control.Bindings(), &controlv1alpha1.Binding{}, cache.Indexers{})),
 			CustomTransforms: must[cache.SharedIndexInformer](t)(client.NewInformer(control.CustomTransforms(), &controlv1alpha1.CustomTransform{}, cache.Indexers{})),
 			Metadata:         dynamicinformer.MetadataInformer(partial), Objects: objects, Versions: partial,
-			Packages: placement.PackagesOf(objects, must[*content.Store](t)(content.New(config, clock.RealClock{})), placement.NewKinds(found, clock.RealClock{})),
+			Packages: placement.PackagesOf(objects, must[*content.Store](t)(content.New(config, clock.RealClock{})), client.NewKinds(found, clock.RealClock{})),
 			Writer:   must[*writer.Writer](t)(writer.New(config, "wds1", ocm.FieldManager)),
 		},
 		ITSes: []transportplugin.ITS{{Name: "its1", Connect: func(context.Context) (transportplugin.Plugin, error) {

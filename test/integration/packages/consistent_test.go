@@ -108,6 +108,9 @@ func checkKptfile(t *testing.T, store *content.Store, cr *storev1alpha1.PackageR
 		gates = append(gates, kpt.ReadinessGate{ConditionType: gate.ConditionType})
 	}
 	for _, c := range cr.Status.Conditions {
+		if c.Type == porchv1alpha1.ConditionPipelinePassed && c.Status == porchv1alpha1.ConditionFalse {
+			c.Message = "see the PackageRevision" // the Kptfile goes to git
+		}
 		conditions = append(conditions, kpt.Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message})
 	}
 	want, err := json.Marshal([]any{gates, conditions})

@@ -272,6 +272,13 @@ func applyFiles(t *testing.T, e *environment) {
 		}
 		return prr.ResourceVersion
 	}
+	// The revision was applied client-side: what was applied then says nothing of its files.
+	revision := filepath.Join(t.TempDir(), "revision.json")
+	applied := fmt.Sprintf(`{"apiVersion":"porch.kpt.dev/v1alpha1","kind":"PackageRevision","metadata":{"name":%q,"namespace":%q},"spec":{"packageName":"files","repository":"upstream","workspaceName":"v1"}}`, pr.Name, e.namespace)
+	if err := os.WriteFile(revision, []byte(applied), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.kubectl(t, "apply", "--filename", revision)
 	if len(get().ManagedFields) > 0 {
 		t.Errorf("managed fields of files that nobody has applied: %v", get().ManagedFields)
 	}
@@ -305,6 +312,15 @@ func applyFiles(t *testing.T, e *environment) {
 	e.write(t, pr.Name, map[string]string{"a.yaml": text("other")})
 	if err := apply(map[string]string{"a.yaml": text("a")}, server...); err == nil || !strings.Contains(err.Error(), "conflict") {
 		t.Errorf("somebody changed the file: %v", err)
+	}
+	// The server changes the Kptfile for a user who adds a gate to the revision.
+	kptfile := get().Spec.Resources["Kptfile"]
+	if err := apply(map[string]string{"Kptfile": kptfile}, append(server, "--force-conflicts")...); err != nil {
+		t.Fatal(err)
+	}
+	e.kubectl(t, "patch", "packagerevision", pr.Name, "--type=merge", `--patch={"spec":{"readinessGates":[{"conditionType":"PackagePipelinePassed"},{"conditionType":"Reviewed"}]}}`)
+	if err := apply(map[string]string{"Kptfile": kptfile}, server...); err == nil || !strings.Contains(err.Error(), "conflict") || !strings.Contains(err.Error(), "package-server") {
+		t.Errorf("a gate was added: %v", err)
 	}
 	e.kubectl(t, "replace", "--filename", write(map[string]string{"Kptfile": get().Spec.Resources["Kptfile"], "README.md": "", "d.yaml": text("d")}))
 	expect("replaced", "d.yaml")

@@ -168,6 +168,36 @@ func TestGateOfDelivery(t *testing.T) {
 		t.Errorf("an ignored file: %s", text)
 	}
 	e.move(t, must[*porchv1alpha1.PackageRevision](t)(e.admin.revisions(e.namespace).Get(t.Context(), pr.Name, metav1.GetOptions{})), published)
+
+	// The scope of a custom kind is that in the WDS.
+	e.fleet.Space(t, wds).Apply(t, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: wides.gate.example.com}
+spec:
+  group: gate.example.com
+  scope: Cluster
+  names: {kind: Wide, plural: wides, singular: wide, listKind: WideList}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`)
+	wide := func(namespace string) string {
+		return "apiVersion: gate.example.com/v1\nkind: Wide\nmetadata:\n  name: x\n  namespace: " + namespace + "\n"
+	}
+	other := e.make(t, e.revision("edge", "wide", "v1"))
+	testenv.Eventually(t, testTimeout, func() (bool, string) { // kinds that are not served are read again after a while
+		prr := e.write(t, other.Name, map[string]string{"a.yaml": wide("a"), "b.yaml": wide("b")})
+		return strings.Contains(prr.Status.RenderStatus.Err, "b.yaml: Wide b/x: is also in a.yaml"), prr.Status.RenderStatus.Err
+	})
+
+	// A Repository becomes that of a cluster: the next write of a draft is checked.
+	draft := e.make(t, e.revision("downstream", "late", "v1"))
+	if prr := e.write(t, draft.Name, twice); prr.Status.RenderStatus.Err != "" {
+		t.Errorf("a blueprint: %s", prr.Status.RenderStatus.Err)
+	}
+	e.repository(t, "downstream", true)
+	if prr := e.write(t, draft.Name, map[string]string{"note.txt": "again"}); !strings.Contains(prr.Status.RenderStatus.Err, "is also in a.yaml") {
+		t.Errorf("after spec.deployment is true: %q", prr.Status.RenderStatus.Err)
+	}
 	e.checkConsistent(t, false)
 }
 

@@ -555,7 +555,7 @@ func (e *environment) startWhen(leading <-chan struct{}, limits packing.Limits, 
 			Metadata:         dynamicinformer.MetadataInformer(metadataClient),
 			Objects:          objects,
 			Versions:         metadataClient,
-			Packages:         placement.PackagesOf(objects, files, placement.NewKinds(discoveryClient, clock.RealClock{})),
+			Packages:         placement.PackagesOf(objects, files, client.NewKinds(discoveryClient, clock.RealClock{})),
 			Writer:           writer,
 		},
 		ITSes: append([]plugin.ITS{{Name: "its1", Connect: func(context.Context) (plugin.Plugin, error) {

@@ -105,6 +105,7 @@ func TestAutomaticApprovalIsForOwnContent(t *testing.T) {
 			}
 		}
 		refused("add an owner", patch(name, `{"metadata":{"ownerReferences":`+owner+`}}`))
+		refused("name who is to adopt it", patch(name, `{"metadata":{"annotations":{"starling.io/released-by":"copied"}}}`))
 		refused("remove an owner", patch(own.Name, `{"metadata":{"ownerReferences":null}}`))
 		_, err := mallory.revisions().Create(t.Context(), testenv.Parse(t, `{apiVersion: porch.kpt.dev/v1alpha1, kind: PackageRevision, metadata: {ownerReferences: `+owner+`},
 			spec: {repository: edge, packageName: copied, workspaceName: other}}`), metav1.CreateOptions{})

@@ -85,6 +85,7 @@ func TestDeletionKeepsWhatPeopleWrote(t *testing.T) {
 		"EditedProposed":   {[]string{self, "ann"}, false, false, proposed, variant.Leave},
 		"Unknown":          {nil, false, false, draft, variant.Leave},
 		"Published":        {[]string{self, "ann"}, false, false, published, variant.ProposeDeletion},
+		"ProposedAlready":  {[]string{self}, false, false, deletion, variant.Release},
 		"Orphan":           {[]string{self}, true, false, draft, variant.Release},
 		"OrphanEdited":     {[]string{self, "ann"}, true, false, draft, variant.Release},
 		"OrphanPublished":  {[]string{self}, true, false, published, variant.Release},
@@ -117,6 +118,13 @@ func TestDeletionKeepsWhatPeopleWrote(t *testing.T) {
 			w.settle()
 			if left := w.revisions[r.Name]; (left == nil) != (tc.want == variant.Delete) || left != nil && len(left.Served.OwnerReferences) > 0 {
 				t.Errorf("left %+v", left)
+			}
+			if tc.at == deletion { // a person proposed that, and only a person withdraws it
+				w.variant("")
+				w.settle()
+				if left := w.revisions[r.Name]; left.Spec.Lifecycle != deletion || len(left.Served.OwnerReferences) > 0 {
+					t.Errorf("a PackageVariant of the same name has withdrawn it: %+v", left)
+				}
 			}
 			if tc.want != variant.Leave || tc.move {
 				return

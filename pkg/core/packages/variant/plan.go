@@ -190,10 +190,10 @@ func (p *variantPlanner) planDeletion() {
 func (p *variantPlanner) applyDeletionPolicy(r *storev1alpha1.PackageRevision) {
 	switch {
 	case r.DeletionTimestamp != nil: // nothing left to do
-	case p.orphans(), isPlaceholder(r):
+	case p.orphans(), isPlaceholder(r), r.Spec.Lifecycle == porchv1alpha1.LifecycleDeletionProposed: // that is of a person, who may withdraw it
 		p.act(Release, r)
 	case r.Spec.Lifecycle.Published():
-		p.act(ProposeDeletion, r) // even if it is proposed already: this releases it and records the name of the PackageVariant
+		p.act(ProposeDeletion, r)
 	case p.otherAuthor(r) != "":
 		p.act(Leave, r)
 	default:

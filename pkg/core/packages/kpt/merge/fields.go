@@ -254,20 +254,24 @@ type elementList struct {
 // element.
 func index(at *place, original, updated, local *yaml.Node) (o, u, l elementList, ok bool) {
 	fields, ok := keysOf(at.schema())
+	if !ok {
+		return o, u, l, false
+	}
+	defaults := defaultsOf(at.schema(), fields)
 	for _, side := range []struct {
 		list *elementList
 		node *yaml.Node
 	}{{&o, original}, {&u, updated}, {&l, local}} {
-		ok = ok && side.list.read(side.node, fields)
+		ok = ok && side.list.read(side.node, fields, defaults)
 	}
 	return o, u, l, ok
 }
 
 // read reads a list; it returns false if its elements have no unique keys.
-func (e *elementList) read(list *yaml.Node, fields []string) bool {
+func (e *elementList) read(list *yaml.Node, fields []string, defaults map[string]string) bool {
 	*e = elementList{list: list, at: map[string]*yaml.Node{}, shown: map[string]string{}}
 	for _, element := range list.Content {
-		key, shown, ok := elementKey(element, fields)
+		key, shown, ok := elementKey(element, fields, defaults)
 		if _, duplicate := e.at[key]; duplicate || !ok {
 			return false
 		}

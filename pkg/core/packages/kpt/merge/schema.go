@@ -2,6 +2,7 @@ package merge
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -141,9 +142,25 @@ func keysOf(s *openapi.ResourceSchema) (fields []string, ok bool) {
 // without version, or its program.
 const functionKey = "(function)"
 
+// defaultsOf returns the defaults of the fields that identify the elements of a list, by field: an
+// API server sets them.
+func defaultsOf(s *openapi.ResourceSchema, fields []string) map[string]string {
+	defaults := map[string]string{"protocol": "TCP"} // of ports
+	elements := s.Elements()
+	for _, field := range fields {
+		if elements == nil {
+			break
+		}
+		if of := elements.Field(field); of != nil && of.Schema != nil && of.Schema.Default != nil {
+			defaults[field] = fmt.Sprint(of.Schema.Default)
+		}
+	}
+	return defaults
+}
+
 // elementKey returns the key of an element of a list, and the text that shows it in the path of a
 // field.
-func elementKey(n *yaml.Node, fields []string) (key, shown string, ok bool) {
+func elementKey(n *yaml.Node, fields []string, defaults map[string]string) (key, shown string, ok bool) {
 	if len(fields) == 0 {
 		return scalar(n), n.Value, n.Kind == yaml.ScalarNode
 	}
@@ -155,13 +172,11 @@ func elementKey(n *yaml.Node, fields []string) (key, shown string, ok bool) {
 			return functionName(n)
 		}
 		value := kpt.Get(n, field)
-		text := ""
+		text, known := defaults[field]
 		switch {
 		case value != nil && value.Kind == yaml.ScalarNode && value.ShortTag() != yaml.NodeTagNull:
 			text = value.Value
-		case field == "protocol":
-			text = "TCP" // the default of ports
-		case i == 0:
+		case i == 0 && !known:
 			return "", "", false
 		}
 		key += text + "\x00"

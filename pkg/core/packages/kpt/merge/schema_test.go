@@ -27,6 +27,29 @@ func thing(routes string, more ...string) string {
 	return "apiVersion: example.com/v1\nkind: Thing\nmetadata:\n  name: a\nspec:\n  routes:\n" + routes + strings.Join(more, "")
 }
 
+// TestDefaultsOfKeys: an element without a key has the default of the field, which an API server
+// sets.
+func TestDefaultsOfKeys(t *testing.T) {
+	schema := func(string, string) (*openapi.ResourceSchema, error) {
+		s := &openapi.ResourceSchema{}
+		return s, json.Unmarshal([]byte(`{"type": "object", "properties": {"spec": {"type": "object", "properties": {"routes": {
+			"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["host", "port"],
+			"items": {"type": "object", "properties": {"host": {"type": "string"}, "port": {"type": "integer", "default": 80}}}}}}}}`), &s.Schema)
+	}
+	one := func(routes ...string) files {
+		return files{"a.yaml": thing("  - " + strings.Join(routes, "\n  - ") + "\n")}
+	}
+	got, err := merge.Merge(merge.ResourceMerge, one("{host: a, v: 1}", "{host: b, v: 1}"), one("{host: a, port: 80, v: 2}", "{host: b, v: 2}", "{host: c, v: 1}"),
+		one("{host: a, v: 1, w: 5}", "{host: b, port: 80, v: 1}", "{host: c, port: 80, v: 1}"), schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := one("{host: a, port: 80, v: 2, w: 5}", "{host: b, port: 80, v: 2}", "{host: c, port: 80, v: 1}")
+	if diff := cmp.Diff(want["a.yaml"], got.Files["a.yaml"]); diff != "" || len(got.Conflicts) > 0 {
+		t.Errorf("conflicts %v (-want +got):\n%s", got.Conflicts, diff)
+	}
+}
+
 // TestCustomLists: the lists of custom kinds are merged by the keys that their definition names, be
 // it in the package or elsewhere.
 func TestCustomLists(t *testing.T) {
