@@ -2,9 +2,11 @@ package store
 
 import (
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -75,5 +77,31 @@ func TestCheckLabels(t *testing.T) {
 		if got := checkLabels(tc.labels, tc.before); len(got) != tc.want {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// TestOwnersOfManyFiles: owners that do not fit are an error. Without them, an apply would leave
+// files that it should delete.
+func TestOwnersOfManyFiles(t *testing.T) {
+	owners := func(operation metav1.ManagedFieldsOperationType, size int) []metav1.ManagedFieldsEntry {
+		return []metav1.ManagedFieldsEntry{{
+			Manager: "m", Operation: operation, FieldsType: "FieldsV1",
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:resources":{"f:` + strings.Repeat("x", size) + `":{}}}}`)},
+		}}
+	}
+	cr := &storev1alpha1.PackageRevision{}
+	if err := setFilesManagedFields(cr, owners(metav1.ManagedFieldsOperationApply, maxFilesManagedFields)); !apierrors.IsRequestEntityTooLargeError(err) {
+		t.Errorf("got %v", err)
+	}
+	// Nobody has applied: there is nothing that an apply could leave out.
+	if err := setFilesManagedFields(cr, owners(metav1.ManagedFieldsOperationUpdate, maxFilesManagedFields)); err != nil || ServeFilesMeta(cr).ManagedFields != nil {
+		t.Errorf("%v, %v", err, ServeFilesMeta(cr).ManagedFields)
+	}
+	want := owners(metav1.ManagedFieldsOperationApply, 1000)
+	if err := setFilesManagedFields(cr, want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, ServeFilesMeta(cr).ManagedFields); diff != "" {
+		t.Errorf("unexpected owners (-want +got):\n%s", diff)
 	}
 }
