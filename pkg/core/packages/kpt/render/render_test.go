@@ -215,6 +215,9 @@ func TestRender(t *testing.T) {
 			if diff := cmp.Diff(tc.wantRun, run); tc.wantRun != nil && diff != "" {
 				t.Errorf("functions (-want +got):\n%s", diff)
 			}
+			if name == "UnknownImage" && got.Results.Items[0].Stderr != "" { // the error says it, once
+				t.Errorf("what has not run printed %q", got.Results.Items[0].Stderr)
+			}
 		})
 	}
 }

@@ -109,6 +109,32 @@ func TestLatest(t *testing.T) {
 	}
 }
 
+// TestRelabel: the revision that gets the label comes first, so that there is always one with it.
+func TestRelabel(t *testing.T) {
+	revision := func(name string, number int, labels map[string]string) *storev1alpha1.PackageRevision {
+		r := &storev1alpha1.PackageRevision{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+		r.Spec.Revision, r.Spec.Lifecycle = number, porchv1alpha1.LifecyclePublished
+		return r
+	}
+	label := map[string]string{porchv1alpha1.LatestRevisionLabel: "true"}
+	v1, v2, v3, v4 := revision("v1", 1, label), revision("v2", 2, nil), revision("v3", 3, nil), revision("v4", 4, label)
+	for name, tc := range map[string]struct {
+		all, want []*storev1alpha1.PackageRevision
+	}{
+		"Right":  {[]*storev1alpha1.PackageRevision{v2, v3, v4}, nil},
+		"Newer":  {[]*storev1alpha1.PackageRevision{v1, v2, v3}, []*storev1alpha1.PackageRevision{revision("v3", 3, label), revision("v1", 1, map[string]string{})}},
+		"TwoOld": {[]*storev1alpha1.PackageRevision{v1, v4}, []*storev1alpha1.PackageRevision{revision("v1", 1, map[string]string{})}},
+		"None":   {[]*storev1alpha1.PackageRevision{v2}, []*storev1alpha1.PackageRevision{revision("v2", 2, label)}},
+	} {
+		if diff := cmp.Diff(tc.want, version.Relabel(tc.all)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if len(label) != 1 || v3.Labels != nil {
+		t.Errorf("the revisions themselves were changed: %v, %v", label, v3.Labels)
+	}
+}
+
 func reversed(all []*storev1alpha1.PackageRevision) iter.Seq[*storev1alpha1.PackageRevision] {
 	return func(yield func(*storev1alpha1.PackageRevision) bool) {
 		for _, r := range slices.Backward(all) {

@@ -158,6 +158,16 @@ func TestApply(t *testing.T) {
 			},
 			"",
 		},
+		"InjectedBefore": { // by Porch, from another object
+			"my-pv", "injectors: [{name: east}]",
+			kpt.Files{"c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  annotations:\n    kpt.dev/config-injection: optional\n    kpt.dev/injected-resource: west\n"},
+			kpt.Files{
+				"c.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  annotations:\n    kpt.dev/config-injection: optional\n    kpt.dev/injected-resource-name: 'east'\ndata:\n  a: \"1\"\n  b: \"2\"\n  \"yes\": \"true\"\n",
+				"Kptfile": kptfile + gate + "status:\n  conditions:\n" + complete +
+					"  - type: config.injection.ConfigMap.c\n    status: \"True\"\n    reason: ConfigInjected\n    message: injected resource \"east\" from cluster\n",
+			},
+			"",
+		},
 		"NotInjected": {
 			"my-pv", "injectors: [{name: nobody}, {name: bare, kind: Endpoints}]",
 			kpt.Files{"e.yaml": point("Endpoints", "bare", "optional"), "f.yaml": strings.Replace(point("Thing", "x", "required"), "infra.", "gone.", 1), "g.yaml": point("Other", "y", "optional")},
