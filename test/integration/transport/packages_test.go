@@ -276,26 +276,27 @@ func TestInvalidFilesHold(t *testing.T) {
 	e.bindPackages(sites, v1)
 	e.expectContents(sites[0], e.line("a", "1"), e.line("b", "1"), e.line("c", "1"))
 	// The copy of b in the cluster has former content.
-	errors := func(want, applied string) {
+	errors := func(applied string, want ...string) {
 		t.Helper()
 		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 			b := e.expectCondition(controlv1alpha1.BindingConditionDelivered, metav1.ConditionFalse, controlv1alpha1.ReasonFailed)
-			return len(b.Status.Errors) == 1 && strings.Contains(b.Status.Errors[0], want) && b.Status.Rollup.AppliedOf == applied && b.Status.Rollup.HealthyOf == applied,
+			same := slices.EqualFunc(b.Status.Errors, want, strings.Contains)
+			return same && b.Status.Rollup.AppliedOf == applied && b.Status.Rollup.HealthyOf == applied,
 				fmt.Sprintf("errors %q, rollup %+v; want %q, applied %s", b.Status.Errors, b.Status.Rollup, want, applied)
 		})
 	}
 	e.rebindPackages(sites, v2)
 	e.expectContents(sites[0], e.line("a", "2"), e.line("b", "1"))
-	errors(`b.yaml: cannot be delivered: metadata.labels["live"] is no string`, "1/2")
+	errors("1/2", `b.yaml: cannot be delivered: metadata.labels["live"] is no string`)
 	e.rebindPackages(sites, v3)
 	e.expectContents(sites[0], e.line("a", "3"), e.line("b", "1"))
-	errors("b.yaml: document 1: is not valid YAML", "1/?")
+	errors("1/?", "b.yaml: document 1: is not valid YAML", "until the files are repaired, nothing of the package is removed from clusters")
 	v4 := e.revision(4, "Published", kpt.Files{
 		"Kptfile": kptfile, "a.yaml": packaged(e.name, "a", "4"), "b.yaml": packaged(e.name, "b", "4"), "twice.yaml": packaged(e.name, "a", "other"),
 	})
 	e.rebindPackages(sites, v4)
 	e.expectContents(sites[0], e.line("a", "3"), e.line("b", "4"))
-	errors("twice.yaml", "1/2")
+	errors("1/2", "twice.yaml")
 }
 
 // TestLargePackage: 5 MiB go in several works, and a change of one object changes one of them.
