@@ -238,6 +238,7 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	s := tell(t, testenv.Shared(t))
 	bindings, transport := settings.Defaults()
+	bindings.PackagesUser = "system:serviceaccount:starling-system:binding-controller" // it runs the controllers of packages
 	for name, want := range map[string]map[string]string{settings.OfBindings: bindings.Data(), settings.OfTransport: transport.Data()} {
 		correct := func() (bool, string) {
 			found, err := s.get("wds1", configMaps, settings.Namespace, name)
