@@ -50,7 +50,7 @@ The chart runs it: see functions in its values.`,
 	flags.StringVar(&install, "install", "", "Copy this program into a directory, and end.")
 	flags.StringVar(&listen, "listen", "0.0.0.0:8080", "Address on which to serve.")
 	flags.DurationVar(&timeout, "timeout", 30*time.Second, "Maximum duration of a run. Longer ones are killed.")
-	flags.Int64Var(&maxBytes, "max-bytes", 32<<20, "Maximum size of the input, and of the output, in bytes.")
+	flags.Int64Var(&maxBytes, "max-bytes", functionhost.MaxBytes, "Maximum size of the input, and of the output, in bytes.")
 	flags.IntVar(&atOnce, "at-once", 1, "Number of runs at the same time. Further ones wait. With 1, no process is left after a run.")
 	return command
 }

@@ -39,9 +39,6 @@ type options struct {
 	collectEvery       time.Duration
 }
 
-// maxFunctionOutput bounds what a function host answers, in bytes: as what workers receive.
-const maxFunctionOutput = 32 << 20
-
 func newOptions() *options {
 	const mib = 1 << 20
 	o := &options{
@@ -137,7 +134,7 @@ func (o *options) validate() error {
 	o.workers.Memory = o.memoryMiB << 20
 	if len(o.hosts) > 0 {
 		var err error
-		if o.workers.Hosts, err = functionhost.NewClient(o.hosts, maxFunctionOutput); err != nil {
+		if o.workers.Hosts, err = functionhost.NewClient(o.hosts, functionhost.MaxBytes); err != nil {
 			return fmt.Errorf("--function-host: %w", err)
 		}
 	}

@@ -16,6 +16,10 @@ import (
 // ErrNotListed is the error for an image that no host has.
 var ErrNotListed = errors.New("no function host has this image")
 
+// MaxBytes is the default of the size of a package, and of what a function makes of it: here, and
+// between a server and its workers. Of two different limits, the lower one would count.
+const MaxBytes = 32 << 20
+
 // Client runs functions in hosts. It is safe for concurrent use.
 type Client struct {
 	hosts    map[string]string

@@ -30,7 +30,7 @@ type Config struct {
 	RenderTimeout time.Duration
 	// Memory bounds the resident memory of a process in bytes; 512 MiB by default.
 	Memory int64
-	// MaxMessage bounds a package and its result in bytes; 32 MiB by default.
+	// MaxMessage bounds a package and its result in bytes; functionhost.MaxBytes by default.
 	MaxMessage int
 	// Hosts run the functions that are not built in; nil if there are none.
 	Hosts *functionhost.Client
@@ -73,7 +73,7 @@ func NewPool(config Config) (*Pool, error) {
 	config.Timeout = cmp.Or(config.Timeout, 10*time.Second)
 	config.RenderTimeout = cmp.Or(config.RenderTimeout, 30*time.Second)
 	config.Memory = cmp.Or(config.Memory, 512<<20)
-	config.MaxMessage = cmp.Or(config.MaxMessage, 32<<20)
+	config.MaxMessage = cmp.Or(config.MaxMessage, functionhost.MaxBytes)
 	config.MaxCalls = cmp.Or(config.MaxCalls, 1000)
 	binary, err := os.Executable()
 	if err != nil {
