@@ -22,11 +22,13 @@ type Schemas func(apiVersion, kind string) (*openapi.ResourceSchema, error)
 type schemas struct {
 	others Schemas
 	own    func() map[string]*openapi.ResourceSchema
+	// found are answers of others: they take requests, and a package has many objects of a kind.
+	found map[string]*openapi.ResourceSchema
 }
 
 // newSchemas returns the schemas for a merge of three versions.
 func newSchemas(versions [3]kpt.Files, others Schemas) *schemas {
-	return &schemas{others, sync.OnceValue(func() map[string]*openapi.ResourceSchema {
+	return &schemas{others: others, found: map[string]*openapi.ResourceSchema{}, own: sync.OnceValue(func() map[string]*openapi.ResourceSchema {
 		own := map[string]*openapi.ResourceSchema{}
 		for _, v := range []version{updatedVersion, localVersion, originalVersion} { // the newest first
 			for name, content := range versions[v] {
@@ -44,10 +46,18 @@ func (s *schemas) find(apiVersion, kind string) (*openapi.ResourceSchema, error)
 	if builtin := openapi.SchemaForResourceType(yaml.TypeMeta{APIVersion: apiVersion, Kind: kind}); builtin != nil || apiVersion == "" || kind == "" {
 		return builtin, nil
 	}
-	if own := s.own()[apiVersion+"/"+kind]; own != nil || s.others == nil {
+	name := apiVersion + "/" + kind
+	if own := s.own()[name]; own != nil || s.others == nil {
 		return own, nil
 	}
-	return s.others(apiVersion, kind)
+	if found, known := s.found[name]; known {
+		return found, nil
+	}
+	found, err := s.others(apiVersion, kind)
+	if err == nil {
+		s.found[name] = found
+	}
+	return found, err
 }
 
 // define adds the schemas of the CustomResourceDefinitions in a file, unless they are known. It
@@ -145,7 +155,10 @@ const functionKey = "(function)"
 // defaultsOf returns the defaults of the fields that identify the elements of a list, by field: an
 // API server sets them.
 func defaultsOf(s *openapi.ResourceSchema, fields []string) map[string]string {
-	defaults := map[string]string{"protocol": "TCP"} // of ports
+	defaults := map[string]string{}
+	if _, builtin := s.Schema.Extensions["x-kubernetes-patch-strategy"]; builtin {
+		defaults["protocol"] = "TCP" // of ports; kyaml's schemas do not say so
+	}
 	elements := s.Elements()
 	for _, field := range fields {
 		if elements == nil {

@@ -50,6 +50,24 @@ func TestDefaultsOfKeys(t *testing.T) {
 	}
 }
 
+// TestSchemasAreAskedForOnce: an answer is a request to an API server.
+func TestSchemasAreAskedForOnce(t *testing.T) {
+	asked := map[string]int{}
+	find := func(apiVersion, kind string) (*openapi.ResourceSchema, error) {
+		asked[apiVersion+"/"+kind]++
+		return nil, nil //nolint:nilnil // nobody serves it
+	}
+	things := func(value string) files {
+		return files{"a.yaml": thing("  - {host: a, v: " + value + "}\n"), "b.yaml": strings.Replace(thing("  - {host: b, v: "+value+"}\n"), "name: a", "name: b", 1)}
+	}
+	if _, err := merge.Merge(merge.ResourceMerge, things("1"), things("2"), things("3"), find); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"example.com/v1/Thing": 1}, asked); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
 // TestCustomLists: the lists of custom kinds are merged by the keys that their definition names, be
 // it in the package or elsewhere.
 func TestCustomLists(t *testing.T) {
