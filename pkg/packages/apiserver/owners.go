@@ -55,8 +55,8 @@ func (r *revisions) checkOwners(ctx context.Context, name string, before, after 
 }
 
 func ownerForbidden(user, variant string) error {
-	return errors.New("metadata.ownerReferences: only a user who may update PackageVariant \"" + variant +
-		"\" may add or remove it as an owner, or name it in annotation " + configv1alpha1.AnnotationReleasedBy + ", and \"" + user + "\" may not")
+	return errors.New("only a user who may update PackageVariant \"" + variant +
+		"\" may add or remove it in metadata.ownerReferences, or name it in annotation " + configv1alpha1.AnnotationReleasedBy + ", and \"" + user + "\" may not")
 }
 
 // changedVariants returns the names of the PackageVariants whose owner references differ, sorted.
