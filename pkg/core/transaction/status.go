@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 	messageInProgress = "Transaction is currently executing"
 	messageInvalid    = "Transaction validation failed"
 	messageFailed     = "Transaction installation failed"
+	messageGivenUp    = "Package installation has begun, and does not go on"
 )
 
 // FailedError is an error with a reason that a condition shows.
@@ -79,6 +81,17 @@ func Ended(tx *pkgv1alpha1.Transaction) bool { return tx.Status.CompletionTime !
 func Succeeded(tx *pkgv1alpha1.Transaction) bool {
 	return Ended(tx) && meta.IsStatusConditionTrue(tx.Status.Conditions, pkgv1alpha1.TransactionConditionReady)
 }
+
+// Begun reports whether a transaction has begun to install, and has not ended that with success: a
+// part of the change may be written.
+func Begun(status *pkgv1alpha1.TransactionStatus) bool {
+	installed := meta.FindStatusCondition(status.Conditions, pkgv1alpha1.TransactionConditionInstalled)
+	return installed != nil && installed.Status != metav1.ConditionTrue &&
+		installed.Reason != pkgv1alpha1.ReasonInstallationPending && installed.Reason != pkgv1alpha1.ReasonValidateOnly
+}
+
+// Unlimited reports whether a transaction is tried until it succeeds.
+func Unlimited(tx *pkgv1alpha1.Transaction) bool { return Limit(tx) == math.MaxInt64 }
 
 // ValidateOnly reports whether a transaction ends after its validation.
 func ValidateOnly(tx *pkgv1alpha1.Transaction) bool {
@@ -189,6 +202,7 @@ func (r Recorder) Complete() {
 // transaction has ended.
 func (r Recorder) Superseded(by string) {
 	r.pending()
+	r.givenUp()
 	r.set(pkgv1alpha1.TransactionConditionReady, metav1.ConditionFalse, pkgv1alpha1.ReasonSuperseded, by)
 	r.synced()
 	r.tx.Status.CompletionTime = &r.now
@@ -202,21 +216,38 @@ func (r Recorder) Interrupted(err error, counts bool) {
 		r.failed()
 	}
 	if Ended(r.tx) {
-		reason, message := pkgv1alpha1.ReasonValidationFailed, messageInvalid
-		if meta.IsStatusConditionTrue(r.tx.Status.Conditions, pkgv1alpha1.TransactionConditionValidated) {
-			reason, message = pkgv1alpha1.ReasonInstallationFailed, messageFailed
-		}
+		reason, message := r.failure()
 		r.set(pkgv1alpha1.TransactionConditionReady, metav1.ConditionFalse, reason, message+": "+err.Error())
 	}
 }
 
-// Invalid records that the validation has failed.
+// failure returns what a failure is of: of the installation if an earlier try has written a part.
+func (r Recorder) failure() (reason, message string) {
+	if Begun(&r.tx.Status) {
+		return pkgv1alpha1.ReasonInstallationFailed, messageFailed
+	}
+	return pkgv1alpha1.ReasonValidationFailed, messageInvalid
+}
+
+// Invalid records that the validation has failed. What an earlier try has written stays recorded.
 func (r Recorder) Invalid(failure *FailedError) {
 	r.failed()
+	reason, message := r.failure()
 	r.set(pkgv1alpha1.TransactionConditionValidated, metav1.ConditionFalse, failure.Reason, failure.Message)
-	r.set(pkgv1alpha1.TransactionConditionInstalled, metav1.ConditionUnknown, pkgv1alpha1.ReasonInstallationPending, messagePending)
-	r.set(pkgv1alpha1.TransactionConditionReady, metav1.ConditionFalse, pkgv1alpha1.ReasonValidationFailed, messageInvalid)
+	r.set(pkgv1alpha1.TransactionConditionReady, metav1.ConditionFalse, reason, message)
+	if !r.givenUp() {
+		r.set(pkgv1alpha1.TransactionConditionInstalled, metav1.ConditionUnknown, pkgv1alpha1.ReasonInstallationPending, messagePending)
+	}
 	r.synced()
+}
+
+// givenUp records that an installation which has begun does not go on. It reports whether one has.
+func (r Recorder) givenUp() bool {
+	begun := Begun(&r.tx.Status)
+	if begun && !meta.IsStatusConditionFalse(r.tx.Status.Conditions, pkgv1alpha1.TransactionConditionInstalled) {
+		r.set(pkgv1alpha1.TransactionConditionInstalled, metav1.ConditionFalse, pkgv1alpha1.ReasonPackageInstallationFailed, messageGivenUp)
+	}
+	return begun
 }
 
 // NotInstalled records that the installation has failed.

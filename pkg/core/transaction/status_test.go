@@ -21,7 +21,6 @@ func condition(kind, status, reason, message string) metav1.Condition {
 	}
 }
 
-// TestStatus compares the whole status with the examples of the API.
 func TestJoinFailures(t *testing.T) {
 	got := transaction.JoinFailures([]*transaction.FailedError{{Reason: "A", Message: "a is wrong"}, {Reason: "B", Message: "cluster c: b is wrong"}})
 	if diff := cmp.Diff(&transaction.FailedError{Reason: "A", Message: "a is wrong; cluster c: b is wrong"}, got); diff != "" {
@@ -29,6 +28,7 @@ func TestJoinFailures(t *testing.T) {
 	}
 }
 
+// TestStatus compares the whole status with the examples of the API.
 func TestStatus(t *testing.T) {
 	synced := condition("Synced", "True", "ReconcileSuccess", "")
 	validated := condition("Validated", "True", "AllValidationsPassed", "Pre-flight validation completed successfully")
@@ -80,6 +80,29 @@ func TestStatus(t *testing.T) {
 			want: pkgv1alpha1.TransactionStatus{Failures: 1, Conditions: []metav1.Condition{
 				validated, synced,
 				condition("Installed", "False", "CRDInstallationFailed", "Failed to install CRD buckets.s3.aws.crossplane.io"),
+				condition("Ready", "False", "InstallationFailed", "Transaction installation failed"),
+			}},
+		},
+		"InvalidAfterAFailedInstallation": { // it must not say that nothing was changed
+			do: func(r transaction.Recorder) {
+				r.Validated()
+				r.NotInstalled(&transaction.FailedError{Reason: "CRDInstallationFailed", Message: "Failed to install CRD buckets.s3.aws.crossplane.io"})
+				r.Invalid(&transaction.FailedError{Reason: "MissingDependency", Message: "gone"})
+			},
+			want: pkgv1alpha1.TransactionStatus{Failures: 2, Conditions: []metav1.Condition{
+				condition("Validated", "False", "MissingDependency", "gone"), synced,
+				condition("Installed", "False", "CRDInstallationFailed", "Failed to install CRD buckets.s3.aws.crossplane.io"),
+				condition("Ready", "False", "InstallationFailed", "Transaction installation failed"),
+			}},
+		},
+		"InvalidAfterAnInterruption": {
+			do: func(r transaction.Recorder) {
+				r.Validated()
+				r.Invalid(&transaction.FailedError{Reason: "MissingDependency", Message: "gone"})
+			},
+			want: pkgv1alpha1.TransactionStatus{Failures: 1, Conditions: []metav1.Condition{
+				condition("Validated", "False", "MissingDependency", "gone"), synced,
+				condition("Installed", "False", "PackageInstallationFailed", "Package installation has begun, and does not go on"),
 				condition("Ready", "False", "InstallationFailed", "Transaction installation failed"),
 			}},
 		},

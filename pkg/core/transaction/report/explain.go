@@ -142,6 +142,14 @@ func conditionsOf(tx *pkgv1alpha1.Transaction) conditions {
 	}
 }
 
+// failures says how often a Transaction has failed, and how often it may.
+func failures(tx *pkgv1alpha1.Transaction) string {
+	if transaction.Unlimited(tx) {
+		return text.Count(tx.Status.Failures, "time")
+	}
+	return fmt.Sprintf("%s of %d", text.Count(tx.Status.Failures, "time"), transaction.Limit(tx))
+}
+
 // state says in one sentence how far a Transaction is.
 func state(f *Facts) string {
 	tx := f.Transaction
@@ -154,17 +162,17 @@ func state(f *Facts) string {
 	case c.ready.Reason == pkgv1alpha1.ReasonSuperseded:
 		return "superseded: " + c.ready.Message
 	case transaction.Ended(tx):
-		return fmt.Sprintf("failed %s of %d, and is not tried again", text.Count(tx.Status.Failures, "time"), transaction.Limit(tx))
+		return fmt.Sprintf("failed %s, and is not tried again", failures(tx))
 	case tx.DeletionTimestamp != nil:
 		return "is being deleted"
 	case c.synced.Reason == pkgv1.ReasonReconcilePaused:
 		return "paused"
 	case c.ready.Reason == pkgv1alpha1.ReasonTransactionBlocked && tx.Status.Failures > 0:
-		return fmt.Sprintf("%s; it failed %s of %d before", c.ready.Message, text.Count(tx.Status.Failures, "time"), transaction.Limit(tx))
+		return fmt.Sprintf("%s; it failed %s before", c.ready.Message, failures(tx))
 	case c.ready.Reason == pkgv1alpha1.ReasonTransactionBlocked:
 		return c.ready.Message
 	case tx.Status.Failures > 0 && c.ready.Status == metav1.ConditionFalse || c.synced.Status == metav1.ConditionFalse:
-		return fmt.Sprintf("failed %s of %d; the next try is %s after the last one", text.Count(tx.Status.Failures, "time"), transaction.Limit(tx),
+		return fmt.Sprintf("failed %s; the next try is %s after the last one", failures(tx),
 			duration.HumanDuration(transaction.Pause(tx.Status.Failures)))
 	case len(tx.Status.Conditions) == 0:
 		return "not started"
