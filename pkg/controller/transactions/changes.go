@@ -18,10 +18,13 @@ const maxObjects = 50
 func (t *try) changes(ctx context.Context, proposal *propose.Proposal, effects []install.Effect) ([]pkgv1alpha1.PackageChange, error) {
 	var changes []pkgv1alpha1.PackageChange
 	for n := range proposal.Install {
-		locked := &proposal.Install[n].Locked
+		locked, effect := &proposal.Install[n].Locked, &effects[n]
+		if proposal.Install[n].Repair && len(effect.Created)+len(effect.Updated) == 0 {
+			continue
+		}
 		change := pkgv1alpha1.PackageChange{
 			Source: locked.Source, To: locked.Version,
-			Created: text.Bound(effects[n].Created, maxObjects), Updated: text.Bound(effects[n].Updated, maxObjects),
+			Created: text.Bound(effect.Created, maxObjects), Updated: text.Bound(effect.Updated, maxObjects),
 		}
 		if before := transaction.Find(proposal.Before, locked.Source); before != nil {
 			change.From = before.Version

@@ -20,6 +20,7 @@ import (
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/metrics"
 	"github.com/starlinghq/starling/pkg/transactions"
@@ -47,9 +48,11 @@ type Destinations interface {
 	Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) error
 	// Commit records which packages each cluster has.
 	Commit(ctx context.Context, tx *pkgv1alpha1.Transaction) error
-	// Settle removes the holds of Transactions that do not run. Again is when to call it again,
-	// zero if nothing is left.
-	Settle(ctx context.Context, runs func(transaction string) bool) (again time.Duration, err error)
+	// Settle removes the holds of Transactions that do not run, unless they have left an object
+	// half. Again is when to call it again, zero if nothing is left.
+	Settle(
+		ctx context.Context, runs func(transaction string) bool, half func(ctx context.Context, transaction string, objects []objref.Ref) (bool, error),
+	) (again time.Duration, err error)
 }
 
 // Records are the Locks of clusters.
@@ -74,6 +77,8 @@ type Config struct {
 	// Validators validate one after the other. The first error counts.
 	Validators []Validator
 	Installer  *install.Installer
+	// Objects are not running yet. The Controller runs them.
+	Objects *objects
 	// Destinations are nil if there are no clusters.
 	Destinations Destinations
 	// Records are nil if there are no clusters.
@@ -116,6 +121,7 @@ func New(config Config) (*Controller, error) {
 	c.records = worker.New(worker.Config{Name: Name + "-records", MinBackOff: minBackOff}, c.syncRecords)
 	c.records.Add(struct{}{})
 	c.holds.Add(struct{}{}) // a process that ended may have left some
+	c.Objects.changed, c.Objects.all = c.onObject, c.allPackages
 	failures := []error{
 		c.Watch.Transactions.Handle(c.holds.WaitFor, func(_, after *pkgv1alpha1.Transaction) {
 			if after == nil || transaction.Ended(after) {
@@ -184,6 +190,7 @@ func (c *Controller) onLock(before, after *pkgv1beta1.Lock) {
 				}
 			}
 		}
+		c.allPackages()
 	}
 }
 
@@ -227,6 +234,11 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 	running.Go(func() { c.packages.Run(ctx, workers) })
 	running.Go(func() { c.holds.Run(ctx, 1) })
 	running.Go(func() { c.records.Run(ctx, 1) })
+	running.Go(func() {
+		if err := c.Objects.Run(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot watch the objects of packages")
+		}
+	})
 	if c.Records != nil {
 		running.Go(func() {
 			err := c.Records.Watch(ctx, func() { c.records.AddAfter(struct{}{}, settling) })
@@ -257,7 +269,8 @@ func (c *Controller) syncRecords(ctx context.Context, _ struct{}) (worker.Result
 	return worker.Result{After: again}, err
 }
 
-// syncHolds removes the holds of Transactions that have ended or do not exist.
+// syncHolds removes the holds of Transactions that have ended or do not exist. What one of them has
+// left half stays held until another one has made it whole, or removed it.
 func (c *Controller) syncHolds(ctx context.Context, _ struct{}) (worker.Result, error) {
 	if c.Destinations == nil {
 		return worker.Result{}, nil
@@ -265,6 +278,6 @@ func (c *Controller) syncHolds(ctx context.Context, _ struct{}) (worker.Result, 
 	again, err := c.Destinations.Settle(ctx, func(name string) bool {
 		tx := c.Watch.Transactions.Get("", name)
 		return tx != nil && !transaction.Ended(tx) && tx.DeletionTimestamp == nil
-	})
+	}, c.leftHalf)
 	return worker.Result{After: again}, err
 }

@@ -45,6 +45,9 @@ func (c *Controller) syncPackage(ctx context.Context, ref transactions.Ref) (wor
 		holder := c.Watch.Transactions.Get("", transaction.Holder(state.Lock))
 		state.Busy = holder != nil && !transaction.Abandoned(state.Lock, holder)
 	}
+	if err := c.health(ctx, kind, &state); err != nil {
+		return worker.Result{}, err
+	}
 	var result worker.Result
 	if p.DeletionTimestamp == nil && p.Spec.PackagePullPolicy != nil && *p.Spec.PackagePullPolicy == pkgv1.PullAlways {
 		result.After = pollInterval

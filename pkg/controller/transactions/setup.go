@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/events"
@@ -102,8 +103,17 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("build discovery client: %w", err)
 	}
+	partial, err := metadata.NewForConfig(config.WDS)
+	if err != nil {
+		return nil, nil, fmt.Errorf("build metadata client: %w", err)
+	}
+	installed := &live.Objects{Metadata: partial, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found))}
 	packages := &fetch.Reader{Fetcher: config.Fetcher, ImageConfigs: watch.ImageConfigs.All, Secrets: core.CoreV1().Secrets(config.Namespace)}
 	revisions, err := newRevisions(&config)
+	if err != nil {
+		return nil, nil, err
+	}
+	watched, err := newObjects(config.WDS)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,13 +125,13 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 		Watch: watch, Client: client, Writer: writer,
 		Lock:       &lock.Manager{Reader: &reader{client}, Writer: writer},
 		Packages:   packages,
-		Proposer:   &propose.Proposer{Client: client, Definitions: definitions, Packages: packages, HubVersion: config.HubVersion, Revisions: revisions},
+		Proposer:   &propose.Proposer{Client: client, Definitions: definitions, Live: installed, Packages: packages, HubVersion: config.HubVersion, Revisions: revisions},
 		Validators: []Validator{&validate.CRDs{Objects: objects, Discovery: found, Parallel: parallelWrites}},
 		Installer: &install.Installer{
-			Client: client, Objects: objects, Mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(found)), Discovery: found,
+			Client: client, Objects: objects, Live: installed, Discovery: found,
 			Writer: writer, Parallel: parallelWrites, Patience: patience,
 		},
-		Events: config.Events, Clock: config.Clock,
+		Objects: watched, Events: config.Events, Clock: config.Clock,
 	}
 	if to != nil {
 		built.Validators, built.Destinations, built.Records = append(built.Validators, to), to, to

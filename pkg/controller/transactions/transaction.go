@@ -142,9 +142,7 @@ func (c *Controller) after(ctx context.Context, tx *pkgv1alpha1.Transaction) err
 // handBack gives objects back to the revisions that are still active, if the Transaction has begun
 // to install, holds the Lock, and does not continue.
 func (c *Controller) handBack(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
-	begun := meta.IsStatusConditionTrue(tx.Status.Conditions, pkgv1alpha1.TransactionConditionValidated) &&
-		!meta.IsStatusConditionTrue(tx.Status.Conditions, pkgv1alpha1.TransactionConditionInstalled)
-	if !begun || transaction.ValidateOnly(tx) {
+	if !transaction.Begun(&tx.Status) {
 		return nil
 	}
 	if holds, err := c.Lock.Holds(ctx, tx); err != nil || !holds {
@@ -183,8 +181,8 @@ func (c *Controller) collect(ctx context.Context, tx *pkgv1alpha1.Transaction) e
 	return ignoreNotFound(c.Writer.Delete(ctx, target, tx.UID, "history"))
 }
 
-// finalize releases the Lock of a Transaction that is being deleted. If a user deletes one that did
-// not succeed, its package gets another one.
+// finalize releases the Lock of a Transaction that is being deleted. If a user deletes one that is
+// carried out again, its package gets another one.
 func (c *Controller) finalize(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
 	if !slices.Contains(tx.Finalizers, pkgv1alpha1.TransactionFinalizer) {
 		return nil
@@ -197,7 +195,7 @@ func (c *Controller) finalize(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 	}
 	ref, uid := transactions.PackageOf(tx)
 	p := c.Watch.Package(ref)
-	if tx.Annotations[pkgv1alpha1.AnnotationCollected] == "" && !transaction.Succeeded(tx) && p != nil && p.UID == uid &&
+	if c.again(tx, ref) && p != nil && p.UID == uid &&
 		p.Labels[pkgv1.LabelGeneration] != "" && p.Labels[pkgv1.LabelGeneration] == tx.Labels[pkgv1.LabelGeneration] {
 		kind, _ := transactions.KindOf(ref.Kind)
 		err := c.patchMetadata(ctx, writer.Target{Resource: kind.Packages, Name: p.Name}, p.ResourceVersion,
@@ -246,6 +244,7 @@ func (t *try) run(ctx context.Context) (worker.Result, error) {
 			return worker.Result{}, err
 		}
 		t.record().Superseded(why)
+		t.warnOfHalf()
 		if err := t.write(ctx); err != nil {
 			return worker.Result{}, err
 		}
@@ -338,8 +337,26 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 		return nil, err
 	}
 	t.tx.Status.ProposedLockPackages = proposal.Packages
-	warnings, err := t.ask(ctx, proposal)
+	warnings, err := t.check(ctx, proposal)
+	if failed, is := errors.AsType[*transaction.FailedError](err); is && proposal.Repairs() {
+		proposal = proposal.WithoutRepairs(failed.Message)
+		warnings, err = t.check(ctx, proposal)
+	}
 	if err != nil {
+		return nil, err
+	}
+	t.tx.Status.Warnings = text.Bound(append(proposal.Warnings, warnings...), maxWarnings)
+	if transaction.ValidateOnly(t.tx) {
+		t.record().OnlyValidated()
+		return proposal, t.write(ctx)
+	}
+	t.record().Validated()
+	return proposal, t.write(ctx)
+}
+
+// check validates a proposal, and writes into the status what it would change.
+func (t *try) check(ctx context.Context, proposal *propose.Proposal) (warnings []string, err error) {
+	if warnings, err = t.ask(ctx, proposal); err != nil {
 		return nil, err
 	}
 	effects, err := t.Installer.Check(ctx, proposal.Install, install.Validated{
@@ -353,16 +370,8 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 			warnings = append(warnings, fmt.Sprintf("%s exists and has no controller; package %s adopts it", name, proposal.Install[n].Name))
 		}
 	}
-	if t.tx.Status.Changes, err = t.changes(ctx, proposal, effects); err != nil {
-		return nil, err
-	}
-	t.tx.Status.Warnings = text.Bound(append(proposal.Warnings, warnings...), maxWarnings)
-	if transaction.ValidateOnly(t.tx) {
-		t.record().OnlyValidated()
-		return proposal, t.write(ctx)
-	}
-	t.record().Validated()
-	return proposal, t.write(ctx)
+	t.tx.Status.Changes, err = t.changes(ctx, proposal, effects)
+	return warnings, err
 }
 
 // ask lets all validators validate. When one finds a failure the others are asked too, so that the
@@ -385,8 +394,10 @@ func (t *try) ask(ctx context.Context, proposal *propose.Proposal) ([]string, er
 	return warnings, nil
 }
 
-// notValidated records a try that ended before the installation, and releases the Lock.
+// notValidated records a try that ended before the installation. The Lock is released, unless an
+// earlier try has written a part.
 func (t *try) notValidated(ctx context.Context, err error) (worker.Result, error) {
+	begun := transaction.Begun(t.written)
 	if err != nil {
 		if ctx.Err() != nil || apierrors.IsConflict(err) {
 			return worker.Result{}, err
@@ -400,8 +411,13 @@ func (t *try) notValidated(ctx context.Context, err error) (worker.Result, error
 		}
 		t.fail(err, t.record().Invalid)
 	}
-	return t.finish(ctx, true)
+	return t.finish(ctx, !begun || t.releases())
 }
+
+// releases reports whether a Transaction that has begun to install releases the Lock: when it has
+// ended. One that is tried until it succeeds does so between tries, or it could hold up all others
+// for good; what it removes is being deleted, so nothing installs that meanwhile.
+func (t *try) releases() bool { return transaction.Ended(t.tx) || transaction.Unlimited(t.tx) }
 
 // notInstalled records a try that ended during the installation. The Lock is kept until the next
 // try, because the packages are between two states. Objects go back to the revisions that are still
@@ -414,7 +430,7 @@ func (t *try) notInstalled(ctx context.Context, proposal *propose.Proposal, err 
 		err = notHandedBack(err, back)
 	}
 	t.fail(err, t.record().NotInstalled)
-	return t.finish(ctx, transaction.Ended(t.tx))
+	return t.finish(ctx, t.releases())
 }
 
 func notHandedBack(err, back error) error {
@@ -440,7 +456,7 @@ const (
 // finish writes the status, releases the Lock if asked to, and says when the next try is.
 func (t *try) finish(ctx context.Context, release bool) (worker.Result, error) {
 	pause := time.Duration(0)
-	if !transaction.Ended(t.tx) {
+	if t.warnOfHalf(); !transaction.Ended(t.tx) {
 		pause = transaction.Pause(t.tx.Status.Failures)
 		if t.outage {
 			pause = transaction.OutagePause
@@ -461,6 +477,15 @@ func (t *try) finish(ctx context.Context, release bool) (worker.Result, error) {
 		}
 	}
 	return worker.Result{After: pause}, nil
+}
+
+// warnOfHalf says what is the case if a Transaction has ended in the middle of its installation.
+func (t *try) warnOfHalf() {
+	const warning = "a part of the change may be written: see the condition Healthy of the packages. If it is, clusters keep what they had " +
+		"until a transaction has installed the package or removed it"
+	if transaction.Ended(t.tx) && transaction.Begun(&t.tx.Status) && !slices.Contains(t.tx.Status.Warnings, warning) {
+		t.tx.Status.Warnings = append(t.tx.Status.Warnings, warning)
+	}
 }
 
 // carryOut installs and removes packages, while the transport delivers nothing of it.

@@ -13,20 +13,39 @@ import (
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/core/destination"
+	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/transactions"
 	"github.com/starlinghq/starling/pkg/transactions/propose"
 )
 
-// Settle removes the holds of Transactions that do not run, and of clusters where nothing would
-// break any more. Again is when to call it again, zero if there is nothing left. It may be called
-// at any time.
-func (d *Destinations) Settle(ctx context.Context, runs func(transaction string) bool) (again time.Duration, err error) {
+// Settle removes the holds of Transactions that do not need them any more, and of clusters where
+// nothing would break any more. Again is when to call it again, zero if there is nothing left. It
+// may be called at any time.
+//
+// runs reports whether a Transaction runs, and half whether one of these objects is between two
+// states: a Transaction that does not run has left it so.
+func (d *Destinations) Settle(
+	ctx context.Context, runs func(transaction string) bool, half func(ctx context.Context, transaction string, objects []objref.Ref) (bool, error),
+) (again time.Duration, err error) {
 	holds, err := d.holds(ctx)
 	if err != nil || holds == nil {
 		return 0, err
 	}
 	list, _ := decodeHolds(holds)
+	whole := map[string]bool{} // Transactions that do not run, and have left nothing half
+	for i := range list {
+		h := &list[i]
+		if h.Lasts() || runs(h.Transaction) {
+			continue
+		}
+		refs, _ := h.Refs() // without one that can be read there is nothing to hold
+		left, err := half(ctx, h.Transaction, refs)
+		if err != nil {
+			return 0, err
+		}
+		whole[h.Transaction] = !left
+	}
 	var r *revised
 	var unknown error // what other clusters wait for does not wait for an ITS that does not answer
 	if held := heldAt(list); len(held) > 0 {
@@ -42,8 +61,10 @@ func (d *Destinations) Settle(ctx context.Context, runs func(transaction string)
 		for _, h := range list {
 			switch {
 			case runs(h.Transaction):
-			case !h.Lasts():
+			case !h.Lasts() && whole[h.Transaction]:
 				continue
+			case !h.Lasts():
+				again = d.Recheck
 			case r != nil:
 				h.Clusters = slices.DeleteFunc(slices.Clone(h.Clusters), func(cluster string) bool {
 					if !r.failing[cluster] {

@@ -80,7 +80,7 @@ func (i *Installer) Install(ctx context.Context, tx *pkgv1alpha1.Transaction, p 
 		return failure(pkgv1alpha1.ReasonPackageInstallationFailed, "Failed to install revision "+p.Locked.Name, err)
 	}
 	to := p.target(revisionOwner(p.Kind, revision), owner, by)
-	refs, err := i.installObjects(ctx, p, to, known)
+	refs, generations, err := i.installObjects(ctx, p, to, known)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (i *Installer) Install(ctx context.Context, tx *pkgv1alpha1.Transaction, p 
 	if err != nil {
 		return err
 	}
-	if err := i.activate(ctx, p, revision); err != nil {
+	if err := i.activate(ctx, p, revision, generations); err != nil {
 		return failure(pkgv1alpha1.ReasonPackageInstallationFailed, "Failed to activate revision "+p.Locked.Name, err)
 	}
 	if err := i.writeStatus(ctx, p, revision.Name, append(refs, kept...)); err != nil {
@@ -259,10 +259,12 @@ func (i *Installer) announce(ctx context.Context, p *Package, name string) error
 }
 
 // installObjects writes the objects: first the CustomResourceDefinitions, then, when they are
-// established, the others. It returns references to all of them.
-func (i *Installer) installObjects(ctx context.Context, p *Package, to transaction.Target, known *live.Definitions) ([]pkgv1.TypedReference, error) {
+// established, the others. It returns references to all of them, and their generations.
+func (i *Installer) installObjects(ctx context.Context, p *Package, to transaction.Target, known *live.Definitions) ([]pkgv1.TypedReference, transaction.Generations, error) {
 	objects := p.installable()
 	refs, index := make([]pkgv1.TypedReference, len(objects)), map[*unstructured.Unstructured]int{}
+	var mutex sync.Mutex // of generations
+	generations := transaction.Generations{}
 	var crds, others []*unstructured.Unstructured
 	for n, o := range objects {
 		index[o] = n
@@ -274,21 +276,25 @@ func (i *Installer) installObjects(ctx context.Context, p *Package, to transacti
 	}
 	write := func(ctx context.Context, o *unstructured.Unstructured) error {
 		written, _, err := i.write(ctx, o, to, known)
-		if err == nil {
-			refs[index[o]] = referenceTo(written)
+		if err != nil {
+			return err
 		}
-		return err
+		refs[index[o]] = referenceTo(written)
+		mutex.Lock()
+		defer mutex.Unlock()
+		generations[written.GetUID()] = written.GetGeneration()
+		return nil
 	}
 	err := i.each(ctx, crds, func(ctx context.Context, o *unstructured.Unstructured) error {
 		return failure(pkgv1alpha1.ReasonCRDInstallationFailed, "Failed to install CRD "+o.GetName(), write(ctx, o))
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := i.established(ctx, crds); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return refs, i.each(ctx, others, func(ctx context.Context, o *unstructured.Unstructured) error {
+	return refs, generations, i.each(ctx, others, func(ctx context.Context, o *unstructured.Unstructured) error {
 		return failure(pkgv1alpha1.ReasonObjectInstallationFailed, fmt.Sprintf("Failed to install %s %s", o.GetKind(), o.GetName()), write(ctx, o))
 	})
 }

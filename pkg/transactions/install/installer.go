@@ -61,6 +61,9 @@ type Package struct {
 	Capabilities        []string
 	// Objects are the objects to install.
 	Objects []*unstructured.Unstructured
+	// Repair is true if the transaction is not about this package: its objects are not as they were
+	// installed.
+	Repair bool
 	// Inactive is true if the revision stays inactive: its objects are not installed.
 	Inactive bool
 }
@@ -70,7 +73,8 @@ type Installer struct {
 	// Client reads packages and revisions, Objects everything else, from the API server.
 	Client  *transactions.Client
 	Objects dynamic.Interface
-	Mapper  meta.ResettableRESTMapper
+	// Live finds the resources of kinds.
+	Live *live.Objects
 	// Discovery finds out which CustomResourceDefinitions are served.
 	Discovery discovery.ServerResourcesInterface
 	Writer    *writer.Writer
@@ -109,15 +113,7 @@ func (i *Installer) resourceOf(gvk schema.GroupVersionKind) (schema.GroupVersion
 	if gvk.Kind == definitionKind {
 		return definitions, nil
 	}
-	mapping, err := i.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) {
-		i.Mapper.Reset() // it may have been installed since
-		mapping, err = i.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	}
-	if err != nil {
-		return schema.GroupVersionResource{}, err
-	}
-	return mapping.Resource, nil
+	return i.Live.Resource(gvk)
 }
 
 // live returns the object as the API server has it, nil if there is none.
@@ -176,6 +172,7 @@ func (i *Installer) writeOnce(ctx context.Context, o *unstructured.Unstructured,
 			return nil, false, err
 		}
 		desired.SetUID(created.UID)
+		desired.SetGeneration(created.Generation)
 		return desired, true, nil
 	}
 	// A new owner makes a write necessary. Otherwise the API server knows best what is the same.
@@ -185,8 +182,12 @@ func (i *Installer) writeOnce(ctx context.Context, o *unstructured.Unstructured,
 			return live, false, err
 		}
 	}
-	_, err = i.Writer.Update(ctx, target, desired, "install")
-	return desired, true, err
+	updated, err := i.Writer.Update(ctx, target, desired, "install")
+	if err != nil {
+		return nil, false, err
+	}
+	desired.SetGeneration(updated.Generation)
+	return desired, true, nil
 }
 
 func sameOwner(a, b metav1.OwnerReference) bool {

@@ -29,6 +29,8 @@ type Proposer struct {
 	Client *transactions.Client
 	// Definitions reads the CustomResourceDefinitions of the WDS.
 	Definitions *live.Reader
+	// Live reads the objects of packages.
+	Live *live.Objects
 	// Packages reads packages from registries.
 	Packages *fetch.Reader
 	// HubVersion is compared with the versions of Crossplane that packages support. If it is empty,
@@ -103,6 +105,11 @@ func (p *Proposer) Propose(ctx context.Context, tx *pkgv1alpha1.Transaction, loc
 	if err != nil {
 		return nil, failed(err)
 	}
+	if proposal.Revision == nil {
+		if err := p.repair(ctx, tx, w, proposal); err != nil {
+			return nil, failed(err)
+		}
+	}
 	proposal.Before, proposal.Revisions, proposal.Definitions = w.installed, w.revisions, p.Definitions.Definitions()
 	proposal.Warnings = append(w.warnings, proposal.Warnings...)
 	return proposal, nil
@@ -131,6 +138,7 @@ func (p *Proposer) install(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 	if err != nil {
 		return nil, err
 	}
+	w.subject = s
 	problem, err := p.problem(ctx, tx, w, &s)
 	if err != nil {
 		return nil, err

@@ -104,6 +104,7 @@ func (p *Proposer) replace(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 	if err != nil {
 		return nil, err
 	}
+	w.subject = s
 	old := transaction.Find(w.installed, spec.Source)
 	switch {
 	case spec.Source == s.reference.Source:

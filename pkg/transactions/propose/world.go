@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,6 +33,8 @@ type object struct {
 	managed, edited bool
 	version         transaction.Version
 	uid             types.UID
+	// paused is true if the package is to be left alone.
+	paused bool
 	// handled is the generation for which there is a transaction, or which one has written.
 	handled string
 	created metav1.Time
@@ -41,6 +42,8 @@ type object struct {
 
 // world is what exists in the WDS while a transaction holds the Lock.
 type world struct {
+	// subject is the package of the transaction, zero if it removes one.
+	subject   object
 	objects   []object
 	revisions map[string]*pkgv1.ProviderRevision // by name
 	kinds     map[string]transactions.Kind       // of revisions, by name
@@ -146,7 +149,7 @@ func (w *world) add(kind transactions.Kind, pkg *pkgv1.Provider) {
 	}
 	_, managed := pkg.Labels[pkgv1.LabelTransaction]
 	w.objects = append(w.objects, object{
-		Ref: ref, kind: kind, spec: pkg.Spec, reference: reference, managed: managed, created: pkg.CreationTimestamp,
+		Ref: ref, kind: kind, spec: pkg.Spec, reference: reference, managed: managed, created: pkg.CreationTimestamp, paused: transaction.Paused(pkg),
 		version: transaction.Version{APIVersion: pkgv1.GroupVersion.String(), Kind: kind.Name, Name: pkg.Name, Generation: pkg.Generation},
 		uid:     pkg.UID, handled: pkg.Labels[pkgv1.LabelGeneration],
 	})
@@ -171,7 +174,7 @@ func (p *Proposer) recover(ctx context.Context, w *world, tx *pkgv1alpha1.Transa
 			continue
 		}
 		listed := transaction.Find(w.installed, image.Source)
-		if !healthy(active) || listed != nil && !w.outdated(listed, active, object.Ref, tx) {
+		if !transaction.Installed(active) || listed != nil && !w.outdated(listed, active, object.Ref, tx) {
 			continue
 		}
 		digest := cmp.Or(image.Digest, active.Annotations[transaction.AnnotationDigest])
@@ -206,11 +209,6 @@ func (w *world) outdated(listed *pkgv1beta1.LockPackage, active *pkgv1.ProviderR
 		return false // of another package
 	}
 	return active.Labels[pkgv1.LabelTransaction] != tx.Name
-}
-
-// healthy reports whether all objects of a revision were installed.
-func healthy(r *pkgv1.ProviderRevision) bool {
-	return meta.IsStatusConditionTrue(r.Status.Conditions, pkgv1.RevisionConditionHealthy)
 }
 
 // subject returns the snapshot of a transaction as an object.

@@ -252,7 +252,7 @@ func TestGivenUpInTheMiddle(t *testing.T) {
 		"Invalid": func(t *testing.T, h *hub) {
 			h.registry.Fail(http.StatusNotFound, "/org/s3/")
 			h.run(t)
-			h.becomes(t, "s3", "False", "ValidationFailed")
+			h.becomes(t, "s3", "False", "InstallationFailed")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,219 @@
+package transactions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
+	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/writer"
+)
+
+// objects watches the metadata of the objects of packages.
+type objects struct {
+	*dynamicinformer.Kinds
+	// changed is called with the owners of an object that has changed, and all when any object may
+	// have. They must not block.
+	changed func([]metav1.OwnerReference)
+	all     func()
+}
+
+func newObjects(wds *rest.Config) (*objects, error) {
+	o := &objects{}
+	var err error
+	o.Kinds, err = dynamicinformer.NewKinds(dynamicinformer.KindsConfig{
+		Space: wds, Transform: keepOwners, Handler: o,
+		Allowed: func(_ schema.GroupKind, r dynamicinformer.Resource) bool { return !r.Namespaced },
+	})
+	return o, err
+}
+
+// keepOwners drops all but what transaction.Deviations compares.
+func keepOwners(m *metav1.PartialObjectMetadata) {
+	m.ObjectMeta = metav1.ObjectMeta{
+		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation, OwnerReferences: m.OwnerReferences, Labels: m.Labels,
+	}
+}
+
+// OnObject implements dynamicinformer.KindHandler.
+func (o *objects) OnObject(_ dynamicinformer.Resource, before, after metav1.Object) {
+	for _, object := range []metav1.Object{before, after} {
+		if object != nil {
+			o.changed(object.GetOwnerReferences())
+		}
+	}
+}
+
+// OnKind implements dynamicinformer.KindHandler.
+func (o *objects) OnKind(schema.GroupKind) { o.all() }
+
+// look returns an object as it is watched, nil if there is none. known is false if that is not
+// known, and soon is true if it is about to be.
+func (o *objects) look(ref pkgv1.TypedReference) (found metav1.Object, known, soon bool) {
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+	r, watched := o.Watched(kind)
+	if !watched {
+		_, served := o.Find(kind)
+		unserved := !served && o.KnownUnserved(kind.Group)
+		return nil, unserved, !unserved
+	}
+	for _, state := range o.Set.Resources() {
+		if state.GroupResource() == r.GroupResource() && !state.Synced {
+			return nil, false, state.Err == ""
+		}
+	}
+	if object, exists := o.Get(objref.Ref{Group: r.Group, Resource: r.Resource, Name: ref.Name}); exists {
+		return object, true, false
+	}
+	return nil, true, false
+}
+
+// use watches the kinds of which revisions have objects.
+func (c *Controller) use() {
+	kinds := map[schema.GroupKind]struct{}{}
+	for _, kind := range transactions.Kinds {
+		for _, r := range c.Watch.Revisions[kind.Name].All() {
+			for _, ref := range r.Status.ObjectRefs {
+				kinds[schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()] = struct{}{}
+			}
+		}
+	}
+	c.Objects.Use(kinds)
+}
+
+// onObject has the packages compared that own an object.
+func (c *Controller) onObject(owners []metav1.OwnerReference) {
+	for _, owner := range owners {
+		for _, kind := range transactions.Kinds {
+			if owner.Kind != kind.RevisionName {
+				continue
+			}
+			if r := c.Watch.Revisions[kind.Name].Get("", owner.Name); r != nil {
+				c.packages.AddAfter(transactions.Ref{Kind: kind.Name, Name: r.Labels[pkgv1.LabelPackage]}, settleAfter)
+			}
+		}
+	}
+}
+
+// allPackages has all packages compared.
+func (c *Controller) allPackages() {
+	for _, kind := range transactions.Kinds {
+		for _, p := range c.Watch.Packages[kind.Name].All() {
+			c.packages.AddAfter(transactions.Ref{Kind: kind.Name, Name: p.Name}, settleAfter)
+		}
+	}
+}
+
+// health compares the objects of the active revision of a package with what was installed, and
+// writes its condition. While a Transaction holds the Lock, objects are between two states, and the
+// condition stays: the release of the Lock has all packages compared.
+func (c *Controller) health(ctx context.Context, kind transactions.Kind, state *transaction.PackageState) error {
+	c.use()
+	active := transaction.Active(state.Revisions)
+	if active == nil || state.Busy || !transaction.Installed(active) {
+		return nil
+	}
+	pending := false
+	deviations, unknown := transaction.Deviations(active, func(ref pkgv1.TypedReference) (metav1.Object, bool) {
+		found, known, soon := c.Objects.look(ref)
+		pending = pending || soon
+		return found, known
+	})
+	if pending {
+		return nil // after a restart, the condition stays until all is read
+	}
+	if len(deviations) > 0 { // a cache may lack what exists
+		find, err := c.Installer.Live.Read(ctx, active.Status.ObjectRefs)
+		if err != nil {
+			return err
+		}
+		deviations, unknown = transaction.Deviations(active, find)
+	}
+	condition := transaction.Health(kind.Name, state.Package.Name, c.present(state), deviations, unknown)
+	condition.LastTransitionTime = metav1.NewTime(state.Now).Rfc3339Copy()
+	changed := active.DeepCopy()
+	meta.SetStatusCondition(&changed.Status.Conditions, condition)
+	if apiequality.Semantic.DeepEqual(active.Status, changed.Status) {
+		return nil
+	}
+	c.holds.Add(struct{}{}) // what is whole again need not be held
+	changed.TypeMeta = metav1.TypeMeta{APIVersion: pkgv1.GroupVersion.String(), Kind: kind.RevisionName}
+	_, err := c.Writer.Update(ctx, writer.Target{Resource: kind.Revisions, Name: changed.Name, Subresource: "status"}, changed, "health")
+	return ignoreNotFound(err)
+}
+
+// present returns the Transaction of the present generation of a package, "" if there is none.
+func (c *Controller) present(state *transaction.PackageState) string {
+	last := transaction.Last(state.Transactions)
+	if last == nil || last.Labels[pkgv1.LabelGeneration] != strconv.FormatInt(state.Package.Generation, 10) {
+		return ""
+	}
+	return last.Name
+}
+
+// unhealthy reports whether the objects of a package are known not to be as they were installed.
+func (c *Controller) unhealthy(ref transactions.Ref) bool {
+	active := transaction.Active(c.Watch.RevisionsOf(ref))
+	return active != nil && !meta.IsStatusConditionTrue(active.Status.Conditions, pkgv1.RevisionConditionHealthy)
+}
+
+// again reports whether a Transaction that a user deletes is carried out again: it did not succeed,
+// or what it has installed is not there any more.
+func (c *Controller) again(tx *pkgv1alpha1.Transaction, ref transactions.Ref) bool {
+	return tx.Annotations[pkgv1alpha1.AnnotationCollected] == "" && (!transaction.Succeeded(tx) || c.unhealthy(ref))
+}
+
+// leftHalf reports whether one of these objects is not what an active revision has installed: a
+// Transaction that did not succeed has written it, or was about to replace it. It reads the API
+// server, since what a cache lacks may exist.
+func (c *Controller) leftHalf(ctx context.Context, name string, objects []objref.Ref) (bool, error) {
+	if tx := c.Watch.Transactions.Get("", name); tx != nil && transaction.Succeeded(tx) {
+		return false, nil
+	}
+	packages := map[transactions.Ref][]*pkgv1.ProviderRevision{}
+	var refs []pkgv1.TypedReference
+	for _, kind := range transactions.Kinds {
+		list, err := c.Client.Revisions(kind).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, fmt.Errorf("list %s: %w", kind.Revisions.Resource, err)
+		}
+		for n := range list.Items {
+			r := &list.Items[n]
+			ref := transactions.Ref{Kind: kind.Name, Name: r.Labels[pkgv1.LabelPackage]}
+			packages[ref] = append(packages[ref], r)
+			refs = append(refs, r.Status.ObjectRefs...)
+		}
+	}
+	find, err := c.Installer.Live.Read(ctx, refs)
+	if err != nil {
+		return false, err
+	}
+	for _, revisions := range packages {
+		half := transaction.Half(revisions, find)
+		if active := transaction.Active(revisions); active != nil {
+			deviations, _ := transaction.Deviations(active, find)
+			for _, d := range deviations {
+				half = append(half, d.Object)
+			}
+		}
+		for _, ref := range half {
+			resource, err := c.Installer.Live.Resource(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+			if err == nil && slices.Contains(objects, objref.New(resource.GroupResource(), "", ref.Name)) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,88 @@
+package propose
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/core/transaction"
+	"github.com/starlinghq/starling/pkg/transactions/install"
+)
+
+// maxDeviations bounds how many objects of a package a warning names.
+const maxDeviations = 5
+
+// repair adds the packages whose version stays and whose objects are not as they were installed:
+// the Lock says what is to be in force, and only the objects say what is. A package that cannot be
+// read is left out, unless the Transaction is about it.
+func (p *Proposer) repair(ctx context.Context, tx *pkgv1alpha1.Transaction, w *world, proposal *Proposal) error {
+	var stay []pkgv1beta1.LockPackage
+	var refs []pkgv1.TypedReference
+	for _, locked := range proposal.Packages {
+		r, o := w.revisions[locked.Name], w.of(locked.Source)
+		installs := slices.ContainsFunc(proposal.Install, func(i install.Package) bool { return i.Locked.Source == locked.Source })
+		if installs || r == nil || o == nil || o.paused || r.Spec.DesiredState != pkgv1.RevisionActive || transaction.Awaits(r) {
+			continue
+		}
+		stay, refs = append(stay, locked), append(refs, r.Status.ObjectRefs...)
+	}
+	find, err := p.Live.Read(ctx, refs)
+	if err != nil {
+		return err
+	}
+	names := w.names(&w.subject)
+	for n := range stay {
+		locked := &stay[n]
+		deviations, unknown := transaction.Deviations(w.revisions[locked.Name], find)
+		if len(deviations) == 0 && len(unknown) == 0 {
+			continue
+		}
+		o := w.of(locked.Source)
+		content, err := p.content(ctx, tx, w, &w.subject, locked, names, p.options(&o.spec))
+		if err != nil && locked.Source == w.subject.reference.Source {
+			return err
+		}
+		var differs []string
+		for _, d := range deviations {
+			differs = append(differs, d.String())
+		}
+		about := fmt.Sprintf("%s is not as it was installed: %s", o.Ref, text.Join(differs, "; ", maxDeviations))
+		if err != nil {
+			proposal.Warnings = append(proposal.Warnings, fmt.Sprintf("%s. It cannot be installed again: %v", about, err))
+			continue
+		}
+		if len(deviations) > 0 {
+			proposal.Warnings = append(proposal.Warnings, about+". It is installed again")
+		}
+		content.Repair = locked.Source != w.subject.reference.Source
+		proposal.Install = append(proposal.Install, *content)
+	}
+	order := map[string]int{}
+	for n := range proposal.Packages {
+		order[proposal.Packages[n].Source] = n
+	}
+	slices.SortStableFunc(proposal.Install, func(a, b install.Package) int {
+		return cmp.Compare(order[a.Locked.Source], order[b.Locked.Source])
+	})
+	return nil
+}
+
+// Repairs reports whether packages are installed again that the Transaction is not about.
+func (p *Proposal) Repairs() bool {
+	return slices.ContainsFunc(p.Install, func(i install.Package) bool { return i.Repair })
+}
+
+// WithoutRepairs returns the proposal without the packages that are only installed again, because
+// one of them cannot be: a Transaction does not fail for what it is not about.
+func (p *Proposal) WithoutRepairs(why string) *Proposal {
+	without := *p
+	without.Unchanged = nil
+	without.Install = slices.DeleteFunc(slices.Clone(p.Install), func(i install.Package) bool { return i.Repair })
+	without.Warnings = append(slices.Clone(p.Warnings), "what is not as it was installed stays so: "+why)
+	return &without
+}

@@ -1,0 +1,156 @@
+package transactions
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	"github.com/starlinghq/starling/test/testenv"
+	"github.com/starlinghq/starling/test/testxpkg"
+)
+
+// fields returns the fields of spec that a CustomResourceDefinition has.
+func (h *hub) fields(t *testing.T, crd string) string {
+	t.Helper()
+	versions, _, _ := unstructured.NestedSlice(h.exists(t, crds, crd).Object, "spec", "versions")
+	properties, _, _ := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties")
+	var names []string
+	for _, name := range []string{"region", "size", "mine"} {
+		if _, has := properties[name]; has {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// healthy waits until the condition Healthy of a Provider has this status, and its message all of
+// these texts.
+func (h *hub) healthy(t *testing.T, pkg string, status metav1.ConditionStatus, reason string, texts ...string) {
+	t.Helper()
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		p := testenv.Get[pkgv1.Provider](t, h.Client.Resource(pkgv1.Providers), pkg)
+		found := meta.FindStatusCondition(p.Status.Conditions, "Healthy")
+		if found == nil || found.Status != status || found.Reason != reason {
+			return false, fmt.Sprintf("%+v", found)
+		}
+		for _, text := range texts {
+			if !strings.Contains(found.Message, text) {
+				return false, fmt.Sprintf("%+v lacks %q", found, text)
+			}
+		}
+		return true, ""
+	})
+}
+
+const (
+	bucketsCRD = "buckets.s3.aws.example.org"
+	tablesCRD  = "tables.s3.aws.example.org"
+)
+
+// TestUndo: an update fails when a part of it is written. The user applies the earlier manifest, as
+// the documentation says, and has all of the earlier version again.
+func TestUndo(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.push(t, "org/s3", "v1.0.0", testxpkg.Provider("s3", bucket("region"), testxpkg.CRD("s3.aws.example.org", "Table", "region")))
+	h.push(t, "org/s3", "v2.0.0", testxpkg.Provider("s3", bucket("region", "size"), testxpkg.CRD("s3.aws.example.org", "Table", "region", "size")))
+	h.run(t)
+	h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
+	h.becomes(t, "s3", "True", "TransactionComplete")
+	h.healthy(t, "s3", "True", "HealthyPackageRevision")
+	accept := h.RefuseChanges(t, tablesCRD)
+	h.apply(t, "Provider", "s3", "org/s3", "v2.0.0")
+	h.becomes(t, "s3", "False", "InstallationFailed")
+	if got := h.fields(t, bucketsCRD); got != "region size" {
+		t.Fatalf("%s has %s: the test wants half of an update", bucketsCRD, got)
+	}
+	h.healthy(t, "s3", "False", "UnhealthyPackageRevision", bucketsCRD)
+	accept()
+	h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
+	undone := h.becomes(t, "s3", "True", "TransactionComplete")
+	if len(undone.Status.Changes) != 1 {
+		t.Errorf("changes %+v, want those of s3", undone.Status.Changes)
+	}
+	for _, crd := range []string{bucketsCRD, tablesCRD} {
+		if got := h.fields(t, crd); got != "region" {
+			t.Errorf("%s has %s", crd, got)
+		}
+		h.controlled(t, crd)
+	}
+	h.healthy(t, "s3", "True", "HealthyPackageRevision")
+}
+
+// TestLiveObjectsDecide: what somebody deletes, edits or takes over is shown by the package, and the
+// next Transaction repairs it, whatever package it is about.
+func TestLiveObjectsDecide(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.push(t, "org/s3", "v1.0.0", testxpkg.Provider("s3", bucket("region"), testxpkg.CRD("s3.aws.example.org", "Table", "region")))
+	h.push(t, "org/other", "v1.0.0", testxpkg.Provider("other"))
+	h.push(t, "org/other", "v1.0.1", testxpkg.Provider("other"))
+	h.run(t)
+	h.apply(t, "Provider", "s3", "org/s3", "v1.0.0", "commonLabels: {app: storage}")
+	h.becomes(t, "s3", "True", "TransactionComplete")
+	tag := 0
+	repaired := func() {
+		t.Helper()
+		h.apply(t, "Provider", "other", "org/other", fmt.Sprintf("v1.0.%d", tag%2))
+		tag++
+		h.becomes(t, "other", "True", "TransactionComplete")
+		h.healthy(t, "s3", "True", "HealthyPackageRevision")
+		for _, crd := range []string{bucketsCRD, tablesCRD} {
+			h.controlled(t, crd)
+			if got := h.fields(t, crd); got != "region" {
+				t.Errorf("%s has %s", crd, got)
+			}
+			if got := h.exists(t, crds, crd).GetLabels()["app"]; got != "storage" {
+				t.Errorf("%s has label app=%q", crd, got)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change func()
+		says   string
+	}{
+		"Deleted": {func() { h.Remove(t, crds, "", bucketsCRD) }, bucketsCRD + " does not exist"},
+		"CreatedAgain": {func() {
+			h.Remove(t, crds, "", bucketsCRD)
+			h.gone(t, crds, bucketsCRD)
+			h.Apply(t, encode(t, bucket("region", "mine")))
+		}, bucketsCRD},
+		"Edited":     {func() { h.Apply(t, encode(t, bucket("region", "mine"))) }, bucketsCRD + " was changed"},
+		"Released":   {func() { h.Patch(t, crds, "", bucketsCRD, `{"metadata":{"ownerReferences":null}}`) }, bucketsCRD},
+		"Relabelled": {func() { h.Patch(t, crds, "", bucketsCRD, `{"metadata":{"labels":{"app":"mine"}}}`) }, bucketsCRD},
+	} {
+		c.change()
+		h.healthy(t, "s3", "False", "UnhealthyPackageRevision", c.says)
+		repaired()
+		if t.Failed() {
+			t.Fatalf("after %s", name)
+		}
+	}
+
+	// The commands of the message: with the Transaction, and when the history does not have it.
+	for _, command := range []string{"kubectl delete transaction ", "kubectl label provider s3 pkg.crossplane.io/transaction-generation-"} {
+		h.Remove(t, crds, "", tablesCRD)
+		h.healthy(t, "s3", "False", "UnhealthyPackageRevision", tablesCRD+" does not exist", command)
+		if tx := h.of(t, "s3"); tx != nil {
+			h.Delete(t, pkgv1alpha1.Transactions, "", tx.Name)
+		} else {
+			h.Patch(t, pkgv1.Providers, "", "s3", `{"metadata":{"labels":{"pkg.crossplane.io/transaction-generation":null}}}`)
+		}
+		h.healthy(t, "s3", "True", "HealthyPackageRevision")
+		h.exists(t, crds, tablesCRD)
+		h.free(t)
+		if tx := h.of(t, "s3"); tx != nil {
+			h.Delete(t, pkgv1alpha1.Transactions, "", tx.Name)
+			h.gone(t, pkgv1alpha1.Transactions, tx.Name)
+		}
+	}
+}
