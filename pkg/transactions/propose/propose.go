@@ -139,11 +139,36 @@ func (p *Proposer) install(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 		return nil, err
 	}
 	w.subject = s
+	handsOver := w.handOver(&s)
 	problem, err := p.problem(ctx, tx, w, &s)
 	if err != nil {
 		return nil, err
 	}
-	return p.solved(ctx, tx, w, &s, problem)
+	proposal, err := p.solved(ctx, tx, w, &s, problem)
+	if err == nil && handsOver != nil {
+		proposal.Remove = append(proposal.Remove, *handsOver)
+	}
+	return proposal, err
+}
+
+// handOver lets a package take the place of a dependency of the same source, which a Transaction
+// has installed under a name of its own: the user wants that source under this name, with these
+// labels and this version. It returns the removal of the other one, which gives away its objects,
+// nil if there is none.
+func (w *world) handOver(s *object) *install.Removal {
+	locked := transaction.Find(w.installed, s.reference.Source)
+	for n := range w.objects {
+		o := &w.objects[n]
+		if o.reference.Source != s.reference.Source || o.Ref == s.Ref || !o.managed || locked == nil || w.packageOf(locked) != o.Ref {
+			continue
+		}
+		w.handedOver = s.reference.Source
+		w.leaving = append(w.leaving, o.Name)
+		removal := &install.Removal{Kind: o.kind, Name: o.Name, Revision: locked.Name, Replaced: true}
+		w.objects = slices.Delete(w.objects, n, n+1)
+		return removal
+	}
+	return nil
 }
 
 // solved solves the problem and returns the proposal with its packages.
@@ -175,7 +200,7 @@ func (p *Proposer) solved(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 	names := w.names(s)
 	for n := range solution.Packages {
 		chosen := &solution.Packages[n]
-		if chosen.Change != resolve.ChangeNone {
+		if chosen.Change != resolve.ChangeNone || chosen.Source == w.handedOver {
 			chosen.Name = corexpkg.RevisionName(names.of(chosen.Source), chosen.Version.Digest)
 		}
 		selected[n] = chosen.Package

@@ -49,6 +49,8 @@ type world struct {
 	kinds     map[string]transactions.Kind       // of revisions, by name
 	// installed are the packages of the Lock, and those that are active and that the Lock lacks.
 	installed []pkgv1beta1.LockPackage
+	// handedOver is the source that the subject takes from a dependency, "" if there is none.
+	handedOver string
 	// leaving are the names of packages that are removed. None else gets them.
 	leaving []string
 	// allowsDeletion has the packages whose objects may be deleted although others need them.
