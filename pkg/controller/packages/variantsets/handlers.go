@@ -76,7 +76,7 @@ func sameProgress(a, b *configv1alpha1.PackageVariantStatus) bool {
 		if (one == nil) != (other == nil) {
 			return false
 		}
-		if one != nil && (one.Status != other.Status || one.Reason != other.Reason || one.Message != other.Message) {
+		if one != nil && (one.Status != other.Status || one.Reason != other.Reason || one.Message != other.Message || one.ObservedGeneration != other.ObservedGeneration) {
 			return false
 		}
 	}

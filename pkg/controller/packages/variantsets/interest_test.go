@@ -93,7 +93,8 @@ func TestSameProgress(t *testing.T) {
 		"Applied": {func(s *configv1alpha1.PackageVariantStatus) {
 			s.Conditions = append(s.Conditions, metav1.Condition{Type: "Applied"})
 		}, false},
-		"NotReady": {func(s *configv1alpha1.PackageVariantStatus) { s.Conditions = nil }, false},
+		"OfThePresentSpec": {func(s *configv1alpha1.PackageVariantStatus) { s.Conditions[0].ObservedGeneration = 2 }, false},
+		"NotReady":         {func(s *configv1alpha1.PackageVariantStatus) { s.Conditions = nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := sameProgress(status(), status(tc.change)); got != tc.want {
