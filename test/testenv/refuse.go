@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,7 +22,7 @@ func (s *Space) RefuseChanges(t testing.TB, crd string) (accept func()) {
 		validations: [{expression: "has(request.dryRun) && request.dryRun || oldObject != null && object.spec == oldObject.spec", message: no changes now}]}}`, crd, probe))
 	s.Apply(t, `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: no-changes}, spec: {
 		policyName: no-changes, validationActions: [Deny]}}`)
-	accepted := func() (bool, string) {
+	try := func() error {
 		_, err := s.Client.Resource(definitions).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": probe},
 			"spec": map[string]any{
@@ -32,17 +33,19 @@ func (s *Space) RefuseChanges(t testing.TB, crd string) (accept func()) {
 		if err == nil {
 			s.Remove(t, definitions, "", probe)
 		}
-		return err == nil, fmt.Sprint(err)
+		return err
 	}
 	Eventually(t, Patience, func() (bool, string) {
-		yes, _ := accepted()
-		return !yes, "the admission policy is not active"
+		return apierrors.IsInvalid(try()), "the admission policy is not active" // the probe of before may still exist
 	})
 	return func() {
 		t.Helper()
 		for _, resource := range []string{"validatingadmissionpolicybindings", "validatingadmissionpolicies"} {
 			s.Remove(t, schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}, "", "no-changes")
 		}
-		Eventually(t, Patience, accepted)
+		Eventually(t, Patience, func() (bool, string) {
+			err := try()
+			return err == nil, fmt.Sprint(err)
+		})
 	}
 }
