@@ -15,6 +15,7 @@ import (
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/controller/packages/gates"
 	transactionscontroller "github.com/starlinghq/starling/pkg/controller/transactions"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/packages/remote"
 	"github.com/starlinghq/starling/pkg/runner"
 	"github.com/starlinghq/starling/pkg/spaces"
@@ -98,7 +99,7 @@ func newDestinations(o *options) (map[string]*destinations.ITS, error) {
 		if err != nil {
 			return nil, err
 		}
-		if itses[its.Name], err = destinations.NewITS(its.Name, config, "starling-transactions"); err != nil {
+		if itses[its.Name], err = destinations.NewITS(its.Name, config, transaction.FieldManager); err != nil {
 			return nil, err
 		}
 	}

@@ -83,7 +83,7 @@ func Setup(config SetupConfig) (*Controller, *transactions.Informers, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	writer, err := writer.New(config.WDS, config.WDSName, "starling-"+Name)
+	writer, err := writer.New(config.WDS, config.WDSName, transaction.FieldManager)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,8 +1,10 @@
 package transaction
 
 import (
+	"encoding/json"
 	"maps"
 	"reflect"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,9 +20,13 @@ type Target struct {
 	Labels, Annotations map[string]string
 }
 
+// FieldManager is the field manager of what Transactions write.
+const FieldManager = "starling-transactions"
+
 // Object returns an object of a package as it must be. live is the object as the API server has it,
 // nil if there is none. Labels, annotations and finalizers of others stay, all else is that of the
-// package.
+// package: labels and annotations that a Transaction has written, and that the package does not
+// have any more, go.
 func Object(packaged, live *unstructured.Unstructured, to Target) *unstructured.Unstructured {
 	desired := packaged.DeepCopy()
 	unstructured.RemoveNestedField(desired.Object, "status")
@@ -28,8 +34,7 @@ func Object(packaged, live *unstructured.Unstructured, to Target) *unstructured.
 	var owners []metav1.OwnerReference
 	desired.Object["metadata"] = map[string]any{"name": name}
 	if live != nil {
-		maps.Copy(labels, live.GetLabels())
-		maps.Copy(annotations, live.GetAnnotations())
+		labels, annotations = othersOf(live, "labels"), othersOf(live, "annotations")
 		owners = live.GetOwnerReferences()
 		desired.SetResourceVersion(live.GetResourceVersion())
 		desired.SetUID(live.GetUID())
@@ -41,12 +46,42 @@ func Object(packaged, live *unstructured.Unstructured, to Target) *unstructured.
 	maps.Copy(labels, to.Labels)
 	maps.Copy(annotations, to.Annotations)
 	labels[pkgv1.LabelTransaction] = to.Transaction.Name
+	if len(to.Package.Name) <= maxName {
+		labels[pkgv1.LabelPackage] = to.Package.Name
+	}
 	desired.SetLabels(labels)
 	if len(annotations) > 0 {
 		desired.SetAnnotations(annotations)
 	}
 	desired.SetOwnerReferences(OfObject(owners, to.Revision, to.Package, to.Transaction))
 	return desired
+}
+
+// othersOf returns the labels or annotations of an object that no Transaction has written, or
+// somebody else as well: the API server records who did.
+func othersOf(live *unstructured.Unstructured, field string) map[string]string {
+	ours, theirs := map[string]bool{}, map[string]bool{}
+	for _, entry := range live.GetManagedFields() {
+		keys := theirs
+		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationUpdate {
+			keys = ours
+		}
+		var fields struct {
+			Metadata map[string]map[string]json.RawMessage `json:"f:metadata"`
+		}
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+			continue // without the knowledge whose they are, they stay
+		}
+		for key := range fields.Metadata["f:"+field] {
+			keys[strings.TrimPrefix(key, "f:")] = true
+		}
+	}
+	values, _, _ := unstructured.NestedStringMap(live.Object, "metadata", field)
+	if values == nil {
+		values = map[string]string{}
+	}
+	maps.DeleteFunc(values, func(key, _ string) bool { return ours[key] && !theirs[key] })
+	return values
 }
 
 // keepCABundle keeps the certificate of a conversion webhook that something put into a

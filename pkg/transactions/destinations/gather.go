@@ -215,7 +215,7 @@ func installed(
 	var mutex sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	to := transaction.Target{Labels: p.Spec.CommonLabels, Annotations: p.Spec.CommonAnnotations, Transaction: transaction.OwnerOf(tx)}
+	to := transaction.Target{Package: transaction.Owner{Name: p.Name}, Labels: p.Spec.CommonLabels, Annotations: p.Spec.CommonAnnotations, Transaction: transaction.OwnerOf(tx)}
 	for _, o := range p.Objects {
 		if o.GetKind() != definitionKind {
 			continue

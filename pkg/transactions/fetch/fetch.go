@@ -26,8 +26,8 @@ type Reader struct {
 	Secrets typedcorev1.SecretInterface
 }
 
-// Options are those of one package. A dependency has the zero value: only ImageConfigs count for
-// it.
+// Options are those of one package. A dependency that has no pull secrets has those of the package
+// that is installed.
 type Options struct {
 	PullSecrets []string
 	Policy      pkgv1.PullPolicy

@@ -47,8 +47,8 @@ type Package struct {
 	// Rewrite is true if the package object gets this version, although a user manages it: the same
 	// user created the Transaction. It is created if it does not exist.
 	Rewrite bool
-	// Spec configures the revision. It is that of the package of the Transaction, and for
-	// dependencies empty.
+	// Spec configures the revision. A dependency that does not exist has only the pull secrets of
+	// the package of the Transaction.
 	Spec pkgv1.ProviderSpec
 	// Image is the image with tag and digest, Fetched the one that an ImageConfig made of it.
 	Image, Fetched string
@@ -334,7 +334,9 @@ func shared(packages []Package) error {
 
 // try tries one object.
 func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstructured, served map[schema.GroupKind]bool, known Validated) (change, error) {
-	desired, live, target, err := i.desired(ctx, o, p.target(placeholder, placeholder, placeholder), known.Definitions)
+	pkg := placeholder
+	pkg.Name = p.Name
+	desired, live, target, err := i.desired(ctx, o, p.target(placeholder, pkg, placeholder), known.Definitions)
 	if meta.IsNoMatchError(err) {
 		if served[o.GroupVersionKind().GroupKind()] {
 			return created, nil // the transaction installs its kind

@@ -177,10 +177,10 @@ func (p *Proposer) solved(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 		if source == s.reference.Source {
 			return p.options(&s.spec)
 		}
-		if object := w.of(source); object != nil && !object.managed {
+		if object := w.of(source); object != nil && (!object.managed || len(object.spec.PackagePullSecrets) > 0) {
 			return p.options(&object.spec)
 		}
-		return fetch.Options{}
+		return fetch.Options{PullSecrets: p.options(&s.spec).PullSecrets}
 	}
 	solution, err := p.solve(ctx, problem, options)
 	if err != nil {
@@ -393,10 +393,10 @@ func (p *Proposer) content(
 	if object != nil {
 		content.Kind, content.Spec = object.kind, object.spec
 		if object.managed {
-			content.Managed, content.Spec, content.Seen = true, pkgv1.ProviderSpec{}, object.spec.Package
+			content.Managed, content.Seen = true, object.spec.Package
 		}
 	} else {
-		content.Managed = true
+		content.Managed, content.Spec.PackagePullSecrets = true, s.spec.PackagePullSecrets
 		kind, found := transactions.KindOf(pkg.Kind)
 		if !found {
 			return nil, corexpkg.Invalidf("package %s has the unknown kind %q", image, pkg.Kind)
