@@ -73,3 +73,8 @@ const (
 	// transactions controller.
 	AnnotationHeldObjects = "pkg.crossplane.io/held-objects"
 )
+
+// UnnamedWebhookService stands for the service of a conversion webhook that a package leaves to the
+// package manager which runs its program, as packages of Upbound do. Starling runs none: in a WDS,
+// objects of such a kind are read as they are stored, and clusters get the kind without conversion.
+const UnnamedWebhookService = "unnamed-conversion-webhook"

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
@@ -67,18 +69,19 @@ func dropStatus(_ objref.Ref, obj map[string]any) error {
 // ofKinds are the steps for objects of some kinds, by the name of the object, and by what of it
 // users wrote.
 var ofKinds = map[schema.GroupResource]func(name string, obj map[string]any, w *written){
-	{Resource: "services"}:                                         service,
-	{Resource: "pods"}:                                             pod,
-	{Resource: "secrets"}:                                          secret,
-	{Group: "batch", Resource: "jobs"}:                             job,
-	{Resource: "persistentvolumeclaims"}:                           claim,
-	{Resource: "persistentvolumes"}:                                volume,
-	{Resource: "serviceaccounts"}:                                  serviceAccount,
-	{Resource: "replicationcontrollers"}:                           scaled,
-	{Group: "apps", Resource: "deployments"}:                       scaled,
-	{Group: "apps", Resource: "statefulsets"}:                      scaled,
-	{Group: "apps", Resource: "replicasets"}:                       scaled,
-	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}: clusterRole,
+	{Resource: "services"}:                                                 service,
+	{Resource: "pods"}:                                                     pod,
+	{Resource: "secrets"}:                                                  secret,
+	{Group: "batch", Resource: "jobs"}:                                     job,
+	{Resource: "persistentvolumeclaims"}:                                   claim,
+	{Resource: "persistentvolumes"}:                                        volume,
+	{Resource: "serviceaccounts"}:                                          serviceAccount,
+	{Resource: "replicationcontrollers"}:                                   scaled,
+	{Group: "apps", Resource: "deployments"}:                               scaled,
+	{Group: "apps", Resource: "statefulsets"}:                              scaled,
+	{Group: "apps", Resource: "replicasets"}:                               scaled,
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:         clusterRole,
+	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}: definition,
 }
 
 // dropAssigned drops what each cluster decides for its own objects of some kinds, unless users
@@ -118,6 +121,14 @@ func scaled(_ string, obj map[string]any, w *written) {
 func clusterRole(_ string, obj map[string]any, _ *written) {
 	if obj["aggregationRule"] != nil {
 		delete(obj, "rules")
+	}
+}
+
+// definition drops a conversion by a webhook that nobody serves: a cluster that called it could not
+// read the objects.
+func definition(_ string, obj map[string]any, _ *written) {
+	if name, _, _ := unstructured.NestedString(obj, "spec", "conversion", "webhook", "clientConfig", "service", "name"); name == pkgv1.UnnamedWebhookService {
+		removeFrom(obj, []string{"spec"}, "conversion")
 	}
 }
 

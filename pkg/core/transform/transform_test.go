@@ -91,6 +91,18 @@ func TestStandard(t *testing.T) {
 			in:   `{"apiVersion":"v1","kind":"Service","metadata":{"name":"nginx"},"spec":{"clusterIP":"10.0.0.1","externalTrafficPolicy":"Cluster","ports":[{"nodePort":30080,"port":80}]}}`,
 			want: `{"apiVersion":"v1","kind":"Service","metadata":{"name":"nginx"},"spec":{"clusterIP":"10.0.0.1","externalTrafficPolicy":"Cluster","ports":[{"nodePort":30080,"port":80}]}}`,
 		},
+		"ConversionThatNobodyServes": {
+			ref: objref.Ref{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "a"},
+			in: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a"},"spec":{"group":"b",
+				"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"service":{"name":"unnamed-conversion-webhook","namespace":"default"}}}}}}`,
+			want: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a"},"spec":{"group":"b"}}`,
+		},
+		"ConversionOfAService": {
+			ref: objref.Ref{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "a"},
+			in: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a"},"spec":{"group":"b",
+				"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"service":{"name":"mine","namespace":"apps"}}}}}}`,
+			want: `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"a"},"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"service":{"name":"mine","namespace":"apps"}}}},"group":"b"}}`,
+		},
 		"AggregatedClusterRole": {
 			ref: objref.Ref{Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Name: "all"},
 			in: `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"all"},"aggregationRule":{"clusterRoleSelectors":[]},

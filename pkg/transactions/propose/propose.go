@@ -226,6 +226,7 @@ func (p *Proposer) solved(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 		if err != nil {
 			return nil, err
 		}
+		proposal.Warnings = append(proposal.Warnings, unnamedWebhooks(content)...)
 		content.Inactive = inactive
 		proposal.Install = append(proposal.Install, *content)
 	}
@@ -379,8 +380,9 @@ func (p *Proposer) content(
 	image := corexpkg.Reference{Source: locked.Source, Tag: version.Tag, Digest: version.Digest}
 	content := &install.Package{
 		Locked: *locked, Name: names.of(locked.Source), Image: image.String(), Digest: version.Digest,
-		Labels: pkg.Labels, Annotations: pkg.Annotations, Capabilities: pkg.Capabilities, Objects: pkg.Installed(),
+		Labels: pkg.Labels, Annotations: pkg.Annotations, Capabilities: pkg.Capabilities,
 	}
+	content.Objects, content.Unnamed = corexpkg.NameWebhooks(pkg.Installed())
 	if resolved, err := p.Packages.Resolve(ctx, image, options); err == nil {
 		content.Fetched, content.ImageConfigs = resolved.Image.String(), resolved.Image.Configs
 	}
@@ -413,3 +415,15 @@ func (p *Proposer) content(
 	}
 	return content, nil
 }
+
+// unnamedWebhooks warns of CustomResourceDefinitions whose objects nothing converts.
+func unnamedWebhooks(p *install.Package) []string {
+	if len(p.Unnamed) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("package %s leaves the conversion webhook of %s to a package manager that runs its program, which Starling does not: "+
+		"write objects of these kinds in the storage version. Clusters get these kinds without a conversion", p.Name, text.List(p.Unnamed, maxUnnamed))}
+}
+
+// maxUnnamed bounds how many CustomResourceDefinitions a warning names.
+const maxUnnamed = 5
