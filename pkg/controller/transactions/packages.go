@@ -132,6 +132,12 @@ func (c *Controller) create(ctx context.Context, kind transactions.Kind, p *pkgv
 			return fmt.Errorf("get transaction %q: %w", tx.Name, err)
 		case owner == p.UID && tx.Spec.Delete != nil && transaction.Ended(found):
 			return c.removeAgain(ctx, kind, p, found, tx.Spec.Delete.Source)
+		case owner == p.UID && plan.Repeats && transaction.Succeeded(found):
+			// The tag points to what it pointed to before: the name of the Transaction is the same.
+			if err := c.Writer.Delete(ctx, writer.Target{Resource: pkgv1alpha1.Transactions, Name: tx.Name}, found.UID, "repeat"); err != nil {
+				return ignoreNotFound(err)
+			}
+			return fmt.Errorf("%w: transaction %q is carried out again", worker.ErrStale, tx.Name)
 		case owner == p.UID:
 			return nil
 		}

@@ -44,6 +44,8 @@ type PackageState struct {
 type PackagePlan struct {
 	// Create is a Transaction to create. If one of its name exists, CreateAfter is created instead.
 	Create, CreateAfter *pkgv1alpha1.Transaction
+	// Repeats is true if a Transaction of the name of Create that has succeeded is carried out again.
+	Repeats bool
 	// Handled is the generation that the package is labelled with, "" if it is labelled already.
 	Handled string
 	// Finalizer is true if the package must get the finalizer.
@@ -73,6 +75,7 @@ func PlanPackage(s PackageState) PackagePlan {
 		} else if s.hasMoved() {
 			version := s.version()
 			version.Digest = s.Digest
+			plan.Repeats = true
 			plan.Create, plan.CreateAfter = s.transactions(&p.Spec, version)
 		}
 	}
