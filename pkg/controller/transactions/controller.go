@@ -9,6 +9,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,6 +104,8 @@ type Controller struct {
 	mutex sync.Mutex
 	// next is when a Transaction that failed is tried again. After a restart that is at once.
 	next map[string]time.Time
+	// denied are the Transactions that wait because a registry does not let a package be read.
+	denied map[string]bool
 }
 
 // Back-off of what failed for other reasons than the content of packages.
@@ -113,7 +117,7 @@ const settleAfter = 200 * time.Millisecond
 
 // New returns a Controller that sends no requests until Run.
 func New(config Config) (*Controller, error) {
-	c := &Controller{Config: config, times: newLockTimes(), next: map[string]time.Time{}}
+	c := &Controller{Config: config, times: newLockTimes(), next: map[string]time.Time{}, denied: map[string]bool{}}
 	metrics.Register(lockWait, validation, lockHeld)
 	c.packages = worker.New(worker.Config{Name: Name + "-packages", MinBackOff: minBackOff}, c.syncPackage)
 	c.transactions = worker.New(worker.Config{Name: Name, MinBackOff: minBackOff}, c.syncTransaction)
@@ -144,7 +148,7 @@ func New(config Config) (*Controller, error) {
 				c.packages.AddAfter(transactions.Ref{Kind: kind.Name, Name: cmp.Or(after, before).Labels[pkgv1.LabelPackage]}, settleAfter)
 			}))
 	}
-	failures = append(failures, c.Watch.ImageConfigs.Handle(c.transactions.WaitFor, func(_, _ *pkgv1beta1.ImageConfig) {}))
+	failures = append(failures, c.Watch.ImageConfigs.Handle(c.transactions.WaitFor, func(_, _ *pkgv1beta1.ImageConfig) { c.retryDenied() }))
 	return c, errors.Join(failures...)
 }
 
@@ -206,6 +210,31 @@ func (c *Controller) wake(changed bool) {
 	}
 	if next := c.first(); next != nil {
 		c.transactions.Add(next.Name)
+	}
+}
+
+// retryDenied lets Transactions be tried now that a registry did not let read a package: an
+// ImageConfig may have the credentials now.
+func (c *Controller) retryDenied() {
+	c.mutex.Lock()
+	denied := slices.Collect(maps.Keys(c.denied))
+	for _, name := range denied {
+		delete(c.next, name)
+	}
+	c.mutex.Unlock()
+	for _, name := range denied {
+		c.transactions.Add(name)
+	}
+}
+
+// deny records whether a registry does not let read what a Transaction needs.
+func (c *Controller) deny(name string, denied bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if denied {
+		c.denied[name] = true
+	} else {
+		delete(c.denied, name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package transactions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,8 +215,8 @@ type try struct {
 	tx *pkgv1alpha1.Transaction
 	// written is the status as the API server has it.
 	written *pkgv1alpha1.TransactionStatus
-	// outage: a space cannot be reached.
-	outage bool
+	// pause is how long to wait after an error that does not count as a try; 0 if it counts.
+	pause time.Duration
 }
 
 func (t *try) record() transaction.Recorder { return transaction.Record(t.tx, t.Clock.Now()) }
@@ -442,8 +443,12 @@ func (t *try) fail(err error, record func(*transaction.FailedError)) {
 	if failed, ok := errors.AsType[*transaction.FailedError](err); ok {
 		record(failed)
 	} else {
-		_, t.outage = errors.AsType[*transaction.OutageError](err)
-		t.record().Interrupted(err, !t.outage)
+		if _, outage := errors.AsType[*transaction.OutageError](err); outage {
+			t.pause = transaction.OutagePause
+		} else if _, denied := errors.AsType[*transaction.AccessError](err); denied {
+			t.pause = transaction.AccessPause
+		}
+		t.record().Interrupted(err, t.pause == 0)
 	}
 	t.Events.Eventf(t.tx, nil, corev1.EventTypeWarning, "TransactionFailed", string(t.tx.Spec.Change), "%s", text.Clip(err.Error(), maxEvent))
 }
@@ -457,12 +462,10 @@ const (
 func (t *try) finish(ctx context.Context, release bool) (worker.Result, error) {
 	pause := time.Duration(0)
 	if t.warnOfHalf(); !transaction.Ended(t.tx) {
-		pause = transaction.Pause(t.tx.Status.Failures)
-		if t.outage {
-			pause = transaction.OutagePause
-		}
+		pause = cmp.Or(t.pause, transaction.Pause(t.tx.Status.Failures))
 		t.tryAt(t.tx.Name, t.Clock.Now().Add(pause))
 	}
+	t.deny(t.tx.Name, t.pause == transaction.AccessPause)
 	err := t.write(ctx)
 	if refused(err) { // what the change would be is shown, if that is possible
 		t.tx.Status.ProposedLockPackages, t.tx.Status.Changes, t.tx.Status.Warnings = nil, nil, nil

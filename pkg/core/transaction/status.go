@@ -56,6 +56,29 @@ func (e *OutageError) Error() string {
 // Unwrap returns why.
 func (e *OutageError) Unwrap() error { return e.Err }
 
+// AccessError says that a registry does not let a package be read. The user may be about to give
+// the credentials, so it does not count as a try.
+type AccessError struct {
+	// Source is the repository.
+	Source string
+	// Err is what the registry says.
+	Err error
+}
+
+// Error implements error.
+func (e *AccessError) Error() string {
+	host, _, _ := strings.Cut(e.Source, "/")
+	return fmt.Sprintf("%s cannot be read, which does not count as a try: %v. If it exists, put credentials into a Secret of type kubernetes.io/dockerconfigjson "+
+		"in namespace starling-system, and name it in spec.packagePullSecrets of the package, or in an ImageConfig with the prefix %s/", e.Source, e.Err, host)
+}
+
+// Unwrap returns what the registry says.
+func (e *AccessError) Unwrap() error { return e.Err }
+
+// AccessPause is how long to wait before the next try when a registry does not let a package be
+// read: registries lock out who tries too often.
+const AccessPause = time.Minute
+
 // OutagePause is how long to wait before the next try when a space cannot be reached.
 const OutagePause = 10 * time.Second
 

@@ -12,7 +12,9 @@ import (
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 	corexpkg "github.com/starlinghq/starling/pkg/core/xpkg"
+	"github.com/starlinghq/starling/pkg/packages/remote"
 	"github.com/starlinghq/starling/pkg/xpkg"
 )
 
@@ -55,7 +57,8 @@ func (r *Reader) Tags(ctx context.Context, source string, o Options) ([]string, 
 	if err != nil {
 		return nil, err
 	}
-	return r.Fetcher.Tags(ctx, image.Source, access)
+	tags, err := r.Fetcher.Tags(ctx, image.Source, access)
+	return tags, denied(image, err)
 }
 
 // Resolved is an image with its digest.
@@ -72,7 +75,7 @@ func (r *Reader) Resolve(ctx context.Context, reference corexpkg.Reference, o Op
 		return Resolved{}, err
 	}
 	digest, err := r.Fetcher.Resolve(ctx, image.Reference, access)
-	return Resolved{Image: image, Digest: digest}, err
+	return Resolved{Image: image, Digest: digest}, denied(image, err)
 }
 
 // Meta returns the description of a package.
@@ -81,7 +84,8 @@ func (r *Reader) Meta(ctx context.Context, source, digest string, o Options) (*c
 	if err != nil {
 		return nil, err
 	}
-	return r.Fetcher.Meta(ctx, image.Source, digest, access)
+	meta, err := r.Fetcher.Meta(ctx, image.Source, digest, access)
+	return meta, denied(image, err)
 }
 
 // Get returns a package. It is shared: copy before you change it.
@@ -90,7 +94,16 @@ func (r *Reader) Get(ctx context.Context, source, digest string, o Options) (*co
 	if err != nil {
 		return nil, err
 	}
-	return r.Fetcher.Get(ctx, image.Source, digest, access)
+	pkg, err := r.Fetcher.Get(ctx, image.Source, digest, access)
+	return pkg, denied(image, err)
+}
+
+// denied says what to do if a registry does not let an image be read.
+func denied(image corexpkg.Image, err error) error {
+	if err != nil && remote.KindOf(err) == remote.Unauthorized {
+		return &transaction.AccessError{Source: image.Source, Err: err}
+	}
+	return err
 }
 
 // access returns how an image is fetched.

@@ -3,12 +3,16 @@ package transactions
 import (
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 	core "github.com/starlinghq/starling/pkg/core/xpkg"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testxpkg"
@@ -87,4 +91,60 @@ func TestPrivateDependencies(t *testing.T) {
 	}
 	h.Patch(t, pkgv1.Providers, "", "org-family", `{"spec":{"commonLabels":{"team":"cloud"}}}`)
 	h.becomes(t, "org-family", "True", "TransactionComplete")
+}
+
+// TestDenied: a registry that wants credentials uses up no tries. The message names it, and what
+// would help; with that, the installation goes on at once.
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.push(t, "org/s3", "v1.0.0", testxpkg.Provider("s3", bucket("region")))
+	h.registry.RequirePassword("ann", "secret")
+	h.run(t)
+	h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		tx := h.of(t, "s3")
+		if tx == nil {
+			return false, "no transaction"
+		}
+		synced := meta.FindStatusCondition(tx.Status.Conditions, "Synced")
+		return synced != nil && synced.Reason == "ReconcileError", fmt.Sprintf("%+v", tx.Status)
+	})
+	tx := h.of(t, "s3")
+	message := conditionOf(t, tx.Status.Conditions, "Synced", "ReconcileError")
+	for _, want := range []string{h.registry.Source("org/s3"), "does not count as a try", "ImageConfig with the prefix " + h.registry.Host() + "/"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("message %q lacks %q", message, want)
+		}
+	}
+	if tx.Status.Failures > 0 || transaction.Ended(tx) {
+		t.Errorf("%+v", tx.Status)
+	}
+	h.free(t)
+	secret := base64.StdEncoding.EncodeToString(h.registry.PullSecret("ann", "secret"))
+	h.Apply(t, "{apiVersion: v1, kind: Secret, metadata: {name: pull, namespace: starling-system}, type: kubernetes.io/dockerconfigjson, data: {.dockerconfigjson: "+secret+"}}")
+	h.Apply(t, fmt.Sprintf("{apiVersion: pkg.crossplane.io/v1beta1, kind: ImageConfig, metadata: {name: a}, spec: {matchImages: [{prefix: %q}], registry: {authentication: {pullSecretRef: {name: pull}}}}}", h.registry.Host()+"/"))
+	h.becomes(t, "s3", "True", "TransactionComplete")
+}
+
+// TestTagMovesBack: with the pull policy Always, the tag points to A, B, A and B.
+func TestTagMovesBack(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.run(t)
+	for n, field := range []string{"region", "size", "region", "size"} {
+		h.push(t, "org/s3", "latest", testxpkg.Provider("s3", bucket(field)))
+		if n == 0 {
+			h.apply(t, "Provider", "s3", "org/s3", "latest", "packagePullPolicy: Always")
+		}
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			// Each change of the package has its tag resolved.
+			h.Patch(t, pkgv1.Providers, "", "s3", fmt.Sprintf(`{"metadata":{"annotations":{"again":"%d"}}}`, time.Now().UnixNano()))
+			if h.Get(t, crds, "", bucketsCRD) == nil {
+				return false, "not installed"
+			}
+			got := h.fields(t, bucketsCRD)
+			return got == field, fmt.Sprintf("%d: %q, want %q", n, got, field)
+		})
+	}
 }
