@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -346,7 +347,7 @@ func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstruc
 		}
 		return unchanged, &transaction.FailedError{
 			Reason:  pkgv1alpha1.ReasonMissingDependency,
-			Message: fmt.Sprintf("Package %s requires kind %s, which is not served here", p.Name, o.GroupVersionKind().GroupKind()),
+			Message: fmt.Sprintf("Package %s requires kind %s, which is not served here", p.Name, o.GroupVersionKind().GroupKind()) + ofCrossplane(o.GroupVersionKind()),
 		}
 	} else if err != nil {
 		return unchanged, err
@@ -379,6 +380,17 @@ func (i *Installer) try(ctx context.Context, p *Package, o *unstructured.Unstruc
 		return unchanged, nil
 	}
 	return updated, nil
+}
+
+// ofCrossplane says where the CustomResourceDefinition of a kind of Crossplane itself is, "" for
+// another kind: no package brings it.
+func ofCrossplane(gvk schema.GroupVersionKind) string {
+	if !strings.HasSuffix(gvk.Group, ".crossplane.io") {
+		return ""
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(gvk)
+	return fmt.Sprintf(". It is one of Crossplane's own. Install it from the directory cluster/crds of Crossplane: kubectl apply --server-side --filename %s_%s.yaml",
+		gvk.Group, resource.Resource)
 }
 
 // placeholder stands for owners that do not exist yet.

@@ -310,6 +310,17 @@ func TestOtherObjectsHaveOwnersToo(t *testing.T) {
 			"apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": map[string]any{"name": name}, "spec": map[string]any{"mode": mode},
 		}}
 	}
+	h.push(t, "org/early", "v1.0.0", testxpkg.Configuration("early", composition("early", "x")))
+	stop := h.run(t)
+	h.apply(t, "Configuration", "early", "org/early", "v1.0.0")
+	early := h.becomes(t, "early", "False", "ValidationFailed")
+	const command = "kubectl apply --server-side --filename apiextensions.crossplane.io_compositions.yaml"
+	if message := conditionOf(t, early.Status.Conditions, "Validated", "MissingDependency"); !strings.Contains(message, command) {
+		t.Errorf("message %q", message)
+	}
+	h.Delete(t, pkgv1.GroupVersion.WithResource("configurations"), "", "early")
+	h.gone(t, pkgv1.GroupVersion.WithResource("configurations"), "early")
+	stop()
 	h.Apply(t, encode(t, testxpkg.CRD("apiextensions.crossplane.io", "Composition", "mode")))
 	h.push(t, "org/a", "v1.0.0", testxpkg.Configuration("a", composition("db", "a")))
 	h.push(t, "org/b", "v1.0.0", testxpkg.Configuration("b", composition("db", "b")))
