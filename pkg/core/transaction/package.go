@@ -302,7 +302,7 @@ func (s *PackageState) status() pkgv1.PackageStatus {
 	set(pkgv1.PackageConditionHealthy, healthy.Status, healthy.Reason, healthy.Message)
 
 	for _, kind := range slices.Sorted(maps.Keys(conditions)) {
-		meta.SetStatusCondition(&status.Conditions, conditions[kind])
+		setCondition(&status.Conditions, conditions[kind])
 	}
 	return status
 }

@@ -137,8 +137,18 @@ func Record(tx *pkgv1alpha1.Transaction, now time.Time) Recorder {
 // package quotes it.
 const maxMessage = 16 << 10
 
+// setCondition sets a condition. Its time is that of the last change of its status, reason or
+// message, as for all conditions of pkg.crossplane.io; elsewhere in Kubernetes only the status
+// counts.
+func setCondition(conditions *[]metav1.Condition, c metav1.Condition) {
+	if before := meta.FindStatusCondition(*conditions, c.Type); before != nil && (before.Reason != c.Reason || before.Message != c.Message) {
+		before.LastTransitionTime = c.LastTransitionTime
+	}
+	meta.SetStatusCondition(conditions, c)
+}
+
 func (r Recorder) set(kind string, status metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&r.tx.Status.Conditions, metav1.Condition{
+	setCondition(&r.tx.Status.Conditions, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: text.Clip(message, maxMessage),
 		ObservedGeneration: r.tx.Generation, LastTransitionTime: r.now,
 	})

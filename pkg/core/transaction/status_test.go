@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
@@ -18,6 +19,31 @@ var now = time.Date(2026, 1, 15, 10, 34, 0, 0, time.UTC)
 func condition(kind, status, reason, message string) metav1.Condition {
 	return metav1.Condition{
 		Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now), ObservedGeneration: 1,
+	}
+}
+
+// TestTimeOfAChange: the time of a condition moves with its status, reason or message, and only
+// then.
+func TestTimeOfAChange(t *testing.T) {
+	tx := &pkgv1alpha1.Transaction{}
+	at := func(minute int) transaction.Recorder {
+		return transaction.Record(tx, now.Add(time.Duration(minute)*time.Minute))
+	}
+	moved := func() (minutes int) {
+		ready := meta.FindStatusCondition(tx.Status.Conditions, "Ready")
+		return int(ready.LastTransitionTime.Sub(now.Truncate(time.Second)).Minutes())
+	}
+	var got []int
+	at(0).Blocked("tx-a")
+	got = append(got, moved())
+	at(1).Blocked("tx-a")
+	got = append(got, moved()) // nothing has changed
+	at(2).Blocked("tx-b")
+	got = append(got, moved()) // another message
+	at(3).Started(1)
+	got = append(got, moved()) // another reason, and still Unknown
+	if diff := cmp.Diff([]int{0, 0, 2, 3}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
