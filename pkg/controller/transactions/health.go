@@ -66,8 +66,7 @@ func (o *objects) look(ref pkgv1.TypedReference) (found metav1.Object, known, so
 	r, watched := o.Watched(kind)
 	if !watched {
 		_, served := o.Find(kind)
-		unserved := !served && o.KnownUnserved(kind.Group)
-		return nil, unserved, !unserved
+		return nil, false, served || len(o.Discovery.Resources()) == 0
 	}
 	for _, state := range o.Set.Resources() {
 		if state.GroupResource() == r.GroupResource() && !state.Synced {
@@ -125,20 +124,17 @@ func (c *Controller) health(ctx context.Context, kind transactions.Kind, state *
 	if active == nil || state.Busy || !transaction.Installed(active) {
 		return nil
 	}
-	pending := false
+	pending, unread := false, false
 	deviations, unknown := transaction.Deviations(active, func(ref pkgv1.TypedReference) (metav1.Object, bool) {
 		found, known, soon := c.Objects.look(ref)
-		pending = pending || soon
+		pending, unread = pending || soon, unread || !known
 		return found, known
 	})
 	if pending {
 		return nil // after a restart, the condition stays until all is read
 	}
-	if len(deviations) > 0 { // a cache may lack what exists
-		find, err := c.Installer.Live.Read(ctx, active.Status.ObjectRefs)
-		if err != nil {
-			return err
-		}
+	if len(deviations) > 0 || unread { // a cache may lack what exists
+		find, _ := c.Installer.Live.Read(ctx, active.Status.ObjectRefs) // what cannot be read is not known
 		deviations, unknown = transaction.Deviations(active, find)
 	}
 	condition := transaction.Health(kind.Name, state.Package.Name, c.present(state), deviations, unknown)

@@ -445,7 +445,7 @@ func (t *try) fail(err error, record func(*transaction.FailedError)) {
 	} else {
 		if _, outage := errors.AsType[*transaction.OutageError](err); outage {
 			t.pause = transaction.OutagePause
-		} else if _, denied := errors.AsType[*transaction.AccessError](err); denied {
+		} else if _, denied := errors.AsType[*transaction.AccessError](err); denied && !transaction.Begun(t.written) { // or it could keep the Lock for good
 			t.pause = transaction.AccessPause
 		}
 		t.record().Interrupted(err, t.pause == 0)

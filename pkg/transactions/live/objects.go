@@ -2,7 +2,10 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -45,7 +48,8 @@ func (o *Objects) Resource(gvk schema.GroupVersionKind) (schema.GroupVersionReso
 	return mapping.Resource, nil
 }
 
-// Read reads these objects, and returns what it has found.
+// Read reads these objects, and returns what it has found. Objects of a kind that cannot be read are
+// not known: the error says which, and what is found of the other kinds counts.
 func (o *Objects) Read(ctx context.Context, refs []pkgv1.TypedReference) (transaction.Lookup, error) {
 	names := map[schema.GroupVersionKind]map[string]bool{}
 	for _, ref := range refs {
@@ -55,14 +59,13 @@ func (o *Objects) Read(ctx context.Context, refs []pkgv1.TypedReference) (transa
 		}
 		names[gvk][ref.Name] = true
 	}
-	r := reading{found: map[identity]metav1.Object{}}
+	r := reading{found: map[identity]metav1.Object{}, failed: map[schema.GroupVersionKind]error{}}
 	r.SetLimit(parallelReads)
 	for gvk, wanted := range names {
 		resource, err := o.Resource(gvk)
-		if meta.IsNoMatchError(err) {
-			continue // without the kind there is no object
-		} else if err != nil {
-			return nil, fmt.Errorf("find the resource of %s: %w", gvk.GroupKind(), err)
+		if err != nil { // also of a kind that is not served: its objects may exist
+			r.fail(gvk, fmt.Errorf("find the resource of %s: %w", gvk.GroupKind(), err))
+			continue
 		}
 		objects := o.Metadata.Resource(resource)
 		if len(wanted) > fewObjects {
@@ -73,12 +76,12 @@ func (o *Objects) Read(ctx context.Context, refs []pkgv1.TypedReference) (transa
 			r.Go(func() error { return r.get(ctx, objects, gvk, name) })
 		}
 	}
-	if err := r.Wait(); err != nil {
-		return nil, err
+	_ = r.Wait() // each failure is in failed
+	find := func(ref pkgv1.TypedReference) (metav1.Object, bool) {
+		gvk := kindOf(ref)
+		return r.found[identity{gvk, ref.Name}], r.failed[gvk] == nil
 	}
-	return func(ref pkgv1.TypedReference) (metav1.Object, bool) {
-		return r.found[identity{kindOf(ref), ref.Name}], true
-	}, nil
+	return find, errors.Join(slices.Collect(maps.Values(r.failed))...)
 }
 
 type identity struct {
@@ -93,8 +96,15 @@ func kindOf(ref pkgv1.TypedReference) schema.GroupVersionKind {
 // reading is what Read has found so far.
 type reading struct {
 	errgroup.Group
-	mutex sync.Mutex
-	found map[identity]metav1.Object
+	mutex  sync.Mutex
+	found  map[identity]metav1.Object
+	failed map[schema.GroupVersionKind]error
+}
+
+func (r *reading) fail(gvk schema.GroupVersionKind, err error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.failed[gvk] = err
 }
 
 func (r *reading) add(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) {
@@ -109,7 +119,8 @@ func (r *reading) get(ctx context.Context, objects metadata.Getter, gvk schema.G
 	if apierrors.IsNotFound(err) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("get %s %q: %w", gvk.Kind, name, err)
+		r.fail(gvk, fmt.Errorf("get %s %q: %w", gvk.Kind, name, err))
+		return nil
 	}
 	r.add(gvk, o)
 	return nil
@@ -123,7 +134,7 @@ func (r *reading) list(ctx context.Context, objects metadata.Getter, gvk schema.
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("list %s: %w", gvk.Kind, err)
+		r.fail(gvk, fmt.Errorf("list %s: %w", gvk.Kind, err))
 	}
 	return nil
 }

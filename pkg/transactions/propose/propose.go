@@ -145,7 +145,11 @@ func (p *Proposer) install(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 		return nil, err
 	}
 	proposal, err := p.solved(ctx, tx, w, &s, problem)
-	if err == nil && handsOver != nil {
+	if err != nil || handsOver == nil {
+		return proposal, err
+	}
+	// Of a package that users activate, the other one stays in force until they have done so.
+	if own := transaction.Find(proposal.Packages, s.reference.Source); own != nil && own.Name != handsOver.Revision {
 		proposal.Remove = append(proposal.Remove, *handsOver)
 	}
 	return proposal, err

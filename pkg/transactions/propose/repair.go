@@ -31,10 +31,7 @@ func (p *Proposer) repair(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 		}
 		stay, refs = append(stay, locked), append(refs, r.Status.ObjectRefs...)
 	}
-	find, err := p.Live.Read(ctx, refs)
-	if err != nil {
-		return err
-	}
+	find, unread := p.Live.Read(ctx, refs)
 	names := w.names(&w.subject)
 	for n := range stay {
 		locked := &stay[n]
@@ -43,8 +40,14 @@ func (p *Proposer) repair(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 			continue
 		}
 		o := w.of(locked.Source)
+		own := locked.Source == w.subject.reference.Source
+		unreadable := slices.ContainsFunc(unknown, func(ref pkgv1.TypedReference) bool { _, known := find(ref); return !known })
+		if unreadable && !own { // the installation of its own objects says what is wrong
+			proposal.Warnings = append(proposal.Warnings, fmt.Sprintf("%s cannot be compared with what was installed: %v", o.Ref, unread))
+			continue
+		}
 		content, err := p.content(ctx, tx, w, &w.subject, locked, names, p.options(&o.spec))
-		if err != nil && locked.Source == w.subject.reference.Source {
+		if err != nil && own {
 			return err
 		}
 		var differs []string
@@ -59,7 +62,7 @@ func (p *Proposer) repair(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 		if len(deviations) > 0 {
 			proposal.Warnings = append(proposal.Warnings, about+". It is installed again")
 		}
-		content.Repair = locked.Source != w.subject.reference.Source
+		content.Repair = !own
 		proposal.Install = append(proposal.Install, *content)
 	}
 	order := map[string]int{}

@@ -1,9 +1,16 @@
 package transactions
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testxpkg"
 )
 
@@ -63,4 +70,66 @@ func TestPinADependency(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPinADependencyByHand: of a package that its user activates, the dependency stays in force
+// until then.
+func TestPinADependencyByHand(t *testing.T) {
+	t.Parallel()
+	const crd = "providerconfigs.aws.example.org"
+	h := newHub(t)
+	h.push(t, "org/family", "v1.0.0", testxpkg.Provider("family", testxpkg.CRD("aws.example.org", "ProviderConfig", "account")))
+	h.push(t, "org/platform", "v1.0.0", testxpkg.Requires(testxpkg.Configuration("platform"), pkgv1.KindProvider, h.registry.Source("org/family"), ">=v1.0.0"))
+	h.run(t)
+	h.apply(t, "Configuration", "platform", "org/platform", "v1.0.0")
+	h.becomes(t, "platform", "True", "TransactionComplete")
+	h.apply(t, "Provider", "family", "org/family", "v1.0.0", "revisionActivationPolicy: Manual")
+	h.becomes(t, "family", "True", "TransactionComplete")
+	h.exists(t, pkgv1.Providers, "org-family")
+	h.controlled(t, crd)
+	if got := h.sources(t); got != "org/family:v1.0.0 org/platform:v1.0.0" {
+		t.Errorf("the Lock lists %s", got)
+	}
+	for name, r := range testenv.List[pkgv1.ProviderRevision](t, h.Client.Resource(pkgv1.ProviderRevisions), metav1.ListOptions{LabelSelector: "pkg.crossplane.io/package=family"}) {
+		if r.Spec.DesiredState != pkgv1.RevisionInactive {
+			t.Errorf("revision %s is %s", name, r.Spec.DesiredState)
+		}
+		h.Patch(t, pkgv1.ProviderRevisions, "", r.Name, `{"spec":{"desiredState":"Active"}}`)
+	}
+	h.gone(t, pkgv1.Providers, "org-family")
+	h.healthy(t, "family", "True", "HealthyPackageRevision")
+	h.controlled(t, crd)
+	if got := h.sources(t); got != "org/family:v1.0.0 org/platform:v1.0.0" {
+		t.Errorf("the Lock lists %s", got)
+	}
+}
+
+// TestKindIsNotServed: of objects of a kind that the WDS does not serve any more nobody knows
+// whether they are there. That is said, and other packages are installed.
+func TestKindIsNotServed(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	compositions := testxpkg.CRD("apiextensions.crossplane.io", "Composition", "mode")
+	h.Apply(t, encode(t, compositions))
+	composition := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": map[string]any{"name": "db"}, "spec": map[string]any{"mode": "a"},
+	}}
+	h.push(t, "org/a", "v1.0.0", testxpkg.Configuration("a", composition))
+	h.push(t, "org/other", "v1.0.0", testxpkg.Provider("other"))
+	stop := h.run(t)
+	h.apply(t, "Configuration", "a", "org/a", "v1.0.0")
+	h.becomes(t, "a", "True", "TransactionComplete")
+	h.Patch(t, crds, "", "compositions.apiextensions.crossplane.io", `{"spec":{"versions":[{"name":"v1","served":false,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`)
+	stop()
+	h.run(t)
+	h.apply(t, "Provider", "other", "org/other", "v1.0.0")
+	tx := h.becomes(t, "other", "True", "TransactionComplete")
+	if warnings := strings.Join(tx.Status.Warnings, "; "); !strings.Contains(warnings, "Configuration/a cannot be compared with what was installed") {
+		t.Errorf("warnings %q", warnings)
+	}
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		p := testenv.Get[pkgv1.Provider](t, h.Client.Resource(pkgv1.Configurations), "a")
+		healthy := meta.FindStatusCondition(p.Status.Conditions, "Healthy")
+		return healthy != nil && healthy.Status == metav1.ConditionUnknown && strings.Contains(healthy.Message, "Composition db cannot be compared"), fmt.Sprintf("%+v", healthy)
+	})
 }
