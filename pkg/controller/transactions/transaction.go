@@ -461,7 +461,8 @@ const (
 // finish writes the status, releases the Lock if asked to, and says when the next try is.
 func (t *try) finish(ctx context.Context, release bool) (worker.Result, error) {
 	pause := time.Duration(0)
-	if t.warnOfHalf(); !transaction.Ended(t.tx) {
+	t.warnOfHalf()
+	if !transaction.Ended(t.tx) {
 		pause = cmp.Or(t.pause, transaction.Pause(t.tx.Status.Failures))
 		t.tryAt(t.tx.Name, t.Clock.Now().Add(pause))
 	}

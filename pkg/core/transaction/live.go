@@ -20,7 +20,7 @@ const AnnotationGenerations = "starling.io/installed-generations"
 
 // Generations are the generations that objects of a revision had when they were installed, by their
 // UIDs: what the API server has returned. An object with the same UID and generation has the same
-// content, so nobody needs to read the content to know that it has not changed.
+// content, so the content need not be read to know that it has not changed.
 type Generations map[types.UID]int64
 
 // uidPrefix is how much of a UID is encoded: hundreds of objects must fit into an annotation.

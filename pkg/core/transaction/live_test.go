@@ -65,16 +65,24 @@ func TestDeviations(t *testing.T) {
 	}{
 		"AsInstalled": {revision: installedRevision(), find: found(liveObject())},
 		"Missing":     {revision: installedRevision(), find: found(nil), want: []string{"does not exist"}},
-		"Another": {revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.UID = "other" })),
-			want: []string{"was deleted and created again"}},
-		"Changed": {revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.Generation = 3 })),
-			want: []string{"was changed since it was installed: its generation is 3, and was 2"}},
+		"Another": {
+			revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.UID = "other" })),
+			want: []string{"was deleted and created again"},
+		},
+		"Changed": {
+			revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.Generation = 3 })),
+			want: []string{"was changed since it was installed: its generation is 3, and was 2"},
+		},
 		"ACacheIsBehind": {revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.Generation = 1 }))},
 		"Released":       {revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.OwnerReferences = nil })), want: []string{"has no controller"}},
-		"TakenOver": {revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.OwnerReferences[0].UID, m.OwnerReferences[0].Name = "r2", "s3-2" })),
-			want: []string{"is controlled by ProviderRevision s3-2"}},
-		"Unlabelled": {revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.Labels = nil })),
-			want: []string{"does not have the label app=storage"}},
+		"TakenOver": {
+			revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.OwnerReferences[0].UID, m.OwnerReferences[0].Name = "r2", "s3-2" })),
+			want: []string{"is controlled by ProviderRevision s3-2"},
+		},
+		"Unlabelled": {
+			revision: installedRevision(), find: found(liveObject(func(m *metav1.ObjectMeta) { m.Labels = nil })),
+			want: []string{"does not have the label app=storage"},
+		},
 		"NotKnown":              {revision: installedRevision(), find: notKnown, unknown: 1},
 		"NotRecorded":           {revision: installedRevision(without), find: found(liveObject()), unknown: 1},
 		"NotRecordedAndMissing": {revision: installedRevision(without), find: found(nil), want: []string{"does not exist"}},

@@ -44,7 +44,8 @@ type PackageState struct {
 type PackagePlan struct {
 	// Create is a Transaction to create. If one of its name exists, CreateAfter is created instead.
 	Create, CreateAfter *pkgv1alpha1.Transaction
-	// Repeats is true if a Transaction of the name of Create that has succeeded is carried out again.
+	// Repeats is true if a Transaction of the name of Create that has succeeded is carried out
+	// again.
 	Repeats bool
 	// Handled is the generation that the package is labelled with, "" if it is labelled already.
 	Handled string

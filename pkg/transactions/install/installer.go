@@ -62,8 +62,8 @@ type Package struct {
 	Capabilities        []string
 	// Objects are the objects to install.
 	Objects []*unstructured.Unstructured
-	// Unnamed are the CustomResourceDefinitions of Objects whose conversion webhook the package does
-	// not name.
+	// Unnamed are the CustomResourceDefinitions of Objects whose conversion webhook the package
+	// does not name.
 	Unnamed []string
 	// Repair is true if the transaction is not about this package: its objects are not as they were
 	// installed.

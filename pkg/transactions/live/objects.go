@@ -48,8 +48,8 @@ func (o *Objects) Resource(gvk schema.GroupVersionKind) (schema.GroupVersionReso
 	return mapping.Resource, nil
 }
 
-// Read reads these objects, and returns what it has found. Objects of a kind that cannot be read are
-// not known: the error says which, and what is found of the other kinds counts.
+// Read reads these objects, and returns what it has found. Objects of a kind that cannot be read
+// are not known: the error says which, and what is found of the other kinds counts.
 func (o *Objects) Read(ctx context.Context, refs []pkgv1.TypedReference) (transaction.Lookup, error) {
 	names := map[schema.GroupVersionKind]map[string]bool{}
 	for _, ref := range refs {

@@ -18,7 +18,7 @@ import (
 const maxDeviations = 5
 
 // repair adds the packages whose version stays and whose objects are not as they were installed:
-// the Lock says what is to be in force, and only the objects say what is. A package that cannot be
+// the Lock says what has to be in force, and only the objects say what is. A package that cannot be
 // read is left out, unless the Transaction is about it.
 func (p *Proposer) repair(ctx context.Context, tx *pkgv1alpha1.Transaction, w *world, proposal *Proposal) error {
 	var stay []pkgv1beta1.LockPackage

@@ -10,8 +10,8 @@ import (
 	"github.com/starlinghq/starling/test/testxpkg"
 )
 
-// TestDeletionThatCannotEnd: an object has a finalizer that nothing removes. Nothing is deleted, the
-// condition says what to do, and others go on.
+// TestDeletionThatCannotEnd: an object has a finalizer that nothing removes. Nothing is deleted,
+// the condition says what to do, and others go on.
 func TestDeletionThatCannotEnd(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)

@@ -86,7 +86,7 @@ func TestUndo(t *testing.T) {
 	h.healthy(t, "s3", "True", "HealthyPackageRevision")
 }
 
-// TestLiveObjectsDecide: what somebody deletes, edits or takes over is shown by the package, and the
+// TestLiveObjectsDecide: what somebody deletes, edits or adopts is shown by the package, and the
 // next Transaction repairs it, whatever package it is about.
 func TestLiveObjectsDecide(t *testing.T) {
 	t.Parallel()

@@ -19,19 +19,19 @@ import (
 func TestPinADependency(t *testing.T) {
 	t.Parallel()
 	const crd = "providerconfigs.aws.example.org"
-	configuration := func(h *hub, t *testing.T) {
+	configuration := func(t *testing.T, h *hub) {
 		t.Helper()
 		h.apply(t, "Configuration", "platform", "org/platform", "v1.0.0")
 		h.becomes(t, "platform", "True", "TransactionComplete")
 	}
-	provider := func(tag string) func(*hub, *testing.T) {
-		return func(h *hub, t *testing.T) {
+	provider := func(tag string) func(*testing.T, *hub) {
+		return func(t *testing.T, h *hub) {
 			t.Helper()
 			h.apply(t, "Provider", "family", "org/family", tag, "commonLabels: {app: platform}")
 			h.becomes(t, "family", "True", "TransactionComplete")
 		}
 	}
-	for name, steps := range map[string][]func(*hub, *testing.T){
+	for name, steps := range map[string][]func(*testing.T, *hub){
 		"AfterIt":             {configuration, provider("v1.1.0")},
 		"AfterItOlder":        {configuration, provider("v1.0.0"), provider("v1.1.0")},
 		"BeforeIt":            {provider("v1.1.0"), configuration},
@@ -46,7 +46,7 @@ func TestPinADependency(t *testing.T) {
 			h.push(t, "org/platform", "v1.0.0", testxpkg.Requires(testxpkg.Configuration("platform"), pkgv1.KindProvider, h.registry.Source("org/family"), ">=v1.0.0"))
 			h.run(t)
 			for _, step := range steps {
-				step(h, t)
+				step(t, h)
 			}
 			if got := h.sources(t); got != "org/family:v1.1.0 org/platform:v1.0.0" {
 				t.Errorf("the Lock lists %s", got)
@@ -104,8 +104,8 @@ func TestPinADependencyByHand(t *testing.T) {
 	}
 }
 
-// TestKindIsNotServed: of objects of a kind that the WDS does not serve any more nobody knows
-// whether they are there. That is said, and other packages are installed.
+// TestKindIsNotServed: of objects of a kind that the WDS does not serve any more it is not known
+// whether they exist. That is said, and other packages are installed.
 func TestKindIsNotServed(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
