@@ -14,13 +14,20 @@ import (
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	corexpkg "github.com/starlinghq/starling/pkg/core/xpkg"
+	"github.com/starlinghq/starling/pkg/transactions"
 	"github.com/starlinghq/starling/pkg/transactions/install"
 )
 
-// remove proposes that a package is removed. One that is not installed needs no change.
+// remove proposes that a package is removed. One that is not installed needs no change. The
+// Transaction of a package that is being deleted removes nothing of another package, which may have
+// adopted the source meanwhile.
 func (p *Proposer) remove(tx *pkgv1alpha1.Transaction, w *world, source string) (*Proposal, error) {
 	proposal := &Proposal{Packages: w.installed}
 	sources := w.removedWith(source)
+	w.removing, _ = transactions.PackageOf(tx)
+	if listed := transaction.Find(w.installed, source); listed != nil && !w.mayRemove(w.packageOf(listed)) {
+		sources = nil
+	}
 	for _, removed := range sources {
 		if conflict := resolve.CheckRemoval(resolve.FromLock(w.installed), removed); conflict != nil {
 			return nil, conflict
@@ -34,6 +41,11 @@ func (p *Proposer) remove(tx *pkgv1alpha1.Transaction, w *world, source string) 
 		}
 	}
 	return proposal, nil
+}
+
+// mayRemove reports whether a package may be removed. One that is not known belongs to nobody.
+func (w *world) mayRemove(p transactions.Ref) bool {
+	return w.removing.Name == "" || p.Name == "" || p == w.removing
 }
 
 // maxName bounds how much of a source a message shows: a user may write anything there.
@@ -67,7 +79,7 @@ func (w *world) takePart(proposal *Proposal, tx *pkgv1alpha1.Transaction, source
 		}
 		revision := &pkgv1beta1.LockPackage{Name: name}
 		ref := w.packageOf(revision)
-		if !slices.ContainsFunc(w.installed, func(l pkgv1beta1.LockPackage) bool { return l.Source != source && w.packageOf(&l) == ref }) {
+		if w.mayRemove(ref) && !slices.ContainsFunc(w.installed, func(l pkgv1beta1.LockPackage) bool { return l.Source != source && w.packageOf(&l) == ref }) {
 			w.takeRevision(proposal, tx, revision)
 		}
 	}

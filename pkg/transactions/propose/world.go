@@ -51,6 +51,8 @@ type world struct {
 	installed []pkgv1beta1.LockPackage
 	// handedOver is the source that the subject takes from a dependency, "" if there is none.
 	handedOver string
+	// removing is the package whose deletion the transaction carries out, zero for any other one.
+	removing transactions.Ref
 	// leaving are the names of packages that are removed. None else gets them.
 	leaving []string
 	// allowsDeletion has the packages whose objects may be deleted although others need them.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testxpkg"
 )
@@ -100,6 +101,29 @@ func TestPinADependencyByHand(t *testing.T) {
 	h.healthy(t, "family", "True", "HealthyPackageRevision")
 	h.controlled(t, crd)
 	if got := h.sources(t); got != "org/family:v1.0.0 org/platform:v1.0.0" {
+		t.Errorf("the Lock lists %s", got)
+	}
+}
+
+// TestDeletionIsOfItsOwnPackage: the Transaction of a package that is being deleted comes when
+// another package has adopted its source. It removes nothing of that.
+func TestDeletionIsOfItsOwnPackage(t *testing.T) {
+	t.Parallel()
+	const crd = "providerconfigs.aws.example.org"
+	h := newHub(t)
+	h.push(t, "org/family", "v1.0.0", testxpkg.Provider("family", testxpkg.CRD("aws.example.org", "ProviderConfig", "account")))
+	h.run(t)
+	h.apply(t, "Provider", "family", "org/family", "v1.0.0")
+	h.becomes(t, "family", "True", "TransactionComplete")
+	h.apply(t, "Provider", "old", "org/none", "v1.0.0")
+	old := h.exists(t, pkgv1.Providers, "old")
+	h.Apply(t, fmt.Sprintf(`{apiVersion: pkg.crossplane.io/v1alpha1, kind: Transaction, metadata: {name: late, ownerReferences: [
+		{apiVersion: pkg.crossplane.io/v1, kind: Provider, name: old, uid: %s}]}, spec: {change: Delete, delete: {source: %q}}}`, old.GetUID(), h.registry.Source("org/family")))
+	if late := h.ends(t, "late"); !transaction.Succeeded(late) || len(late.Status.Changes) > 0 {
+		t.Errorf("%+v", late.Status)
+	}
+	h.controlled(t, crd)
+	if got := h.sources(t); got != "org/family:v1.0.0" {
 		t.Errorf("the Lock lists %s", got)
 	}
 }

@@ -135,8 +135,9 @@ func TestExamples(t *testing.T) { //nolint:tparallel // they come one after the 
 			pkg: testxpkg.Configuration("unserved", &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": map[string]any{"name": "c"},
 			}}),
-			reason:  "MissingDependency",
-			message: "Package unserved requires kind Composition.apiextensions.crossplane.io, which is not served here",
+			reason: "MissingDependency",
+			message: "Package unserved requires kind Composition.apiextensions.crossplane.io, which is not served here. It is one of Crossplane's own. " +
+				"Install it from the directory cluster/crds of Crossplane: kubectl apply --server-side --filename apiextensions.crossplane.io_compositions.yaml",
 		},
 	}
 	for name, tc := range cases {
