@@ -76,7 +76,8 @@ func PlanPackage(s PackageState) PackagePlan {
 		} else if s.hasMoved() {
 			version := s.version()
 			version.Digest = s.Digest
-			plan.Repeats = true
+			// One that leaves another revision active succeeds each time, and would never end.
+			plan.Repeats = !Manual(&p.Spec.PackageSpec) && p.Annotations[pkgv1.AnnotationValidateOnly] != "true"
 			plan.Create, plan.CreateAfter = s.transactions(&p.Spec, version)
 		}
 	}

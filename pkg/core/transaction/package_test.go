@@ -258,6 +258,25 @@ func TestPlanPackage(t *testing.T) {
 	}
 }
 
+// TestRepeats: a Transaction that has succeeded is carried out again only if it makes the digest of
+// the tag active: any other one would be repeated forever.
+func TestRepeats(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*pkgv1.Provider)
+		want   bool
+	}{
+		"Automatic":    {func(*pkgv1.Provider) {}, true},
+		"Manual":       {manual, false},
+		"ValidateOnly": {func(p *pkgv1.Provider) { p.Annotations = map[string]string{pkgv1.AnnotationValidateOnly: "true"} }, false},
+	} {
+		state := transaction.PackageState{Kind: "Provider", Package: pkg(c.change), Revisions: []*pkgv1.ProviderRevision{revision("p-1", true, 1)}, Digest: "sha256:other"}
+		if plan := transaction.PlanPackage(state); plan.Create == nil || plan.Repeats != c.want {
+			t.Errorf("%s: creates %v, repeats %t", name, plan.Create, plan.Repeats)
+		}
+	}
+}
+
 func TestSupersededBy(t *testing.T) {
 	tx := named("tx", "t")
 	tx.Labels = map[string]string{pkgv1.LabelGeneration: "2"}
