@@ -50,10 +50,10 @@ type Destinations interface {
 	Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) error
 	// Commit records which packages each cluster has.
 	Commit(ctx context.Context, tx *pkgv1alpha1.Transaction) error
-	// Settle removes the holds of Transactions that do not run, unless they have left an object
-	// half. Again is when to call it again, zero if nothing is left.
+	// Settle removes the holds of Transactions that do not run, unless they did not succeed and have
+	// left an object half. Again is when to call it again, zero if nothing is left.
 	Settle(
-		ctx context.Context, runs func(transaction string) bool, half func(ctx context.Context, transaction string, objects []objref.Ref) (bool, error),
+		ctx context.Context, runs, succeeded func(transaction string) bool, half func(context.Context) (map[objref.Ref]bool, error),
 	) (again time.Duration, err error)
 }
 
@@ -221,6 +221,7 @@ func (c *Controller) retryDenied() {
 	for _, name := range denied {
 		delete(c.next, name)
 	}
+	clear(c.denied) // those that are denied again say so
 	c.mutex.Unlock()
 	for _, name := range denied {
 		c.transactions.Add(name)
@@ -307,6 +308,9 @@ func (c *Controller) syncHolds(ctx context.Context, _ struct{}) (worker.Result, 
 	again, err := c.Destinations.Settle(ctx, func(name string) bool {
 		tx := c.Watch.Transactions.Get("", name)
 		return tx != nil && !transaction.Ended(tx) && tx.DeletionTimestamp == nil
-	}, c.leftHalf)
+	}, func(name string) bool {
+		tx := c.Watch.Transactions.Get("", name)
+		return tx != nil && transaction.Succeeded(tx)
+	}, c.half)
 	return worker.Result{After: again}, err
 }

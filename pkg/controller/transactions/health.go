@@ -68,10 +68,9 @@ func (o *objects) look(ref pkgv1.TypedReference) (found metav1.Object, known, so
 		_, served := o.Find(kind)
 		return nil, false, served || len(o.Discovery.Resources()) == 0
 	}
-	for _, state := range o.Set.Resources() {
-		if state.GroupResource() == r.GroupResource() && !state.Synced {
-			return nil, false, state.Err == ""
-		}
+	if !o.Synced(r.GroupResource()) {
+		failed := slices.ContainsFunc(o.Set.Resources(), func(s dynamicinformer.State) bool { return s.GroupResource() == r.GroupResource() && s.Err != "" })
+		return nil, false, !failed
 	}
 	if object, exists := o.Get(objref.Ref{Group: r.Group, Resource: r.Resource, Name: ref.Name}); exists {
 		return object, true, false
@@ -171,19 +170,16 @@ func (c *Controller) again(tx *pkgv1alpha1.Transaction, ref transactions.Ref) bo
 	return tx.Annotations[pkgv1alpha1.AnnotationCollected] == "" && (!transaction.Succeeded(tx) || c.unhealthy(ref))
 }
 
-// leftHalf reports whether one of these objects is not what an active revision has installed: a
-// Transaction that did not succeed has written it, or was about to replace it. It reads the API
+// half returns the objects of packages that are not what an active revision has installed: a
+// Transaction that did not succeed has written them, or was about to replace them. It reads the API
 // server, since what a cache lacks may exist.
-func (c *Controller) leftHalf(ctx context.Context, name string, objects []objref.Ref) (bool, error) {
-	if tx := c.Watch.Transactions.Get("", name); tx != nil && transaction.Succeeded(tx) {
-		return false, nil
-	}
+func (c *Controller) half(ctx context.Context) (map[objref.Ref]bool, error) {
 	packages := map[transactions.Ref][]*pkgv1.ProviderRevision{}
 	var refs []pkgv1.TypedReference
 	for _, kind := range transactions.Kinds {
 		list, err := c.Client.Revisions(kind).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return false, fmt.Errorf("list %s: %w", kind.Revisions.Resource, err)
+			return nil, fmt.Errorf("list %s: %w", kind.Revisions.Resource, err)
 		}
 		for n := range list.Items {
 			r := &list.Items[n]
@@ -194,22 +190,24 @@ func (c *Controller) leftHalf(ctx context.Context, name string, objects []objref
 	}
 	find, err := c.Installer.Live.Read(ctx, refs)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
+	half := map[objref.Ref]bool{}
 	for _, revisions := range packages {
-		half := transaction.Half(revisions, find)
+		of := transaction.Half(revisions, find)
 		if active := transaction.Active(revisions); active != nil {
 			deviations, _ := transaction.Deviations(active, find)
 			for _, d := range deviations {
-				half = append(half, d.Object)
+				of = append(of, d.Object)
 			}
 		}
-		for _, ref := range half {
+		for _, ref := range of {
 			resource, err := c.Installer.Live.Resource(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
-			if err == nil && slices.Contains(objects, objref.New(resource.GroupResource(), "", ref.Name)) {
-				return true, nil
+			if err != nil {
+				return nil, fmt.Errorf("find the resource of %s: %w", ref.Kind, err)
 			}
+			half[objref.New(resource.GroupResource(), "", ref.Name)] = true
 		}
 	}
-	return false, nil
+	return half, nil
 }

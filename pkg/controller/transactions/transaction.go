@@ -32,6 +32,7 @@ func (c *Controller) syncTransaction(ctx context.Context, name string) (worker.R
 	cached := c.Watch.Transactions.Get("", name)
 	if cached == nil {
 		c.tryAt(name, time.Time{})
+		c.deny(name, false)
 		return worker.Result{}, nil
 	}
 	if transaction.Ended(cached) && cached.DeletionTimestamp == nil {

@@ -65,6 +65,18 @@ type Deviation struct {
 // String returns the sentence.
 func (d Deviation) String() string { return d.Object.Kind + " " + d.Object.Name + " " + d.Why }
 
+// maxDeviations bounds how many objects a text names.
+const maxDeviations = 5
+
+// Describe returns a text with the first of these deviations.
+func Describe(deviations []Deviation) string {
+	texts := make([]string, len(deviations))
+	for i, d := range deviations {
+		texts[i] = d.String()
+	}
+	return text.Join(texts, "; ", maxDeviations)
+}
+
 // Installed reports whether the objects of a revision were installed, and it has not been
 // deactivated since.
 func Installed(r *pkgv1.ProviderRevision) bool {
@@ -138,21 +150,14 @@ func Half(revisions []*pkgv1.ProviderRevision, find Lookup) []pkgv1.TypedReferen
 	return half
 }
 
-// maxDeviations bounds how many objects a condition names.
-const maxDeviations = 5
-
 // Health returns the condition of a revision of a package, as its objects are. last is the
 // Transaction of the present generation of the package, "" if it does not exist any more.
 func Health(kind, p, last string, deviations []Deviation, unknown []pkgv1.TypedReference) metav1.Condition {
 	condition := metav1.Condition{Type: pkgv1.RevisionConditionHealthy, Status: metav1.ConditionTrue, Reason: pkgv1.ReasonHealthyPackageRevision}
 	switch {
 	case len(deviations) > 0:
-		texts := make([]string, len(deviations))
-		for i, d := range deviations {
-			texts[i] = d.String()
-		}
 		condition.Status, condition.Reason = metav1.ConditionFalse, pkgv1.ReasonUnhealthyPackageRevision
-		condition.Message = text.Join(texts, "; ", maxDeviations) + ". The next transaction installs what differs again. To have one now: " + again(kind, p, last)
+		condition.Message = Describe(deviations) + ". The next transaction installs what differs again. To have one now: " + again(kind, p, last)
 	case len(unknown) > 0:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, pkgv1.ReasonUnknownPackageRevisionHealth
 		condition.Message = fmt.Sprintf("%s %s cannot be compared with what was installed", unknown[0].Kind, unknown[0].Name)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,28 +24,20 @@ import (
 // nothing would break any more. Again is when to call it again, zero if there is nothing left. It
 // may be called at any time.
 //
-// runs reports whether a Transaction runs, and half whether one of these objects is between two
-// states: a Transaction that does not run has left it so.
+// runs reports whether a Transaction runs, and succeeded whether it has ended with success. half
+// returns the objects that are between two states: it is called once at most, if a Transaction that
+// did not succeed has left a hold.
 func (d *Destinations) Settle(
-	ctx context.Context, runs func(transaction string) bool, half func(ctx context.Context, transaction string, objects []objref.Ref) (bool, error),
+	ctx context.Context, runs, succeeded func(transaction string) bool, half func(context.Context) (map[objref.Ref]bool, error),
 ) (again time.Duration, err error) {
 	holds, err := d.holds(ctx)
 	if err != nil || holds == nil {
 		return 0, err
 	}
 	list, _ := decodeHolds(holds)
-	whole := map[string]bool{} // Transactions that do not run, and have left nothing half
-	for i := range list {
-		h := &list[i]
-		if h.Lasts() || runs(h.Transaction) {
-			continue
-		}
-		refs, _ := h.Refs() // without one that can be read there is nothing to hold
-		left, err := half(ctx, h.Transaction, refs)
-		if err != nil {
-			return 0, err
-		}
-		whole[h.Transaction] = !left
+	whole, err := d.whole(ctx, list, runs, succeeded, half)
+	if err != nil {
+		return 0, err
 	}
 	var r *revised
 	var unknown error // what other clusters wait for does not wait for an ITS that does not answer
@@ -90,6 +83,31 @@ func (d *Destinations) Settle(
 		}
 	}
 	return again, unknown
+}
+
+// whole returns the Transactions that do not run and have left nothing half.
+func (d *Destinations) whole(
+	ctx context.Context, list []plan.TransactionHold, runs, succeeded func(string) bool, half func(context.Context) (map[objref.Ref]bool, error),
+) (map[string]bool, error) {
+	whole := map[string]bool{}
+	left := sync.OnceValues(func() (map[objref.Ref]bool, error) { return half(ctx) })
+	for i := range list {
+		h := &list[i]
+		if h.Lasts() || runs(h.Transaction) {
+			continue
+		}
+		if succeeded(h.Transaction) {
+			whole[h.Transaction] = true
+			continue
+		}
+		of, err := left()
+		if err != nil {
+			return nil, err
+		}
+		refs, _ := h.Refs() // without one that can be read there is nothing to hold
+		whole[h.Transaction] = !slices.ContainsFunc(refs, func(ref objref.Ref) bool { return of[ref] })
+	}
+	return whole, nil
 }
 
 // revised is what is known now of clusters that keep what they have.

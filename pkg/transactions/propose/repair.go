@@ -9,13 +9,9 @@ import (
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
-	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/transactions/install"
 )
-
-// maxDeviations bounds how many objects of a package a warning names.
-const maxDeviations = 5
 
 // repair adds the packages whose version stays and whose objects are not as they were installed:
 // the Lock says what has to be in force, and only the objects say what is. A package that cannot be
@@ -50,11 +46,7 @@ func (p *Proposer) repair(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 		if err != nil && own {
 			return err
 		}
-		var differs []string
-		for _, d := range deviations {
-			differs = append(differs, d.String())
-		}
-		about := fmt.Sprintf("%s is not as it was installed: %s", o.Ref, text.Join(differs, "; ", maxDeviations))
+		about := fmt.Sprintf("%s is not as it was installed: %s", o.Ref, transaction.Describe(deviations))
 		if err != nil {
 			proposal.Warnings = append(proposal.Warnings, fmt.Sprintf("%s. It cannot be installed again: %v", about, err))
 			continue
