@@ -50,8 +50,8 @@ type Destinations interface {
 	Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) error
 	// Commit records which packages each cluster has.
 	Commit(ctx context.Context, tx *pkgv1alpha1.Transaction) error
-	// Settle removes the holds of Transactions that do not run, unless they did not succeed and have
-	// left an object half. Again is when to call it again, zero if nothing is left.
+	// Settle removes the holds of Transactions that do not run, unless they did not succeed and
+	// have left an object half. Again is when to call it again, zero if nothing is left.
 	Settle(
 		ctx context.Context, runs, succeeded func(transaction string) bool, half func(context.Context) (map[objref.Ref]bool, error),
 	) (again time.Duration, err error)

@@ -339,13 +339,14 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 		return nil, err
 	}
 	t.tx.Status.ProposedLockPackages = proposal.Packages
-	warnings, err := t.check(ctx, proposal)
-	if failed, is := errors.AsType[*transaction.FailedError](err); is && proposal.Repairs() {
-		proposal = proposal.WithoutRepairs(failed.Message)
-		warnings, err = t.check(ctx, proposal)
-	}
+	proposal, warnings, err := t.checkRepairs(ctx, proposal)
 	if err != nil {
 		return nil, err
+	}
+	for n := range proposal.Install {
+		if differs := proposal.Install[n].Differs; differs != "" {
+			warnings = append(warnings, differs+". It is installed again")
+		}
 	}
 	t.tx.Status.Warnings = text.Bound(append(proposal.Warnings, warnings...), maxWarnings)
 	if transaction.ValidateOnly(t.tx) {
@@ -354,6 +355,39 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 	}
 	t.record().Validated()
 	return proposal, t.write(ctx)
+}
+
+// checkRepairs checks a proposal. Repairs that are refused are left out, each for its own reason: a
+// Transaction does not fail for what it is not about. Only then it takes several checks.
+func (t *try) checkRepairs(ctx context.Context, all *propose.Proposal) (checked *propose.Proposal, warnings []string, err error) {
+	repairs, kept := all.Repairs(), map[string]bool{}
+	for n := range repairs {
+		kept[repairs[n].Locked.Source] = true
+	}
+	checked = all.WithRepairs(kept)
+	warnings, err = t.check(ctx, checked)
+	if _, failed := errors.AsType[*transaction.FailedError](err); !failed || len(repairs) == 0 {
+		return checked, warnings, err
+	}
+	clear(kept)
+	if _, err := t.check(ctx, all.WithRepairs(kept)); err != nil {
+		return nil, nil, err // it is the Transaction itself
+	}
+	var left []string
+	for n := range repairs {
+		source := repairs[n].Locked.Source
+		kept[source] = true
+		_, err := t.check(ctx, all.WithRepairs(kept))
+		if failed, is := errors.AsType[*transaction.FailedError](err); is {
+			delete(kept, source)
+			left = append(left, fmt.Sprintf("%s. It stays so: %s", cmp.Or(repairs[n].Differs, repairs[n].Name+" cannot be compared with what was installed"), failed.Message))
+		} else if err != nil {
+			return nil, nil, err
+		}
+	}
+	checked = all.WithRepairs(kept)
+	warnings, err = t.check(ctx, checked)
+	return checked, append(left, warnings...), err
 }
 
 // check validates a proposal, and writes into the status what it would change.
@@ -500,9 +534,11 @@ func (t *try) carryOut(ctx context.Context, proposal *propose.Proposal) error {
 			return err
 		}
 	}
-	if err := t.Installer.InstallAll(ctx, t.tx, proposal.Install, proposal.Definitions); err != nil {
+	left, err := t.Installer.InstallAll(ctx, t.tx, proposal.Install, proposal.Definitions)
+	if err != nil {
 		return err
 	}
+	t.tx.Status.Warnings = text.Bound(append(t.tx.Status.Warnings, left...), maxWarnings)
 	for _, removal := range proposal.Remove {
 		if err := t.Installer.Remove(ctx, removal); err != nil {
 			return err

@@ -36,8 +36,8 @@ const parallelPackages = 8
 
 // InstallAll installs packages, dependencies first, and those that do not require each other at the
 // same time. After an error nothing more begins. The error is that of the first package, in their
-// order, that has one.
-func (i *Installer) InstallAll(ctx context.Context, tx *pkgv1alpha1.Transaction, packages []Package, known *live.Definitions) error {
+// order, that has one. That of a repair is none: left says why it was left out.
+func (i *Installer) InstallAll(ctx context.Context, tx *pkgv1alpha1.Transaction, packages []Package, known *live.Definitions) (left []string, err error) {
 	for _, step := range Steps(packages) {
 		failures := make([]error, len(step))
 		var failed atomic.Bool
@@ -48,20 +48,24 @@ func (i *Installer) InstallAll(ctx context.Context, tx *pkgv1alpha1.Transaction,
 				if !failed.Load() {
 					failures[n] = i.Install(ctx, tx, p, known)
 				}
-				if failures[n] != nil {
+				if failures[n] != nil && !p.Repair {
 					failed.Store(true)
 				}
 				return nil
 			})
 		}
 		_ = group.Wait() // each failure is in failures
-		for _, err := range failures {
-			if err != nil {
-				return err
+		for n, err := range failures {
+			switch {
+			case err == nil:
+			case step[n].Repair && ctx.Err() == nil:
+				left = append(left, fmt.Sprintf("%s %s could not be installed again: %v", step[n].Kind.Name, step[n].Name, err))
+			default:
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return left, nil
 }
 
 // Install installs one package: its package object if it is a dependency, its revision, its

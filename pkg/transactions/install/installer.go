@@ -65,8 +65,11 @@ type Package struct {
 	// Unnamed are the CustomResourceDefinitions of Objects whose conversion webhook the package
 	// does not name.
 	Unnamed []string
-	// Repair is true if the transaction is not about this package: its objects are not as they were
-	// installed.
+	// Differs says which objects of a package whose version stays are not as they were installed;
+	// "" if it is installed for another reason.
+	Differs string
+	// Repair is true if the transaction is not about this package: it is installed again because
+	// its objects are not as they were installed, or because that is not known.
 	Repair bool
 	// Inactive is true if the revision stays inactive: its objects are not installed.
 	Inactive bool

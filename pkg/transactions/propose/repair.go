@@ -52,7 +52,7 @@ func (p *Proposer) repair(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 			continue
 		}
 		if len(deviations) > 0 {
-			proposal.Warnings = append(proposal.Warnings, about+". It is installed again")
+			content.Differs = about
 		}
 		content.Repair = !own
 		proposal.Install = append(proposal.Install, *content)
@@ -67,17 +67,16 @@ func (p *Proposer) repair(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 	return nil
 }
 
-// Repairs reports whether packages are installed again that the Transaction is not about.
-func (p *Proposal) Repairs() bool {
-	return slices.ContainsFunc(p.Install, func(i install.Package) bool { return i.Repair })
+// Repairs returns the packages that are installed again although the Transaction is not about them.
+func (p *Proposal) Repairs() []install.Package {
+	return slices.DeleteFunc(slices.Clone(p.Install), func(i install.Package) bool { return !i.Repair })
 }
 
-// WithoutRepairs returns the proposal without the packages that are only installed again, because
-// one of them cannot be: a Transaction does not fail for what it is not about.
-func (p *Proposal) WithoutRepairs(why string) *Proposal {
-	without := *p
-	without.Unchanged = nil
-	without.Install = slices.DeleteFunc(slices.Clone(p.Install), func(i install.Package) bool { return i.Repair })
-	without.Warnings = append(slices.Clone(p.Warnings), "what is not as it was installed stays so: "+why)
-	return &without
+// WithRepairs returns the proposal with these repairs only, by their sources, as it was before any
+// validation.
+func (p *Proposal) WithRepairs(sources map[string]bool) *Proposal {
+	with := *p
+	with.Unchanged, with.Notes, with.Warnings = nil, slices.Clone(p.Notes), slices.Clone(p.Warnings)
+	with.Install = slices.DeleteFunc(slices.Clone(p.Install), func(i install.Package) bool { return i.Repair && !sources[i.Locked.Source] })
+	return &with
 }

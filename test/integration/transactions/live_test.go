@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
@@ -150,5 +151,49 @@ func TestLiveObjectsDecide(t *testing.T) {
 		tx := h.becomes(t, "s3", "True", "TransactionComplete") // one that has not ended would be carried out again
 		h.Delete(t, pkgv1alpha1.Transactions, "", tx.Name)
 		h.gone(t, pkgv1alpha1.Transactions, tx.Name)
+	}
+}
+
+// TestRepairsAreNoReasonToFail: of three packages whose objects somebody has changed, the API
+// server refuses one, and the validation another one. The third is installed again, and the package
+// that the Transaction is about is installed.
+func TestRepairsAreNoReasonToFail(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	for _, name := range []string{"forbidden", "invalid", "deleted"} {
+		h.push(t, "org/"+name, "v1.0.0", testxpkg.Provider(name, testxpkg.CRD(name+".example.org", "Thing", "region")))
+	}
+	h.push(t, "org/other", "v1.0.0", testxpkg.Provider("other"))
+	h.run(t)
+	for _, name := range []string{"forbidden", "invalid", "deleted"} {
+		h.apply(t, "Provider", name, "org/"+name, "v1.0.0")
+		h.becomes(t, name, "True", "TransactionComplete")
+	}
+	h.Apply(t, encode(t, testxpkg.CRD("forbidden.example.org", "Thing", "region", "mine")))
+	h.RefuseChanges(t, "things.forbidden.example.org")
+	h.Apply(t, encode(t, testxpkg.CRD("invalid.example.org", "Thing", "region", "mine")))
+	h.Create(t, schema.GroupVersionResource{Group: "invalid.example.org", Version: "v1", Resource: "things"}, "", "mine", map[string]any{"spec": map[string]any{"mine": "x"}})
+	h.Remove(t, crds, "", "things.deleted.example.org")
+	h.healthy(t, "deleted", "False", "UnhealthyPackageRevision", "does not exist")
+
+	h.apply(t, "Provider", "other", "org/other", "v1.0.0")
+	tx := h.becomes(t, "other", "True", "TransactionComplete")
+	warnings := strings.Join(tx.Status.Warnings, "\n")
+	for _, want := range []string{
+		"Provider/deleted is not as it was installed: CustomResourceDefinition things.deleted.example.org does not exist. It is installed again",
+		"Provider forbidden could not be installed again: ",
+		"its generation is 2, and was 1. It stays so: things.invalid.example.org v1: spec.mine is removed",
+	} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("warnings %s\nlack %s", warnings, want)
+		}
+	}
+	h.healthy(t, "deleted", "True", "HealthyPackageRevision")
+	h.healthy(t, "forbidden", "False", "UnhealthyPackageRevision", "was changed")
+	h.healthy(t, "invalid", "False", "UnhealthyPackageRevision", "was changed")
+	for name, want := range map[string]string{"deleted": "region", "forbidden": "region mine", "invalid": "region mine"} {
+		if got := h.fields(t, "things."+name+".example.org"); got != want {
+			t.Errorf("%s has %s, want %s", name, got, want)
+		}
 	}
 }
