@@ -155,24 +155,25 @@ func (p *Proposer) install(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 	return proposal, err
 }
 
-// handOver lets a package take the place of a dependency of the same source, which a Transaction
-// has installed under a name of its own: the user wants that source under this name, with these
-// labels and this version. It returns the removal of the other one, which gives away its objects,
-// nil if there is none.
+// handOver lets a package take the place of one of the same source: of a dependency, which a
+// Transaction has installed under a name of its own, or of a package that is being deleted. The
+// user wants that source under this name, with these labels and this version. It returns the
+// removal of the other one, which gives away its objects, nil if there is none.
 func (w *world) handOver(s *object) *install.Removal {
 	locked := transaction.Find(w.installed, s.reference.Source)
-	for n := range w.objects {
-		o := &w.objects[n]
-		if o.reference.Source != s.reference.Source || o.Ref == s.Ref || !o.managed || locked == nil || w.packageOf(locked) != o.Ref {
-			continue
-		}
-		w.handedOver = s.reference.Source
-		w.leaving = append(w.leaving, o.Name)
-		removal := &install.Removal{Kind: o.kind, Name: o.Name, Revision: locked.Name, Replaced: true}
-		w.objects = slices.Delete(w.objects, n, n+1)
-		return removal
+	if locked == nil {
+		return nil
 	}
-	return nil
+	owner := w.packageOf(locked)
+	_, deleting := w.deleting[owner]
+	is := func(o object) bool { return o.Ref == owner && o.managed }
+	if owner.Name == "" || owner == s.Ref || !deleting && !slices.ContainsFunc(w.objects, is) {
+		return nil
+	}
+	w.handedOver = s.reference.Source
+	w.leaving = append(w.leaving, owner.Name)
+	w.objects = slices.DeleteFunc(w.objects, is)
+	return &install.Removal{Kind: w.kinds[locked.Name], Name: owner.Name, Revision: locked.Name, Replaced: true}
 }
 
 // solved solves the problem and returns the proposal with its packages.

@@ -32,7 +32,17 @@ func TestPinADependency(t *testing.T) {
 			h.becomes(t, "family", "True", "TransactionComplete")
 		}
 	}
+	deletion := func(t *testing.T, h *hub) { // it is refused, so the dependency stays, and is being deleted
+		t.Helper()
+		h.Delete(t, pkgv1.Providers, "", "org-family")
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			p := testenv.Get[pkgv1.Provider](t, h.Client.Resource(pkgv1.Providers), "org-family")
+			synced := meta.FindStatusCondition(p.Status.Conditions, "Synced")
+			return synced != nil && strings.Contains(synced.Message, "platform requires"), fmt.Sprintf("%+v", p.Status)
+		})
+	}
 	for name, steps := range map[string][]func(*testing.T, *hub){
+		"WhileItIsDeleted":    {configuration, deletion, provider("v1.1.0")},
 		"AfterIt":             {configuration, provider("v1.1.0")},
 		"AfterItOlder":        {configuration, provider("v1.0.0"), provider("v1.1.0")},
 		"BeforeIt":            {provider("v1.1.0"), configuration},
