@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,8 +18,6 @@ import (
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
-	"github.com/starlinghq/starling/pkg/client"
-	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/transactions"
 	"github.com/starlinghq/starling/pkg/writer"
@@ -162,88 +159,6 @@ type Removal struct {
 	AllowDeletion bool
 }
 
-// Loss is what the removal of a package would delete.
-type Loss struct {
-	// Objects are the objects of the package.
-	Objects []string
-	// InUse are CustomResourceDefinitions of which objects exist, with their number.
-	InUse []string
-	// Stuck are objects of these that have finalizers, with the command that removes them: nothing
-	// in the space does.
-	Stuck []string
-}
-
-// Loss returns what Remove would delete.
-func (i *Installer) Loss(ctx context.Context, r Removal) (Loss, error) {
-	var loss Loss
-	revisions, err := i.Revisions(ctx, r.Kind, r.Name)
-	if err != nil {
-		return loss, err
-	}
-	var mutex sync.Mutex
-	err = i.eachOf(ctx, revisions, func(ctx context.Context, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
-		use, err := i.use(ctx, resource, live)
-		var stuck []string
-		if use != "" && err == nil && r.AllowDeletion {
-			stuck, err = i.stuck(ctx, live)
-		}
-		mutex.Lock()
-		defer mutex.Unlock()
-		loss.Objects = append(loss.Objects, live.GroupVersionKind().GroupKind().String()+"/"+live.GetName())
-		if use != "" {
-			loss.InUse = append(loss.InUse, use)
-		}
-		loss.Stuck = append(loss.Stuck, stuck...)
-		return err
-	})
-	slices.Sort(loss.Objects)
-	slices.Sort(loss.InUse)
-	slices.Sort(loss.Stuck)
-	return loss, err
-}
-
-// stuck returns the objects of a CustomResourceDefinition whose deletion would not end, as the
-// commands that mend that.
-func (i *Installer) stuck(ctx context.Context, crd *unstructured.Unstructured) (commands []string, err error) {
-	instances, served := instancesOf(crd)
-	if !served {
-		return nil, nil
-	}
-	err = client.EachItem(ctx, i.Live.Metadata.Resource(instances).List, metav1.ListOptions{}, func(o *metav1.PartialObjectMetadata) error {
-		finalizers := slices.DeleteFunc(slices.Clone(o.Finalizers), func(f string) bool { // the garbage collector removes these
-			return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
-		})
-		if len(finalizers) == 0 {
-			return nil
-		}
-		in := ""
-		if o.Namespace != "" {
-			in = " --namespace " + o.Namespace
-		}
-		commands = append(commands, fmt.Sprintf(`kubectl patch %s %s%s --type=merge -p '{"metadata":{"finalizers":null}}'`, instances.GroupResource(), o.Name, in))
-		return nil
-	})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return commands, err
-}
-
-// instancesOf returns the resource of the objects of a CustomResourceDefinition, and whether one is
-// served.
-func instancesOf(crd *unstructured.Unstructured) (resource schema.GroupVersionResource, served bool) {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	for _, item := range versions {
-		version, _ := item.(map[string]any)
-		if served, _ := version["served"].(bool); served {
-			return schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural}, true
-		}
-	}
-	return resource, false
-}
-
 // eachOf calls do for each object that belongs to a package with these revisions.
 func (i *Installer) eachOf(ctx context.Context, revisions []*pkgv1.ProviderRevision, do func(context.Context, schema.GroupVersionResource, *unstructured.Unstructured) error) error {
 	return i.eachObject(ctx, listed(revisions), func(ctx context.Context, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
@@ -252,32 +167,6 @@ func (i *Installer) eachOf(ctx context.Context, revisions []*pkgv1.ProviderRevis
 		}
 		return do(ctx, resource, live)
 	})
-}
-
-// use returns how many objects of a CustomResourceDefinition exist, as a text; "" if none or if it
-// is something else.
-func (i *Installer) use(ctx context.Context, resource schema.GroupVersionResource, crd *unstructured.Unstructured) (string, error) {
-	if resource != definitions {
-		return "", nil
-	}
-	instances, served := instancesOf(crd)
-	if !served {
-		return "", nil
-	}
-	list, err := i.Objects.Resource(instances).List(ctx, metav1.ListOptions{Limit: 1})
-	switch {
-	case apierrors.IsNotFound(err): // it is not established
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("list %s: %w", instances.GroupResource(), err)
-	case len(list.Items) == 0:
-		return "", nil
-	}
-	count := int64(len(list.Items))
-	if more := list.GetRemainingItemCount(); more != nil {
-		count += *more
-	}
-	return text.Count(count, "object") + " of " + crd.GetName(), nil
 }
 
 // Remove removes what the revisions of a package control, the revisions, and the package object. An
@@ -289,14 +178,11 @@ func (i *Installer) Remove(ctx context.Context, r Removal) error {
 	if err != nil {
 		return err
 	}
-	remove := i.removeObject
-	if r.Replaced {
-		remove = func(ctx context.Context, _ Removal, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
+	err = i.eachOf(ctx, revisions, func(ctx context.Context, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
+		if r.Replaced {
 			return i.own(ctx, resource, live, transaction.Released(live.GetOwnerReferences(), ownersOf(revisions)...))
 		}
-	}
-	err = i.eachOf(ctx, revisions, func(ctx context.Context, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
-		return remove(ctx, r, resource, live)
+		return i.removeObject(ctx, &r, resource, live)
 	})
 	if err != nil {
 		return err
@@ -346,7 +232,7 @@ func (i *Installer) deleteRevision(ctx context.Context, kind transactions.Kind, 
 }
 
 // removeObject deletes an object, and waits until it is gone.
-func (i *Installer) removeObject(ctx context.Context, r Removal, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
+func (i *Installer) removeObject(ctx context.Context, r *Removal, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
 	if !r.AllowDeletion {
 		if use, err := i.use(ctx, resource, live); err != nil {
 			return err
@@ -393,33 +279,6 @@ func (i *Installer) gone(ctx context.Context, resource schema.GroupVersionResour
 		}
 	}
 	return err
-}
-
-// inUse is why a package is not removed.
-func inUse(name string, use []string) error {
-	return &transaction.FailedError{
-		Reason: pkgv1alpha1.ReasonResourcesInUse,
-		Message: fmt.Sprintf("the deletion of package %s would delete %s: delete them first, or allow it with the annotation %s: \"true\" on the package",
-			name, text.List(use, 10), pkgv1.AnnotationAllowDeletion),
-	}
-}
-
-// CheckRemoval returns a *transaction.FailedError with reason ResourcesInUse if objects of
-// CustomResourceDefinitions would be deleted, and that is not allowed, or would not end. That is
-// said before anything is deleted.
-func CheckRemoval(r Removal, loss Loss) error {
-	switch {
-	case !r.AllowDeletion && len(loss.InUse) > 0:
-		return inUse(r.Name, loss.InUse)
-	case len(loss.Stuck) > 0:
-		return &transaction.FailedError{
-			Reason: pkgv1alpha1.ReasonResourcesInUse,
-			Message: fmt.Sprintf("the deletion of package %s would delete %s, of which %s finalizers that nothing in a workload definition space removes, so it would not end. "+
-				"Delete these objects first. If what their finalizers wait for is done, remove them: %s",
-				r.Name, text.List(loss.InUse, 10), text.Plural(len(loss.Stuck), "1 has", fmt.Sprintf("%d have", len(loss.Stuck))), text.Join(loss.Stuck, "; ", 5)),
-		}
-	}
-	return nil
 }
 
 // Collect deletes inactive revisions that exceed the limits of their packages. Their objects belong
