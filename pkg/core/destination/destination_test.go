@@ -223,17 +223,27 @@ func TestEvaluate(t *testing.T) {
 			in: destination.Input{Changes: []destination.Change{{Package: pkg, Before: v2, After: v2}}, Policies: both, Resources: own, Clusters: []destination.Cluster{east()}},
 		},
 		"Deleted": {
-			in: destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1}}, Policies: both, Clusters: []destination.Cluster{east()}},
+			in: destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1, Stays: true}}, Policies: both, Clusters: []destination.Cluster{east()}},
 			bindings: []destination.BindingChange{
 				{Policy: "all", Leave: []objref.Ref{ref("buckets.example.org")}, Clusters: []string{"east"}},
 			},
+			warnings: []string{"cluster east: CRD buckets.example.org stays there, also with objects that no Binding delivers; whether there are such is not known"},
+		},
+		"DeletedOnAClusterThatHasNotReported": {
+			in:       destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1, Stays: true}}, Policies: both, Clusters: []destination.Cluster{east(unreported)}},
+			warnings: []string{"cluster east: CRD buckets.example.org stays there, also with objects that no Binding delivers; the CRD has not been reported from there"},
 		},
 		"DeletedAndNeeded": {
 			in:     destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1}}, Policies: both, Clusters: []destination.Cluster{east()}, Resources: own},
 			reason: "MissingDependency", message: "cluster east: CRD buckets.example.org would be removed, but 1 object of buckets.example.org (mine) needs it",
 		},
 		"DeletedWithItsObjects": {
-			in: destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1, Takes: true}}, Policies: both, Clusters: []destination.Cluster{east()}, Resources: own},
+			in:       destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1, Takes: true}}, Policies: both, Clusters: []destination.Cluster{east()}, Resources: own},
+			warnings: []string{"cluster east: CRD buckets.example.org is deleted there, also with objects that no Binding delivers; whether there are such is not known"},
+		},
+		"Relabelled": {
+			in:       destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1, After: crd("app=b", "v1:region")}}, Policies: both, Clusters: []destination.Cluster{east()}},
+			warnings: []string{"cluster east: CRD buckets.example.org is deleted there, also with objects that no Binding delivers; whether there are such is not known"},
 		},
 		"DeletedAndNeededByAnotherSpace": {
 			in: destination.Input{

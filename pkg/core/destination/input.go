@@ -53,6 +53,8 @@ type Change struct {
 	Had, Gets *Object
 	// Takes: the custom resources of the space are deleted with the CRD, as the user allows.
 	Takes bool
+	// Stays: clusters keep the CRD when it leaves.
+	Stays bool
 }
 
 func (c *Change) crd() *CRD {

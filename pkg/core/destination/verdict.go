@@ -125,19 +125,28 @@ func (j *judge) effect(ctx context.Context, e *seen) ([]Finding, error) {
 	return append(findings, schema...), err
 }
 
-// leaves checks that nothing needs a CRD that leaves.
+// leaves checks that nothing needs a CRD that leaves, and says what becomes of it.
 func leaves(change *Change, e *seen) []Finding {
 	if len(e.crds) > 0 {
 		return nil // another space, or Binding, keeps it there
 	}
+	name := change.crd().Name
 	own := e.resources
 	if change.Takes {
 		own = nil
 	}
-	if len(own)+len(e.objects) == 0 {
-		return nil
+	if len(own)+len(e.objects) > 0 {
+		return []Finding{{pkgv1alpha1.ReasonMissingDependency, fmt.Sprintf("CRD %s would be removed, but %s %s it", name, objects(own, e.objects), text.Plural(len(own)+len(e.objects), "needs", "need"))}}
 	}
-	return []Finding{{pkgv1alpha1.ReasonMissingDependency, fmt.Sprintf("CRD %s would be removed, but %s %s it", change.crd().Name, objects(own, e.objects), text.Plural(len(own)+len(e.objects), "needs", "need"))}}
+	known := "whether there are such is not known"
+	if e.stored == nil {
+		known = "the CRD has not been reported from there"
+	}
+	becomes := "is deleted there, also with objects that no Binding delivers"
+	if change.Stays {
+		becomes = "stays there, also with objects that no Binding delivers"
+	}
+	return []Finding{{Text: fmt.Sprintf("CRD %s %s; %s", name, becomes, known)}}
 }
 
 // named is how many objects a text names.

@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 )
 
@@ -55,6 +57,19 @@ func Object(packaged, live *unstructured.Unstructured, to Target) *unstructured.
 	}
 	desired.SetOwnerReferences(OfObject(owners, to.Revision, to.Package, to.Transaction))
 	return desired
+}
+
+// OnRemoval returns the value that the annotation starling.io/on-removal of a
+// CustomResourceDefinition must have when its package is removed, "" for none. What the user wants
+// counts, on the object or by the annotations that the package puts on all of its objects.
+// Otherwise clusters keep it, since they may have objects of which the space does not know, unless
+// the user allows to delete it with all objects of its kind.
+func OnRemoval(live *unstructured.Unstructured, common map[string]string, allowed bool) string {
+	wish := cmp.Or(othersOf(live, "annotations")[controlv1alpha1.AnnotationOnRemoval], common[controlv1alpha1.AnnotationOnRemoval])
+	if wish == "" && !allowed {
+		return "orphan"
+	}
+	return wish
 }
 
 // othersOf returns the labels or annotations of an object that no Transaction has written, or

@@ -22,9 +22,10 @@ import (
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
-// Freeze holds the objects of a proposal in all mailboxes until the Transaction has ended, and on
-// the clusters where it would break something beyond that. It blocks until the transport has
-// observed that, or for a short time if no transport runs.
+// Freeze lets clusters keep the CRDs that stay there when their package is removed, and holds the
+// objects of a proposal in all mailboxes until the Transaction has ended, and on the clusters where
+// it would break something beyond that. It blocks until the transport has observed that, or for a
+// short time if no transport runs.
 func (d *Destinations) Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
 	v, err := d.of(tx)
 	if err != nil {
@@ -32,6 +33,9 @@ func (d *Destinations) Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 	}
 	if len(v.objects) == 0 {
 		return nil
+	}
+	if err := d.keepDefinitions(ctx, v); err != nil {
+		return err
 	}
 	holds := append([]plan.TransactionHold{plan.NewTransactionHold(tx.Name, v.objects, nil)}, v.lasting(tx.Name)...)
 	err = d.hold(ctx, func(list []plan.TransactionHold) []plan.TransactionHold {

@@ -30,6 +30,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/destination"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	corexpkg "github.com/starlinghq/starling/pkg/core/xpkg"
@@ -55,6 +56,9 @@ type gathered struct {
 	// its has what was read from each ITS.
 	its      map[string]*inITS
 	warnings []string
+	// onRemoval are the values of the annotation starling.io/on-removal that CRDs get before they
+	// are deleted, by their names.
+	onRemoval map[string]string
 
 	// deliver returns what the transport delivers of an object.
 	deliver deliverFunc
@@ -64,7 +68,7 @@ type gathered struct {
 
 // gather reads everything that the verdict on a proposal depends on.
 func (d *Destinations) gather(ctx context.Context, tx *pkgv1alpha1.Transaction, proposal *propose.Proposal) (*gathered, error) {
-	g := &gathered{input: &destination.Input{
+	g := &gathered{onRemoval: map[string]string{}, input: &destination.Input{
 		Accepted: crdcheck.Accepted(tx.Annotations[pkgv1.AnnotationAllowBreakingCRDs]), Packages: map[string]destination.Package{},
 	}}
 	var err error
@@ -231,7 +235,7 @@ func installed(
 				return fmt.Errorf("decode CustomResourceDefinition %q of package %s: %w", o.GetName(), p.Name, err)
 			}
 			after.OwnerReferences = nil // some do not exist yet; they are not delivered
-			change := destination.Change{Package: p.Locked.Source, Before: before, After: after, Gets: g.deliver(refOf(after.Name), proposed)}
+			change := destination.Change{Package: p.Locked.Source, Before: before, After: after, Gets: g.deliver(refOf(after.Name), proposed), Stays: stays(after.Annotations)}
 			if now != nil {
 				change.Had = g.deliver(refOf(before.Name), now)
 			}
@@ -280,6 +284,7 @@ func (d *Destinations) removed(ctx context.Context, g *gathered, proposal *propo
 			continue
 		}
 		uids := map[types.UID]bool{}
+		var revisions []*pkgv1.ProviderRevision
 		var names []string
 		source := ""
 		for _, name := range slices.Sorted(maps.Keys(proposal.Revisions)) {
@@ -288,6 +293,7 @@ func (d *Destinations) removed(ctx context.Context, g *gathered, proposal *propo
 				continue
 			}
 			uids[r.UID] = true
+			revisions = append(revisions, r)
 			if image, err := corexpkg.ParseReference(r.Spec.Package); err == nil {
 				source = image.Source
 			}
@@ -310,11 +316,22 @@ func (d *Destinations) removed(ctx context.Context, g *gathered, proposal *propo
 				continue
 			}
 			changed[name] = true
-			g.add(&destination.Change{Package: source, Before: crd, Had: g.deliver(refOf(name), now), Takes: removal.AllowDeletion})
+			onRemoval := removal.OnRemoval(now, revisions)
+			if onRemoval != crd.Annotations[controlv1alpha1.AnnotationOnRemoval] {
+				g.onRemoval[name] = onRemoval
+			}
+			stays := stays(map[string]string{controlv1alpha1.AnnotationOnRemoval: onRemoval})
+			g.add(&destination.Change{Package: source, Before: crd, Had: g.deliver(refOf(name), now), Takes: removal.AllowDeletion, Stays: stays})
 			g.objects = append(g.objects, refOf(name))
 		}
 	}
 	return nil
+}
+
+// stays reports whether clusters keep an object with these annotations when it leaves them.
+func stays(annotations map[string]string) bool {
+	requested, err := options.Parse(annotations)
+	return err == nil && requested.Options().Orphan
 }
 
 func belongs(crd *destination.CRD, revisions map[types.UID]bool) bool {

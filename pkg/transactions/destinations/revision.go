@@ -97,7 +97,7 @@ func revisionChanges(in *destination.Input, r *propose.Revision) error {
 		if old != nil && created != nil && crdcheck.Hash(old) == crdcheck.Hash(created) {
 			continue
 		}
-		in.Changes = append(in.Changes, destination.Change{Package: r.Package(), Before: old, After: created})
+		in.Changes = append(in.Changes, destination.Change{Package: r.Package(), Before: old, After: created, Stays: old != nil && stays(old.Annotations)})
 	}
 	for _, o := range r.After.Objects {
 		ref, concerns := concerned(o, in)

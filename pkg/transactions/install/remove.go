@@ -159,6 +159,16 @@ type Removal struct {
 	AllowDeletion bool
 }
 
+// OnRemoval returns what becomes of a CustomResourceDefinition in the clusters when a package with
+// these revisions is removed, as the value of the annotation starling.io/on-removal, "" for none.
+func (r *Removal) OnRemoval(crd *unstructured.Unstructured, revisions []*pkgv1.ProviderRevision) string {
+	var common map[string]string
+	if active := transaction.Active(revisions); active != nil {
+		common = active.Spec.CommonAnnotations
+	}
+	return transaction.OnRemoval(crd, common, r.AllowDeletion)
+}
+
 // eachOf calls do for each object that belongs to a package with these revisions.
 func (i *Installer) eachOf(ctx context.Context, revisions []*pkgv1.ProviderRevision, do func(context.Context, schema.GroupVersionResource, *unstructured.Unstructured) error) error {
 	return i.eachObject(ctx, listed(revisions), func(ctx context.Context, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {

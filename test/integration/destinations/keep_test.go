@@ -1,0 +1,137 @@
+package destinations
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	"github.com/starlinghq/starling/pkg/transport/ocm"
+	"github.com/starlinghq/starling/test/testenv"
+	"github.com/starlinghq/starling/test/testxpkg"
+)
+
+const bucketsCRD = "buckets.s3.example.org"
+
+// synced waits until a Transaction has this text in its condition Synced.
+func (h *hub) synced(t *testing.T, text string) {
+	t.Helper()
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		var all []string
+		for _, tx := range testenv.List[pkgv1alpha1.Transaction](t, h.wds.Client.Resource(pkgv1alpha1.Transactions), metav1.ListOptions{}) {
+			if c := meta.FindStatusCondition(tx.Status.Conditions, "Synced"); c != nil {
+				all = append(all, tx.Name+": "+c.Message)
+			}
+		}
+		return strings.Contains(strings.Join(all, "; "), text), strings.Join(all, "; ")
+	})
+}
+
+// lastWith watches the works of a cluster. The function that it returns ends that, and returns the
+// last state of a work that had a CRD.
+func (h *hub) lastWith(t *testing.T, cluster, crd string) (last func() *workv1.ManifestWork) {
+	t.Helper()
+	watch := must[watch.Interface](t)(h.its.Client.Resource(ocm.ManifestWorks).Namespace(cluster).Watch(t.Context(), metav1.ListOptions{}))
+	states := make(chan *workv1.ManifestWork, 1)
+	go func() {
+		var last *workv1.ManifestWork
+		for event := range watch.ResultChan() {
+			o, is := event.Object.(*unstructured.Unstructured)
+			if raw, err := json.Marshal(o); is && err == nil && strings.Contains(string(raw), `"name":"`+crd+`"`) {
+				work := &workv1.ManifestWork{}
+				if err := json.Unmarshal(raw, work); err == nil && len(work.Spec.Workload.Manifests) > 0 {
+					last = work
+				}
+			}
+		}
+		states <- last
+	}()
+	return func() *workv1.ManifestWork {
+		watch.Stop()
+		return <-states
+	}
+}
+
+// TestDefinitionsStay: a package is deleted. Nothing is deleted before all mailboxes say that the
+// clusters keep its CRDs, which they may have objects of.
+func TestDefinitionsStay(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.cluster(t, "east", "prod")
+	h.policy(t)
+	h.push(t, "org/s3", "v1.0.0", testxpkg.Provider("s3", testxpkg.CRD("s3.example.org", "Bucket", "region")))
+	h.runBindings(t)
+	stop := h.runTransport(t)
+	h.run(t)
+	testenv.RunAgents(t, h.its, "east")
+	h.apply(t, "s3", "v1.0.0")
+	h.becomes(t, "s3", "True", "TransactionComplete")
+	eventually(t, "CustomResourceDefinition "+bucketsCRD+" region", func() string { return h.manifests(t, "east") })
+
+	stop()
+	h.wds.Delete(t, pkgv1.Providers, "", "s3")
+	h.synced(t, "the transport-controller cannot be reached, which does not count as a try; the transaction continues when it can: "+
+		"it has not written yet that clusters keep "+bucketsCRD+" of east")
+	if crd := h.wds.Get(t, crds, "", bucketsCRD); crd.GetDeletionTimestamp() != nil {
+		t.Error("the CRD is being deleted")
+	}
+	tx := h.becomes(t, "s3", "Unknown", "TransactionInProgress")
+	const warning = "cluster east: CRD " + bucketsCRD + " stays there, also with objects that no Binding delivers; "
+	if got := strings.Join(tx.Status.Warnings, "; "); !strings.Contains(got, warning) {
+		t.Errorf("warnings %q", got)
+	}
+
+	last := h.lastWith(t, "east", bucketsCRD)
+	h.runTransport(t)
+	eventually(t, "", func() string { return h.manifests(t, "east") })
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		p := testenv.Get[pkgv1.Provider](t, h.wds.Client.Resource(pkgv1.Providers), "s3")
+		return p == nil, "the package is still there"
+	})
+	want := &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan, SelectivelyOrphan: &workv1.SelectivelyOrphan{
+		OrphaningRules: []workv1.OrphaningRule{{Group: crds.Group, Resource: crds.Resource, Name: bucketsCRD}},
+	}}
+	if diff := cmp.Diff(want, last().Spec.DeleteOption); diff != "" {
+		t.Errorf("when the CRD left (-want +got):\n%s", diff)
+	}
+}
+
+// TestDeletionOfHalf: an update has failed in the middle, so mailboxes do not change. The deletion
+// of the package does not wait for them.
+func TestDeletionOfHalf(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.cluster(t, "east", "prod")
+	h.policy(t)
+	for tag, fields := range map[string][]string{"v1.0.0": {"region"}, "v1.1.0": {"region", "size"}} {
+		h.push(t, "org/s3", tag, testxpkg.Provider("s3", testxpkg.CRD("s3.example.org", "Bucket", fields...), testxpkg.CRD("s3.example.org", "Table", fields...)))
+	}
+	h.runBindings(t)
+	h.runTransport(t)
+	h.run(t)
+	h.apply(t, "s3", "v1.0.0")
+	h.becomes(t, "s3", "True", "TransactionComplete")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		got := h.manifests(t, "east")
+		return strings.Contains(got, bucketsCRD) && strings.Contains(got, "tables.s3.example.org"), got
+	})
+	accept := h.wds.RefuseChanges(t, "tables.s3.example.org")
+	h.apply(t, "s3", "v1.1.0")
+	h.becomes(t, "s3", "False", "InstallationFailed")
+	accept()
+	h.wds.Delete(t, pkgv1.Providers, "", "s3")
+	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+		p := testenv.Get[pkgv1.Provider](t, h.wds.Client.Resource(pkgv1.Providers), "s3")
+		return p == nil, "the package is still there"
+	})
+	eventually(t, "", func() string { return h.manifests(t, "east") })
+	eventually(t, "", func() string { return h.holds(t) })
+}
