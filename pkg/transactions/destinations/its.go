@@ -102,10 +102,14 @@ func (i *inITS) read(ctx context.Context, space types.UID, in *destination.Input
 	if len(in.Changes) > 0 {
 		group.Go(func() error { return i.readWorks(ctx, space, in, cluster) })
 	}
+	var before []string
 	for n := range in.Changes {
-		if in.Changes[n].Before != nil {
-			group.Go(func() error { return i.readReports(ctx, in.Changes[n].Before.Name, cluster) })
+		if crd := in.Changes[n].Before; crd != nil {
+			before = append(before, crd.Name)
 		}
+	}
+	for _, selector := range reportSelectors(before) {
+		group.Go(func() error { return i.readReports(ctx, before, selector, cluster) })
 	}
 	return group.Wait()
 }
@@ -141,13 +145,33 @@ func (i *inITS) readProperties(ctx context.Context) error {
 	return nil
 }
 
-// readReports reads which versions of a CRD clusters store: one request for all of them, since the
-// report on an object has the same name in each mailbox.
-func (i *inITS) readReports(ctx context.Context, crd, cluster string) error {
-	options := metav1.ListOptions{FieldSelector: "metadata.name=" + corestatus.ReportName(refOf(crd))}
-	_, err := i.control.ListWorkStatuses(ctx, options, func(ws *controlv1alpha1.WorkStatus) {
+// fewReports is the number of CRDs up to which the reports on each are read by themselves: the
+// server looks at all reports for each request. Those on more are found in one list of all.
+const fewReports = 5
+
+// reportSelectors returns the field selectors of the lists in which the reports on these CRDs are.
+// The report on an object has the same name in each mailbox.
+func reportSelectors(crds []string) []string {
+	if len(crds) > fewReports {
+		return []string{""}
+	}
+	var selectors []string
+	for _, crd := range crds {
+		selectors = append(selectors, "metadata.name="+corestatus.ReportName(refOf(crd)))
+	}
+	return selectors
+}
+
+// readReports reads which versions of CRDs clusters store.
+func (i *inITS) readReports(ctx context.Context, crds []string, selector, cluster string) error {
+	wanted := map[string]bool{}
+	for _, crd := range crds {
+		wanted[crd] = true
+	}
+	_, err := i.control.ListWorkStatuses(ctx, metav1.ListOptions{FieldSelector: selector}, func(ws *controlv1alpha1.WorkStatus) {
 		source := &ws.Spec.SourceRef
-		if ws.Status == nil || source.Name != crd || source.Resource != definitions.Resource || cluster != "" && ws.Namespace != cluster {
+		if ws.Status == nil || source.Resource != definitions.Resource || !wanted[source.Name] || ws.Name != corestatus.ReportName(refOf(source.Name)) ||
+			cluster != "" && ws.Namespace != cluster {
 			return
 		}
 		status := struct {
@@ -161,12 +185,12 @@ func (i *inITS) readReports(ctx context.Context, crd, cluster string) error {
 		if i.stored[ws.Namespace] == nil {
 			i.stored[ws.Namespace] = map[string][]string{}
 		}
-		i.stored[ws.Namespace][crd] = status.StoredVersions
+		i.stored[ws.Namespace][source.Name] = status.StoredVersions
 	})
 	if apierrors.IsNotFound(err) {
 		return nil // nothing reports in this ITS
 	} else if err != nil {
-		return fmt.Errorf("list WorkStatuses of CustomResourceDefinition %q: %w", crd, err)
+		return fmt.Errorf("list WorkStatuses of CustomResourceDefinitions: %w", err)
 	}
 	return nil
 }
