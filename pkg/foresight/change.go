@@ -95,25 +95,26 @@ func Label(w *forecast.World, cluster string, labels map[string]*string) error {
 }
 
 // SetProperties makes the data of the ConfigMap with the properties of a cluster what it would be
-// after a change; nil if there is none. It returns a note if that has no effect on clusters.
-func SetProperties(w *forecast.World, cluster string, data map[string]string) (note string) {
+// after a change; nil if there is none. It returns a note if that has no effect on clusters, or if
+// its effect is unknown.
+func SetProperties(w *forecast.World, cluster string, data map[string]string) (note string, unknown bool) {
 	c := w.Clusters[cluster]
 	const of = "configmaps " + controlv1alpha1.PropertiesNamespace + "/%s changes nothing: "
 	switch {
 	case c == nil && w.ClustersUnread:
-		return fmt.Sprintf(of+"no ITS that could be read has a cluster of this name", cluster)
+		return fmt.Sprintf("what configmaps %s/%s changes is unknown: no ITS that could be read has a cluster of this name", controlv1alpha1.PropertiesNamespace, cluster), true
 	case c == nil:
-		return fmt.Sprintf(of+"no ITS has a cluster of this name", cluster)
+		return fmt.Sprintf(of+"no ITS has a cluster of this name", cluster), false
 	case c.State == inventory.Unknown:
-		return fmt.Sprintf("what configmaps %s/%s changes is unknown: cluster %s may be in an ITS that could not be read", controlv1alpha1.PropertiesNamespace, cluster, cluster)
+		return fmt.Sprintf("what configmaps %s/%s changes is unknown: cluster %s may be in an ITS that could not be read", controlv1alpha1.PropertiesNamespace, cluster, cluster), true
 	case c.Refused != "":
-		return fmt.Sprintf(of+"cluster %s %s", cluster, cluster, c.Refused)
+		return fmt.Sprintf(of+"cluster %s %s", cluster, cluster, c.Refused), false
 	case c.Sources == nil:
-		return fmt.Sprintf("what configmaps %s/%s changes is unknown: the properties of cluster %s could not be read", controlv1alpha1.PropertiesNamespace, cluster, cluster)
+		return fmt.Sprintf("what configmaps %s/%s changes is unknown: the properties of cluster %s could not be read", controlv1alpha1.PropertiesNamespace, cluster, cluster), true
 	}
 	changed := *c
 	changed.Sources = &forecast.Sources{Annotations: c.Sources.Annotations, Data: data}
 	changed.Properties = clusters.Properties(cluster, c.Labels, c.Sources.Annotations, data)
 	w.Clusters[cluster] = &changed
-	return ""
+	return "", false
 }

@@ -1,6 +1,7 @@
 package foresight
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -34,7 +35,7 @@ func TestSetProperties(t *testing.T) {
 			note: "configmaps customization-properties/c1 changes nothing: no ITS has a cluster of this name",
 		},
 		"NoClusterOfTheITSesThatWereRead": {
-			unread: true, note: "configmaps customization-properties/c1 changes nothing: no ITS that could be read has a cluster of this name",
+			unread: true, note: "what configmaps customization-properties/c1 changes is unknown: no ITS that could be read has a cluster of this name",
 		},
 		"NoDestination": {
 			cluster: &forecast.Cluster{State: inventory.Leaving, Refused: "is being deleted"}, want: &forecast.Cluster{State: inventory.Leaving, Refused: "is being deleted"},
@@ -54,8 +55,8 @@ func TestSetProperties(t *testing.T) {
 		if tc.cluster != nil {
 			w.Clusters["c1"] = tc.cluster
 		}
-		if note := SetProperties(w, "c1", tc.data); note != tc.note {
-			t.Errorf("%s: note %q, want %q", name, note, tc.note)
+		if note, unknown := SetProperties(w, "c1", tc.data); note != tc.note || unknown != strings.Contains(tc.note, "is unknown") {
+			t.Errorf("%s: note %q, unknown %t, want %q", name, note, unknown, tc.note)
 		}
 		if diff := cmp.Diff(tc.want, w.Clusters["c1"]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

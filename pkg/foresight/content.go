@@ -43,7 +43,7 @@ func (r *WorldReader) ReadDelivery(ctx context.Context, w *forecast.World, d *fo
 		r.Progress("the files of " + name)
 		read, err := readFiles(ctx, objects, d.Namespace(), name, kinds)
 		if err != nil {
-			r.note("what changes in cluster %s: %v", d.Cluster(), err)
+			r.note(forecast.AboutTheChange, "what changes in cluster %s: %v", d.Cluster(), err)
 			return nil, nil, nil
 		}
 		contents[name] = read

@@ -62,7 +62,7 @@ func (r *WorldReader) others(
 	}
 	system, err := core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
-		r.note("what other WDSes deliver: the identity of WDS %s cannot be read: %v", r.WDS.Name, err)
+		r.note(forecast.AboutClusters, "what other WDSes deliver: the identity of WDS %s cannot be read: %v", r.WDS.Name, err)
 		return nil, nil
 	}
 	wanted := map[string]bool{}
@@ -115,7 +115,7 @@ func (r *WorldReader) others(
 			group.Go(func() error {
 				r.Progress("works of " + cluster)
 				if err := eachWork(ctx, c, cluster, selector, add); err != nil {
-					r.note("what other WDSes deliver to cluster %s: %v", cluster, err)
+					r.note(forecast.AboutClusters, "what other WDSes deliver to cluster %s: %v", cluster, err)
 				}
 				return nil
 			})
@@ -140,9 +140,18 @@ func addOthers(others map[objref.Ref]forecast.Other, by string, work *plan.Work)
 	}
 }
 
-// Unknown returns what could not be read so far, sorted.
-func (r *WorldReader) Unknown() []string {
+// Unknown returns what could not be read so far, sorted: what matters, and the rest.
+func (r *WorldReader) Unknown(matters func(*forecast.Unknown) bool) (unknown, rest []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Compact(slices.Sorted(slices.Values(r.unknown)))
+	for i := range r.unknown {
+		if u := &r.unknown[i]; matters(u) {
+			unknown = append(unknown, u.Text)
+		} else {
+			rest = append(rest, u.Text)
+		}
+	}
+	slices.Sort(unknown)
+	slices.Sort(rest)
+	return slices.Compact(unknown), slices.Compact(rest)
 }

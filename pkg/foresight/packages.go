@@ -54,7 +54,7 @@ func (r *WorldReader) ReadPackages(ctx context.Context, namespace string, w *for
 		r.Progress(of.resource.Resource + " of " + namespace)
 		api := objects.Resource(of.resource).Namespace(namespace)
 		if err := client.EachItem(ctx, api.List, metav1.ListOptions{}, of.add); err != nil {
-			r.note("what happens to PackageVariants of namespace %s: %s", namespace, unread("list", of.resource.Resource, "", err))
+			r.note(forecast.AboutTheChange, "what happens to PackageVariants of namespace %s: %s", namespace, unread("list", of.resource.Resource, "", err))
 			return nil, nil
 		}
 	}
@@ -82,7 +82,7 @@ func (r *WorldReader) NamespacesOfSets(ctx context.Context) ([]string, error) {
 		return nil
 	})
 	if err != nil && !apierrors.IsNotFound(err) { // a WDS without packages does not serve them
-		r.note("which PackageVariantSets change: %s", unread("list", configv1alpha2.PackageVariantSets.Resource, "", err))
+		r.note(forecast.AboutTheChange, "which PackageVariantSets change: %s", unread("list", configv1alpha2.PackageVariantSets.Resource, "", err))
 	}
 	return slices.Sorted(maps.Keys(found)), nil
 }

@@ -51,13 +51,13 @@ type WorldReader struct {
 	kindsErr    error
 
 	mu      sync.Mutex
-	unknown []string
+	unknown []forecast.Unknown
 }
 
-// Read returns the state of the WDS and its clusters: of objects, their metadata. unknown says what
-// could not be read, and what that means; sorted. The error says that the WDS cannot be read.
-func (r *WorldReader) Read(ctx context.Context) (w *forecast.World, unknown []string, err error) {
-	w = &forecast.World{
+// Read returns the state of the WDS and its clusters: of objects, their metadata. The error says
+// that the WDS cannot be read.
+func (r *WorldReader) Read(ctx context.Context) (*forecast.World, error) {
+	w := &forecast.World{
 		Policies: map[string]*controlv1alpha1.BindingPolicy{}, Bindings: map[string]*controlv1alpha1.Binding{}, Objects: map[objref.Ref]*forecast.Object{},
 		Transforms: map[string]*controlv1alpha1.CustomTransform{}, Clusters: map[string]*forecast.Cluster{}, Unread: map[schema.GroupResource]bool{},
 		UnreadGroups: map[string]bool{},
@@ -68,10 +68,9 @@ func (r *WorldReader) Read(ctx context.Context) (w *forecast.World, unknown []st
 	group.Go(func() error { return r.readObjects(ctx, w) })
 	group.Go(func() error { return r.readClusters(ctx, w) })
 	if err := group.Wait(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	slices.Sort(r.unknown)
-	return w, slices.Compact(r.unknown), nil
+	return w, nil
 }
 
 // readSettings reads the settings of the controllers.
@@ -82,15 +81,19 @@ func (r *WorldReader) readSettings(ctx context.Context, w *forecast.World) error
 	}
 	w.Settings = readSettings(ctx, objects)
 	for _, note := range w.Settings.Notes() {
-		r.note("%s", note)
+		r.note(forecast.AboutClusters, "%s", note)
 	}
 	return nil
 }
 
-func (r *WorldReader) note(format string, args ...any) {
+func (r *WorldReader) note(about forecast.About, format string, args ...any) {
+	r.add(forecast.Unknown{About: about, Text: fmt.Sprintf(format, args...)})
+}
+
+func (r *WorldReader) add(u forecast.Unknown) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unknown = append(r.unknown, fmt.Sprintf(format, args...))
+	r.unknown = append(r.unknown, u)
 }
 
 // readPolicies reads what says which objects go where: all of it is necessary.
@@ -155,7 +158,10 @@ func (r *WorldReader) readObjects(ctx context.Context, w *forecast.World) error 
 	lists, err := found.ServerPreferredResources()
 	if failed, is := errors.AsType[*discovery.ErrGroupDiscoveryFailed](err); is {
 		for gv, why := range failed.Groups {
-			r.note("the API group %s cannot be read, so what is bound of its objects counts as unchanged: %v", gv, why)
+			r.add(forecast.Unknown{
+				About: forecast.AboutObjects, Of: schema.GroupResource{Group: gv.Group},
+				Text: fmt.Sprintf("the API group %s cannot be read, so what is bound of its objects counts as unchanged: %v", gv, why),
+			})
 			w.UnreadGroups[gv.Group] = true
 		}
 	} else if err != nil {
@@ -171,7 +177,10 @@ func (r *WorldReader) readObjects(ctx context.Context, w *forecast.World) error 
 			case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
 				return nil
 			case err != nil:
-				r.note("%s cannot be listed, so what is bound of them counts as unchanged: %v", resource.GroupResource(), err)
+				r.add(forecast.Unknown{
+					About: forecast.AboutObjects, Of: resource.GroupResource(),
+					Text: fmt.Sprintf("%s cannot be listed, so what is bound of them counts as unchanged: %v", resource.GroupResource(), err),
+				})
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				w.Unread[resource.GroupResource()] = true
@@ -272,7 +281,7 @@ func Workload(lists []*metav1.APIResourceList) []match.Resource {
 func (r *WorldReader) readClusters(ctx context.Context, w *forecast.World) error {
 	if len(r.ITSes) == 0 {
 		w.ClustersUnread = true
-		r.note("which clusters there are: no ITS is known. Name one with --its-context")
+		r.note(forecast.AboutClusters, "which clusters there are: no ITS is known. Name one with --its-context")
 		return nil
 	}
 	members := map[string]map[string]*clusterv1.ManagedCluster{} // by name and ITS
@@ -283,7 +292,7 @@ func (r *WorldReader) readClusters(ctx context.Context, w *forecast.World) error
 			r.Progress("ManagedClusters of " + its.Name)
 			list, err := clustersOf(ctx, its)
 			if err != nil {
-				r.note("the clusters of ITS %s: %v", its.Name, err)
+				r.note(forecast.AboutClusters, "the clusters of ITS %s: %v", its.Name, err)
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				w.ClustersUnread = true
@@ -291,7 +300,7 @@ func (r *WorldReader) readClusters(ctx context.Context, w *forecast.World) error
 			}
 			maps, err := propertiesOf(ctx, its)
 			if err != nil {
-				r.note("the properties of the clusters of ITS %s, so templates are not expanded for them: %v", its.Name, err)
+				r.note(forecast.AboutTemplates, "the properties of the clusters of ITS %s, so templates are not expanded for them: %v", its.Name, err)
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -20,8 +20,9 @@ type change struct {
 	*planner
 	itses         []spaces.Connection
 	before, after *forecast.World
-	// notes are about objects of the change that have no effect on clusters.
-	notes []string
+	// notes are about objects of the change that have no effect on clusters, and unknown is about
+	// those whose effect is not known.
+	notes, unknown []string
 	// packages are the changes of PackageVariantSets, PackageVariants and Repositories.
 	packages []packageChange
 }
@@ -32,8 +33,12 @@ type packageChange struct {
 	before, after *unstructured.Unstructured
 }
 
-func (c *change) note(text string) {
-	if text != "" {
+func (c *change) note(text string, unknown bool) {
+	switch {
+	case text == "":
+	case unknown:
+		c.unknown = append(c.unknown, text)
+	default:
 		c.notes = append(c.notes, text)
 	}
 }
@@ -103,7 +108,7 @@ func (c *change) apply() error {
 			}
 		}
 		note, err := foresight.Set(c.after, info.Mapping.Resource, merged)
-		c.note(note)
+		c.note(note, false)
 		return err
 	})
 }

@@ -16,8 +16,11 @@ import (
 	"github.com/starlinghq/starling/pkg/plugin"
 )
 
-// exitChanges is the exit code of plan if something would change.
-const exitChanges = 2
+// The exit codes of plan if something would change, and if it is not known what.
+const (
+	exitChanges = 2
+	exitUnknown = 3
+)
 
 // planner is the command plan.
 type planner struct {
@@ -51,7 +54,8 @@ func newPlanCommand(o *options) *cobra.Command {
 			The clusters are read from the ITSes of the WDS, with your rights. Clusters in which the same changes are one group. The values
 			of Secrets are hidden.
 
-			Exit status: 0 if nothing would change, 2 if something would, 1 after an error or if --fail-on applies.`),
+			Exit status: 0 if nothing would change, 2 if something would, 3 if what would change is not known because something could not
+			be read, 1 after an error or if --fail-on applies.`),
 		Example: templates.Examples(`
 			# What would this manifest change?
 			kubectl starling plan -f deployment.yaml
@@ -119,7 +123,7 @@ func (p *planner) run(ctx context.Context) error {
 	progress := p.progress("Reading WDS %s", reader.WDS.Name)
 	defer progress.Stop()
 	reader.Progress = func(what string) { progress.Set("Reading %s", what) }
-	before, _, err := reader.Read(ctx)
+	before, err := reader.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,7 +150,9 @@ func (p *planner) run(ctx context.Context) error {
 		return err
 	}
 	progress.Stop()
-	plan.Unknown = reader.Unknown()
+	ofPackages := len(approved)+len(of.packages) > 0
+	unknown, rest := reader.Unknown(func(u *forecast.Unknown) bool { return comparison.Matters(u, ofPackages) })
+	plan.Unknown, plan.Notes = append(of.unknown, unknown...), append(plan.Notes, rest...)
 	plan.total()
 	if err := plan.print(p.Out, p.output.Value); err != nil {
 		return err
@@ -154,14 +160,19 @@ func (p *planner) run(ctx context.Context) error {
 	return p.verdict(plan)
 }
 
-// verdict returns the exit code.
+var errUnknown = errors.New("it is not known what would change, because something could not be read: see what is unknown in the plan")
+
+// verdict returns the exit code. What is unknown may be what --fail-on is about.
 func (p *planner) verdict(plan *Plan) error {
 	for _, what := range p.failOn {
 		if why := plan.has(what); why != "" {
 			return fmt.Errorf("--fail-on=%s: %s", what, why)
 		}
 	}
-	if plan.changes() {
+	switch {
+	case plan.isUnknown():
+		return plugin.CodedError{Err: errUnknown, Code: exitUnknown}
+	case plan.changes():
 		return plugin.CodedError{Err: plugin.ErrSilent, Code: exitChanges}
 	}
 	return nil

@@ -41,7 +41,12 @@ func (p *Plan) printText(w io.Writer, limit int) {
 		fmt.Fprintln(w, "Unknown: "+unknown)
 	}
 	t := &p.Total
-	if len(p.Policies)+len(p.Groups) == 0 {
+	switch {
+	case len(p.Policies)+len(p.Groups) > 0:
+	case p.isUnknown():
+		fmt.Fprintln(w, "Whether anything changes in any cluster is not known.")
+		return
+	default:
 		fmt.Fprintln(w, "Nothing changes in any cluster.")
 		return
 	}

@@ -20,9 +20,10 @@ type Plan struct {
 	Sets []packages.Set `json:"packageVariantSets,omitempty"`
 	// Total counts over all clusters.
 	Total Total `json:"total"`
-	// Notes are about objects of the change that have no effect on clusters.
+	// Notes are about objects of the change that have no effect on clusters, and what could not be
+	// read and does not matter.
 	Notes []string `json:"notes,omitempty"`
-	// Unknown is what could not be read.
+	// Unknown is what could not be read, if the change can do something else because of that.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -83,6 +84,11 @@ func (p *Plan) changes() bool {
 		slices.ContainsFunc(p.Approvals, func(a forecast.Approval) bool { return a.Changes() })
 }
 
+// isUnknown reports whether something else may change than the plan says.
+func (p *Plan) isUnknown() bool {
+	return len(p.Unknown) > 0 || slices.ContainsFunc(p.Sets, func(s packages.Set) bool { return s.Unknown != "" })
+}
+
 // has returns the first reason for --fail-on, "" if there is none.
 func (p *Plan) has(what string) string {
 	switch what {
@@ -129,7 +135,7 @@ func (p *Plan) has(what string) string {
 		}
 		for i := range p.Groups {
 			for j := range p.Groups[i].Items {
-				if item := &p.Groups[i].Items[j]; item.Verb == forecast.Keep {
+				if item := &p.Groups[i].Items[j]; item.Error {
 					return item.Ref.String() + ": " + item.Why
 				}
 			}

@@ -411,7 +411,7 @@ func TestPlanWithFewRights(t *testing.T) {
 	plan, code := bob.plan(t, "--label", "cluster/c2=site=edge")
 	unknown(plan, "secrets cannot be listed")
 	verbs := forecast(plan)
-	if want := map[string]string{"c2 ConfigMap shop/banner": "create", "c2 Namespace shop": "create", "c2  shop/password": "create"}; code != 2 || !cmp.Equal(want, verbs) {
+	if want := map[string]string{"c2 ConfigMap shop/banner": "create", "c2 Namespace shop": "create", "c2  shop/password": "create"}; code != 3 || !cmp.Equal(want, verbs) {
 		t.Errorf("--label: exit code %d (-want +got):\n%s", code, cmp.Diff(want, verbs))
 	}
 
@@ -419,7 +419,7 @@ func TestPlanWithFewRights(t *testing.T) {
 	plan, code = bob.plan(t, "-f", edit, "--fail-on=error")
 	unknown(plan, "the properties of the clusters of ITS its1, so templates are not expanded for them")
 	verbs = forecast(plan)
-	if want := map[string]string{"c1 ConfigMap shop/banner": "update"}; code != 2 || !cmp.Equal(want, verbs) {
+	if want := map[string]string{"c1 ConfigMap shop/banner": "update"}; code != 3 || !cmp.Equal(want, verbs) {
 		t.Errorf("-f: exit code %d (-want +got):\n%s", code, cmp.Diff(want, verbs))
 	}
 	if out, _ := bob.run(t, "-f", edit); !strings.Contains(out, "whether its content changes is unknown") {
@@ -509,7 +509,11 @@ func TestPlanWithoutITS(t *testing.T) {
 	h := newHub(t)
 	h.applyAll(t, edge)
 	out, code := h.run(t, "-f", file(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {app: shop}}}"), "--its-context", "wds1")
-	if code != 2 || !strings.Contains(out, "Unknown: the clusters of ITS wds1") {
+	if code != 3 || !strings.Contains(out, "Unknown: the clusters of ITS wds1") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	out, code = h.run(t, "-f", file(t, strings.Replace(edge, "site: edge", "site: core", 1)), "--its-context", "wds1", "--fail-on=removal")
+	if code != 3 || !strings.Contains(out, "Whether anything changes in any cluster is not known.") || strings.Contains(out, "Nothing changes") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 	for _, args := range [][]string{{}, {"--label", "c1=site=edge"}, {"--delete", "configmap/none"}, {"-f", "none.yaml"}, {"-f", file(t, edge), "--fail-on=everything"}} {

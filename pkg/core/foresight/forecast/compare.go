@@ -21,6 +21,8 @@ type Comparison struct {
 	// templated those whose content may differ where the properties of the cluster do.
 	edited    map[objref.Ref]bool
 	templated map[objref.Ref]bool
+	// moves: the change is not only one of single objects.
+	moves bool
 	// kinds are the resources of which any Binding listed an object before.
 	kinds map[schema.GroupResource]bool
 	// pairs are the clusters, grouped by the Bindings that list them before and after.
@@ -45,6 +47,7 @@ func Compare(before, after *World) *Comparison {
 		edited: map[objref.Ref]bool{}, templated: map[objref.Ref]bool{}, kinds: map[schema.GroupResource]bool{},
 	}
 	c.findEdited()
+	c.moves = c.moving()
 	c.findPairs()
 	for _, l := range c.before.listings {
 		for ref := range l.objects {

@@ -21,7 +21,7 @@ type Field struct {
 
 // item describes an outcome.
 func (c *Comparison) item(o outcome) Item {
-	item := Item{Verb: o.verb, Ref: o.ref, Why: o.why, Conflict: o.conflict}
+	item := Item{Verb: o.verb, Ref: o.ref, Why: o.why, Conflict: o.conflict, Error: o.failed}
 	for _, w := range []*World{c.after.world, c.before.world} {
 		if object := w.Objects[o.ref]; object != nil && item.Kind == "" {
 			item.Kind = object.Resource.Kind

@@ -93,6 +93,9 @@ type Item struct {
 	Why string `json:"why,omitempty"`
 	// Conflict: another source delivers the object with other content.
 	Conflict bool `json:"conflict,omitempty"`
+	// Error: the cluster keeps what it has because something is wrong, and not because somebody
+	// wants that.
+	Error bool `json:"error,omitempty"`
 }
 
 // Other is what another source delivers of an object to a cluster.

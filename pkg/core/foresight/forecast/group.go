@@ -27,7 +27,12 @@ type outcome struct {
 	options   plan.Options
 	why       string
 	conflict  bool
+	// failed: something is wrong.
+	failed bool
 }
+
+// keep makes the cluster keep what it has.
+func (o *outcome) keep(why string, failed bool) { o.verb, o.why, o.failed = Keep, why, failed }
 
 // content returns the hash of what works have of the object in the end, to which that of other
 // sources is compared: its content without ignored fields.
@@ -124,17 +129,17 @@ func contest(o outcome, others map[objref.Ref]Other) outcome {
 	other, is := others[o.ref]
 	if !is {
 		if n := dependents(others, o.ref); n > 0 && o.verb == Delete {
-			o.verb, o.why = Keep, stays(n)
+			o.keep(stays(n), true)
 		}
 		return o
 	}
 	switch {
 	case o.verb == Delete || o.verb == Release:
-		o.verb, o.why = Keep, other.By+" delivers it too"
+		o.keep(other.By+" delivers it too", false)
 	case o.gets.Hash == (transform.Hash{}):
 	case o.content() == other.Content:
 		if o.verb == Create {
-			o.verb, o.why = Keep, other.By+" delivers it too, with the same content"
+			o.keep(other.By+" delivers it too, with the same content", false)
 		}
 	default:
 		o.conflict, o.why = true, other.By+" delivers it with different content; the first of the two is delivered"
@@ -145,14 +150,14 @@ func contest(o outcome, others map[objref.Ref]Other) outcome {
 // created returns what happens to an object that a cluster has not.
 func (c *Comparison) created(p *pair, ref objref.Ref, cluster string) outcome {
 	o := outcome{verb: Create, ref: ref}
-	if why := c.withheld(p, ref, cluster); why != "" {
-		o.verb, o.why = Keep, why
+	if why, failed := c.withheld(p, ref, cluster); why != "" {
+		o.keep(why, failed)
 		return o
 	}
 	after := c.after.world.Objects[ref]
 	switch {
 	case after == nil && !c.after.world.unread(ref.GroupResource()):
-		o.verb, o.why = Keep, "it does not exist in the WDS"
+		o.keep("it does not exist in the WDS", true)
 		return o
 	case after == nil || !after.Read:
 		return o
@@ -162,7 +167,7 @@ func (c *Comparison) created(p *pair, ref objref.Ref, cluster string) outcome {
 	case errors.Is(gets.err, render.ErrPropertiesUnknown):
 		o.why = "its content is unknown: " + gets.err.Error()
 	case gets.err != nil:
-		o.verb, o.why = Keep, "cannot be delivered: "+gets.err.Error()
+		o.keep("cannot be delivered: "+gets.err.Error(), true)
 	}
 	o.gets, o.options = gets.object, c.after.gets.carriedBy(ref, p.after).options
 	return o
@@ -179,7 +184,7 @@ func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bo
 	case before == nil:
 		return c.created(p, ref, cluster), true
 	case after == nil:
-		o.verb, o.why = Keep, "a Binding lists it, and it does not exist in the WDS any more"
+		o.keep("a Binding lists it, and it does not exist in the WDS any more", true)
 		return o, true
 	}
 	was, is := c.before.gets.carriedBy(ref, p.before), c.after.gets.carriedBy(ref, p.after)
@@ -189,7 +194,7 @@ func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bo
 		had, gets := c.before.gets.at(ref, c.before.world.properties(cluster)), c.after.gets.at(ref, c.after.world.properties(cluster))
 		unknown := errors.Is(had.err, render.ErrPropertiesUnknown) || errors.Is(gets.err, render.ErrPropertiesUnknown)
 		if gets.err != nil && !errors.Is(gets.err, render.ErrPropertiesUnknown) {
-			o.verb, o.why = Keep, "cannot be delivered: "+gets.err.Error()
+			o.keep("cannot be delivered: "+gets.err.Error(), true)
 			return o, had.err == nil || had.err.Error() != gets.err.Error()
 		}
 		o.had, o.gets = had.object, gets.object
@@ -202,8 +207,8 @@ func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bo
 	} else if !reoptioned && !c.resourced(ref) {
 		return o, false // nothing was edited, or Needs would have asked for it
 	}
-	if why := c.withheld(p, ref, cluster); why != "" {
-		o.verb, o.why = Keep, why
+	if why, failed := c.withheld(p, ref, cluster); why != "" {
+		o.keep(why, failed)
 	} else if o.why == "" {
 		o.verb, o.why = effect(&o, was.options, c.resourced(ref))
 	}
@@ -263,12 +268,12 @@ func fewer(were, are string) []string {
 // lost returns what happens to an object that is no longer delivered.
 func (c *Comparison) lost(p *pair, ref objref.Ref, cluster string) outcome {
 	o := outcome{verb: Delete, ref: ref}
-	if why := c.held(p.before, ref, cluster); why != "" {
-		o.verb, o.why = Keep, why
+	if why, failed := c.held(p.before, ref, cluster); why != "" {
+		o.keep(why, failed)
 		return o
 	}
 	if n := dependents(p.has, ref); n > 0 {
-		o.verb, o.why = Keep, stays(n)
+		o.keep(stays(n), true)
 		return o
 	}
 	if c.before.gets.carriedBy(ref, p.before).options.Orphan {
@@ -296,36 +301,37 @@ func stays(dependents int) string {
 	return fmt.Sprintf("stays, because %s would be deleted with it", text.Count(dependents, "object"))
 }
 
-// withheld returns why an object is not delivered, "" if it is.
-func (c *Comparison) withheld(p *pair, ref objref.Ref, cluster string) string {
+// withheld returns why an object is not delivered, "" if it is, and whether something is wrong.
+func (c *Comparison) withheld(p *pair, ref objref.Ref, cluster string) (why string, failed bool) {
 	if err := render.Withheld(ref, c.after.world.Settings.Transport.ManagementNamespaces); err != nil {
-		return err.Error()
+		return err.Error(), true
 	}
-	if why := c.held(p.after, ref, cluster); why != "" {
-		return why
+	if why, failed := c.held(p.after, ref, cluster); why != "" {
+		return why, failed
 	}
-	return c.after.gets.carriedBy(ref, p.after).why
+	return c.after.gets.carriedBy(ref, p.after).why, true
 }
 
 // held returns what holds an object in a cluster, "" if nothing does: a Binding that lists it, or a
-// Transaction. Of what Transactions hold, what they hold after the change counts.
-func (c *Comparison) held(by []*listing, ref objref.Ref, cluster string) string {
+// Transaction. Of what Transactions hold, what they hold after the change counts. failed: the
+// annotation cannot be understood, so everything is held.
+func (c *Comparison) held(by []*listing, ref objref.Ref, cluster string) (why string, failed bool) {
 	if c.after.holds.At(cluster).Holds(ref) {
 		if by := c.after.holds.Holder(cluster, ref); by != "" {
-			return "held by transaction " + by
+			return "held by transaction " + by, false
 		}
-		return "held by the annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding + ", which is invalid and so holds everything"
+		return "held by the annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding + ", which is invalid and so holds everything", true
 	}
 	for _, l := range by {
 		value, is := l.annotations[controlv1alpha1.AnnotationHold]
 		if !is || l.objects[ref] == nil {
 			continue
 		}
-		if hold, _ := plan.ParseHold(value); hold.Holds(ref) {
-			return fmt.Sprintf("held by the annotation %s of Binding %s", controlv1alpha1.AnnotationHold, l.name)
+		if hold, err := plan.ParseHold(value); hold.Holds(ref) {
+			return fmt.Sprintf("held by the annotation %s of Binding %s", controlv1alpha1.AnnotationHold, l.name), err != nil
 		}
 	}
-	return ""
+	return "", false
 }
 
 // describe returns the Group of a cluster, without clusters. Of what is in both lists, own counts.

@@ -1,6 +1,8 @@
 package forecast
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -195,5 +197,63 @@ func TestClusterOfUnreadITS(t *testing.T) {
 	want = append([]string{"policy edge: +1 clusters"}, "c1,c2: 1 works")
 	if diff := cmp.Diff(want, forecastOf(t, before, after).lines()[:2]); diff != "" {
 		t.Errorf("forecast of a policy for all clusters (-want +got):\n%s", diff)
+	}
+}
+
+// TestMatters: what could not be read matters if the change can do something else because of that.
+func TestMatters(t *testing.T) {
+	t.Parallel()
+	unknown := map[string]Unknown{
+		"clusters": {About: AboutClusters}, "templates": {About: AboutTemplates}, "change": {About: AboutTheChange},
+		"secrets": {About: AboutObjects, Of: kinds["Secret"].GroupResource()}, "group": {About: AboutObjects, Of: schema.GroupResource{Group: "example.org"}},
+	}
+	edit := func(name string) func(*World) {
+		return func(w *World) { w.object(name, "app=shop", "text=new") }
+	}
+	only := func(group, resource string) func(*World) {
+		return func(w *World) {
+			for name, p := range w.Policies {
+				p = p.DeepCopy()
+				p.Spec.Downsync[0].APIGroup, p.Spec.Downsync[0].Resources = &group, []string{resource}
+				w.Policies[name] = p
+			}
+			w.Bindings = map[string]*controlv1alpha1.Binding{}
+			*w = *w.bound()
+		}
+	}
+	relabel := func(w *World) { w.cluster("c3", "site=edge,country=de") }
+	for name, tc := range map[string]struct {
+		before, change func(*World)
+		packages       bool
+		want           []string
+	}{
+		"Nothing":         {change: func(*World) {}, want: []string{"change"}},
+		"Packages":        {change: func(*World) {}, packages: true, want: []string{"change", "clusters"}},
+		"NotSelected":     {change: func(w *World) { w.object("ConfigMap/shop/free", "", "a=2") }, want: []string{"change"}},
+		"Edited":          {change: edit("ConfigMap/shop/settings"), want: []string{"change", "clusters"}},
+		"Template":        {change: func(w *World) { w.object("ConfigMap/shop/banner", "app=shop", "text=we {{.country}}") }, want: []string{"change", "clusters", "templates"}},
+		"Relabelled":      {change: relabel, want: []string{"change", "clusters", "group", "secrets", "templates"}},
+		"OfConfigMaps":    {before: only("", "configmaps"), change: relabel, want: []string{"change", "clusters", "templates"}},
+		"OfWidgets":       {before: only("example.org", "widgets"), change: relabel, want: []string{"change", "clusters", "group"}},
+		"PolicyIsDeleted": {change: func(w *World) { delete(w.Policies, "edge") }, want: []string{"change", "clusters", "group", "secrets", "templates"}},
+		"Namespace":       {change: edit("Namespace/shop"), want: []string{"change", "clusters", "group", "secrets", "templates"}},
+	} {
+		before := shop()
+		if tc.before != nil {
+			tc.before(before)
+		}
+		after := before.Clone()
+		tc.change(after)
+		c := Compare(before, after)
+		relabel(after) // what is read after the comparison is no change
+		var got []string
+		for _, about := range slices.Sorted(maps.Keys(unknown)) {
+			if u := unknown[about]; c.Matters(&u, tc.packages) {
+				got = append(got, about)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

@@ -1,0 +1,101 @@
+package forecast
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/objref"
+)
+
+// Unknown is something that could not be read.
+type Unknown struct {
+	// Text says what, and what counts instead.
+	Text string
+	// About is what it is about.
+	About About
+	// Of are the objects, if it is about objects: those of a resource, or without one those of an
+	// API group.
+	Of schema.GroupResource
+}
+
+// About is what an Unknown is about.
+type About int
+
+// What an Unknown is about. On the first depends every change, on the second every change of what a
+// cluster gets, and on the others only some.
+const (
+	AboutTheChange About = iota
+	AboutClusters
+	AboutObjects
+	AboutTemplates
+)
+
+// Matters reports whether a change can do something else than the Forecast says because this is
+// unknown. packages: the change is also one of packages, which is not in the Worlds.
+func (c *Comparison) Matters(u *Unknown, packages bool) bool {
+	switch u.About {
+	case AboutClusters:
+		return packages || c.moves || slices.ContainsFunc(slices.Collect(maps.Keys(c.edited)), c.isListed)
+	case AboutObjects: // they stay what they are, and so does where they go, if only other objects change
+		return c.moves && c.mayCarry(u.Of)
+	case AboutTemplates:
+		for _, w := range []*World{c.before.world, c.after.world} {
+			for ref, o := range w.Objects {
+				if templated(o) && c.isListed(ref) && (c.moves || c.edited[ref]) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// moving reports whether the change may alter which objects go to which clusters, or what becomes
+// of all objects of a resource: it is not only one of single objects.
+func (c *Comparison) moving() bool {
+	before, after := c.before.world, c.after.world
+	for ref := range c.edited {
+		if gr := ref.GroupResource(); gr == namespaces || gr == definitions {
+			return true
+		}
+	}
+	return !maps.Equal(before.Policies, after.Policies) || !maps.Equal(before.Bindings, after.Bindings) ||
+		!maps.Equal(before.Transforms, after.Transforms) || !maps.Equal(before.Clusters, after.Clusters)
+}
+
+// isListed reports whether a Binding lists an object, before or after the change.
+func (c *Comparison) isListed(ref objref.Ref) bool {
+	for _, s := range []*settled{c.before, c.after} {
+		for _, l := range s.listings {
+			if l.objects[ref] != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mayCarry reports whether a policy may select, or a Binding list, objects of a resource, or of an
+// API group.
+func (c *Comparison) mayCarry(of schema.GroupResource) bool {
+	for _, s := range []*settled{c.before, c.after} {
+		for _, policy := range s.world.Policies {
+			p, _ := match.Compile(&policy.Spec) // one that is invalid leaves its Bindings as they are
+			if p != nil && (of.Resource == "" && p.ReachesGroup(of.Group) || of.Resource != "" && p.Reaches(of)) {
+				return true
+			}
+		}
+		for _, l := range s.listings {
+			for ref := range l.objects {
+				if ref.Group == of.Group && (of.Resource == "" || of.Resource == ref.Resource) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
