@@ -4,8 +4,10 @@ import (
 	"maps"
 	"slices"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
@@ -63,7 +65,13 @@ func (c *Comparison) moving() bool {
 			return true
 		}
 	}
-	return !maps.Equal(before.Policies, after.Policies) || !maps.Equal(before.Bindings, after.Bindings) ||
+	samePolicy := func(a, b *controlv1alpha1.BindingPolicy) bool {
+		return a == b || apiequality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Annotations, b.Annotations)
+	}
+	sameBinding := func(a, b *controlv1alpha1.Binding) bool {
+		return a == b || apiequality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Annotations, b.Annotations)
+	}
+	return !maps.EqualFunc(before.Policies, after.Policies, samePolicy) || !maps.EqualFunc(before.Bindings, after.Bindings, sameBinding) ||
 		!maps.Equal(before.Transforms, after.Transforms) || !maps.Equal(before.Clusters, after.Clusters)
 }
 

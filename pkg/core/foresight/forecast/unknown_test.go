@@ -235,6 +235,7 @@ func TestMatters(t *testing.T) {
 		"Relabelled":      {change: relabel, want: []string{"change", "clusters", "group", "secrets", "templates"}},
 		"OfConfigMaps":    {before: only("", "configmaps"), change: relabel, want: []string{"change", "clusters", "templates"}},
 		"OfWidgets":       {before: only("example.org", "widgets"), change: relabel, want: []string{"change", "clusters", "group"}},
+		"AppliedAgain":    {change: func(w *World) { w.Policies["edge"] = w.Policies["edge"].DeepCopy() }, want: []string{"change"}},
 		"PolicyIsDeleted": {change: func(w *World) { delete(w.Policies, "edge") }, want: []string{"change", "clusters", "group", "secrets", "templates"}},
 		"Namespace":       {change: edit("Namespace/shop"), want: []string{"change", "clusters", "group", "secrets", "templates"}},
 	} {
