@@ -78,7 +78,7 @@ step "A mistake: why is this ConfigMap in no cluster?" \
 	"The last line of the answer is the command that mends it."
 show apply -f $examples/settings.yaml
 shows "no policy selects it" starling explain cm/settings -n nginx-demo
-show label configmaps settings app.kubernetes.io/part-of=nginx-demo --overwrite --namespace nginx-demo
+show label configmaps settings app.kubernetes.io/part-of=nginx-demo --namespace nginx-demo
 shows "1 object is healthy in 2 clusters" starling rollout status cm/settings -n nginx-demo --timeout=2m
 
 step "An edit that one of the clusters refuses" \

@@ -126,6 +126,7 @@ func (e *explainer) run(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	explanation.Change(e.itses.ConnectAll)
 	if e.output.Value != "" {
 		return plugin.Structured(e.Out, explanation, e.output.Value)
 	}

@@ -19,7 +19,7 @@ var signs = map[forecast.Verb]string{forecast.Create: "+", forecast.Update: "~",
 
 func (p *Plan) printText(w io.Writer, limit int) {
 	for i := range p.Policies {
-		printPolicy(w, &p.Policies[i], limit)
+		printPolicy(w, &p.Policies[i], limit, p.connect)
 	}
 	for i := range p.Approvals {
 		printApproval(w, &p.Approvals[i], limit)
@@ -60,7 +60,7 @@ func (p *Plan) printText(w io.Writer, limit int) {
 
 func sizeText(n int) string { return resource.NewQuantity(int64(n), resource.BinarySI).String() + "B" }
 
-func printPolicy(w io.Writer, p *forecast.Policy, limit int) {
+func printPolicy(w io.Writer, p *forecast.Policy, limit int, connect func(string) string) {
 	fmt.Fprintf(w, "Policy %s\n", p.Name)
 	refs := func(sign string, n int, of func(int) string, what string) {
 		if n == 0 {
@@ -80,8 +80,12 @@ func printPolicy(w io.Writer, p *forecast.Policy, limit int) {
 		fmt.Fprintf(w, "  ! invalid, so its Bindings stay as they are: %s\n", mistake)
 	}
 	if p.Blocked != nil {
-		fmt.Fprintf(w, "  ! blocked: this would remove every object from %d of %s (%s). It would be carried out after: kubectl annotate bindingpolicy %s starling.io/allow-removal=%s\n",
-			len(p.Blocked.Clusters), text.Count(p.Blocked.Of, "cluster"), text.List(p.Blocked.Clusters, limit), p.Name, p.Blocked.Token)
+		command := fmt.Sprintf("kubectl annotate bindingpolicy %s starling.io/allow-removal=%s", p.Name, p.Blocked.Token)
+		if connect != nil {
+			command = connect(command)
+		}
+		fmt.Fprintf(w, "  ! blocked: this would remove every object from %d of %s (%s). It would be carried out after: %s\n",
+			len(p.Blocked.Clusters), text.Count(p.Blocked.Of, "cluster"), text.List(p.Blocked.Clusters, limit), command)
 	}
 	if len(p.Refused) > 0 {
 		fmt.Fprintf(w, "  ! matches clusters that get nothing: %s\n", text.List(p.Refused, limit))

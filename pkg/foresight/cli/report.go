@@ -25,6 +25,9 @@ type Plan struct {
 	Notes []string `json:"notes,omitempty"`
 	// Unknown is what could not be read, if the change can do something else because of that.
 	Unknown []string `json:"unknown,omitempty"`
+
+	// connect completes the commands in the text; nil if they need nothing.
+	connect func(command string) string
 }
 
 // Total counts what changes.

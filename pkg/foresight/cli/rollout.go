@@ -198,6 +198,9 @@ func (w *waiter) finish(status *rollout.Status) error {
 	if status == nil {
 		return plugin.CodedError{Err: fmt.Errorf("timed out after %s, before anything was known", w.timeout), Code: exitTimeout}
 	}
+	for i := range status.Late {
+		status.Late[i].Fix = w.itses.ConnectAll(status.Late[i].Fix)
+	}
 	if w.output.Value != "" {
 		if err := plugin.Structured(w.Out, status, w.output.Value); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/kubectl/pkg/util/templates"
 
+	"github.com/starlinghq/starling/pkg/core/transaction/report"
 	"github.com/starlinghq/starling/pkg/plugin"
 	"github.com/starlinghq/starling/pkg/transactions"
 )
@@ -52,6 +53,13 @@ func (o *options) client() (*transactions.Client, error) {
 		return nil, err
 	}
 	return transactions.NewClient(config)
+}
+
+// connect completes the commands of a problem, which may be nil.
+func (o *options) connect(p *report.Problem) {
+	if p != nil {
+		p.Next = plugin.ConnectAll(p.Next, o.flags, nil)
+	}
 }
 
 func (o *options) progress(format string, args ...any) *plugin.Progress {

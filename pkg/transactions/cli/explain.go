@@ -62,6 +62,7 @@ func (o *options) explain(ctx context.Context, name, format string) error {
 	}
 	p.Stop()
 	explanation := report.Explain(facts)
+	o.connect(explanation.Problem)
 	if format != "" {
 		return plugin.Structured(o.Out, explanation, format)
 	}

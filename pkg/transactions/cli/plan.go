@@ -490,6 +490,7 @@ func watchUntil(ctx context.Context, client *transactions.Client, tx **pkgv1alph
 }
 
 func (p *planner) print(plan *report.Plan) error {
+	p.connect(plan.Problem)
 	if slices.Contains([]string{"json", "yaml"}, p.output.Value) {
 		return plugin.Structured(p.Out, plan, p.output.Value)
 	}

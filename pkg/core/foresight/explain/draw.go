@@ -43,6 +43,19 @@ func (e *Explanation) Draw(w io.Writer, all bool) {
 	e.drawNotes(w)
 }
 
+// Change replaces what mends each link.
+func (e *Explanation) Change(fix func([]string) []string) {
+	change := func(links []foresight.Link) {
+		for i := range links {
+			links[i].Fix = fix(links[i].Fix)
+		}
+	}
+	change(e.Links)
+	for i := range e.Groups {
+		change(e.Groups[i].Links)
+	}
+}
+
 func (e *Explanation) drawNotes(w io.Writer) {
 	if len(e.Notes) == 0 {
 		return

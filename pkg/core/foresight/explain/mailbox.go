@@ -204,7 +204,11 @@ func (p *passage) notListed(c *chain) {
 		}
 		texts = append(texts, fmt.Sprintf("%s does not select cluster %s: %s", r, p.cluster, what))
 		if len(change) > 0 && len(fix) == 0 {
-			fix = []string{fmt.Sprintf("kubectl --context %s label managedcluster %s %s --overwrite", p.known.ITS, p.cluster, strings.Join(change, " "))}
+			labels := "kubectl starling plan"
+			for _, one := range change {
+				labels += " --label cluster/" + p.cluster + "=" + one
+			}
+			fix = relabel(fmt.Sprintf("kubectl --context %s label managedcluster %s %s", p.known.ITS, p.cluster, strings.Join(change, " ")), labels, p.known.Labels, change)
 		}
 	}
 	c.broken(LinkCluster, text.Join(texts, "; ", maxNames), fix...)

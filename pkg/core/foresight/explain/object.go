@@ -368,9 +368,9 @@ func (o *Object) notSelected(c *chain, carriers []*carrier, listed []*controlv1a
 	if change := nearest[0].change; len(change) > 0 {
 		switch nearest[0].test { //nolint:exhaustive // only labels can be changed by a command
 		case match.TestObjectLabels:
-			fix = append(fix, o.labelCommand(change))
+			fix = append(fix, relabelInWDS(o.Ref.GroupResource().String()+" "+o.Ref.Name, o.Ref.Namespace, o.labels(), change)...)
 		case match.TestNamespaceLabels:
-			fix = append(fix, fmt.Sprintf("kubectl label namespace %s %s --overwrite", o.Ref.Namespace, strings.Join(change, " ")))
+			fix = append(fix, relabelInWDS("namespace "+o.Ref.Namespace, "", o.Namespace.Value, change)...)
 		}
 	} else if name := o.nearestPolicy(carriers); name != "" {
 		fix = append(fix, "kubectl edit bindingpolicy "+name)
@@ -383,6 +383,9 @@ func (o *Object) notSelected(c *chain, carriers []*carrier, listed []*controlv1a
 			}
 			if blocked := meta.FindStatusCondition(r.policy.Status.Conditions, controlv1alpha1.BindingPolicyConditionRemovalBlocked); blocked != nil {
 				what += ": " + blocked.Message
+				if len(fix) > 0 {
+					fix = append(fix, "Or, if it is to leave these clusters:")
+				}
 				fix = append(fix, binding.AllowCommand(blocked.Message))
 			}
 		}
@@ -401,10 +404,10 @@ func (o *Object) nearestPolicy(carriers []*carrier) string {
 	return ""
 }
 
-func (o *Object) labelCommand(change []string) string {
-	command := fmt.Sprintf("kubectl label %s %s %s --overwrite", o.Ref.GroupResource(), o.Ref.Name, strings.Join(change, " "))
-	if o.Ref.Namespace != "" {
-		command += " --namespace " + o.Ref.Namespace
+// labels returns the labels that the object has in the WDS.
+func (o *Object) labels() map[string]string {
+	if o.Live.Value == nil {
+		return nil
 	}
-	return command
+	return o.Live.Value.GetLabels()
 }
