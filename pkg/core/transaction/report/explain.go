@@ -289,7 +289,7 @@ func problemOf(f *Facts) *Problem {
 		}
 		p = &Problem{Reason: cmp.Or(c.ready.Reason, "Unknown"), Message: c.ready.Message}
 	}
-	p.Next = next(tx, p)
+	p.Next = next(f, p)
 	return p
 }
 

@@ -114,6 +114,8 @@ var situations = []struct {
 		"circular dependency: a -> b -> a: a v1.0.0 (wanted) requires b; b v1.0.0 requires a")))},
 	{"InvalidPackage", of(install(started, invalid("InvalidPackage", "package "+reg+"s3:v2.0.0 has no package.yaml")))},
 	{"CRDConflict", of(install(started, resolved, invalid("CRDConflict", "Multiple packages install incompatible versions of CRD buckets.example.org")))},
+	{"CRDConflict with an installed package", listing("store-1234", of(install(started, resolved, invalid("CRDConflict",
+		"CRD buckets.example.org of package s3 is already controlled by ProviderRevision store-1234 (UID u)"))))},
 	{"SchemaIncompatible", of(install(started, resolved, invalid("SchemaIncompatible",
 		"buckets.example.org v1: field spec.region was removed (2 objects: logs, media); accounts.example.org v1: field spec.id is required (1 object: main)")))},
 	{"SchemaIncompatible on clusters", of(install(started, resolved, invalid("SchemaIncompatible",
@@ -148,6 +150,12 @@ var situations = []struct {
 func blockedBy(holder *pkgv1alpha1.Transaction) *Facts {
 	f := of(install(func(tx *pkgv1alpha1.Transaction) { at(tx, 1).Blocked(holder.Name) }))
 	f.Holder = holder
+	return f
+}
+
+// listing lets the Lock list a package.
+func listing(revision string, f *Facts) *Facts {
+	f.Lock.Packages = append(f.Lock.Packages, pkgv1beta1.LockPackage{Name: revision, Source: reg + "store"})
 	return f
 }
 

@@ -8,11 +8,13 @@ import (
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 )
 
 // next returns what to do about a problem.
-func next(tx *pkgv1alpha1.Transaction, p *Problem) []string {
+func next(f *Facts, p *Problem) []string {
+	tx := f.Transaction
 	var steps []string
 	repeat := transaction.Ended(tx)
 	add := func(format string, args ...any) { steps = append(steps, fmt.Sprintf(format, args...)) }
@@ -48,8 +50,17 @@ func next(tx *pkgv1alpha1.Transaction, p *Problem) []string {
 	case pkgv1alpha1.ReasonCircularDependency:
 		add("Publish a version of one of these packages that does not require the others.")
 	case pkgv1alpha1.ReasonCRDConflict:
-		add("Delete the package that has the CustomResourceDefinition, or put this one in its place:")
-		add("kubectl starling tx plan --replace SOURCE --with IMAGE")
+		source, image := controllerIn(f.Lock, p.Message), ""
+		if tx.Spec.Install != nil {
+			image = imageOf(&tx.Spec.Install.Package)
+		}
+		if source == "" || image == "" {
+			add("Delete the package that has the CustomResourceDefinition, or replace it by this one. To see what is installed:")
+			add("kubectl starling tx tree")
+			break
+		}
+		add("Delete the package that has the CustomResourceDefinition, or replace it by this one. What that would change:")
+		add("kubectl starling tx plan --replace %s --with %s", source, image)
 	case pkgv1alpha1.ReasonSchemaIncompatible:
 		add("Change the objects that are named, or use a version that keeps the schema. If they may break:")
 		allow(pkgv1.AnnotationAllowBreakingCRDs, crds(p.Message))
@@ -91,6 +102,20 @@ func again(tx *pkgv1alpha1.Transaction) string {
 		return "kubectl delete transaction " + tx.Name + "   # then its package gets another one"
 	}
 	return "Then create the Transaction again: this one has ended."
+}
+
+// controllerIn returns the source of the package in the Lock whose revision a message names as the
+// controller of an object, "" if there is none.
+func controllerIn(lock *pkgv1beta1.Lock, message string) string {
+	if lock == nil {
+		return ""
+	}
+	for i := range lock.Packages {
+		if strings.Contains(message, "Revision "+lock.Packages[i].Name+" ") {
+			return lock.Packages[i].Source
+		}
+	}
+	return ""
 }
 
 // onClusters reports whether a problem is one of clusters.

@@ -70,13 +70,21 @@ func changeOf(tx *pkgv1alpha1.Transaction) string {
 
 func snapshot(s *pkgv1alpha1.PackageSnapshot) string {
 	name := s.Kind + "/" + s.Metadata.Name
+	if image := imageOf(s); image != "" {
+		name += " (" + image + ")"
+	}
+	return name
+}
+
+// imageOf returns spec.package, "" if it cannot be read.
+func imageOf(s *pkgv1alpha1.PackageSnapshot) string {
 	var spec struct {
 		Package string `json:"package"`
 	}
-	if err := json.Unmarshal(s.Spec.Raw, &spec); err == nil && spec.Package != "" {
-		name += " (" + spec.Package + ")"
+	if json.Unmarshal(s.Spec.Raw, &spec) != nil {
+		return ""
 	}
-	return name
+	return spec.Package
 }
 
 // Draw writes the plan. If wide, it has the digests, and the packages that do not change.
