@@ -103,9 +103,10 @@ func (b *builder) entry(i int) Entry {
 	}
 }
 
-// isHeld reports whether the item stays exactly as it is. An item that is not wanted stays too if a
-// held object needs it: the cluster would delete the object with its Namespace. So it does in a
-// work that lost its annotations, since the resources of its kinds are then not known for sure.
+// isHeld reports whether the item stays as it is, but for heldOptions. An item that is not wanted
+// stays too if a held object needs it: the cluster would delete the object with its Namespace. So
+// it does in a work that lost its annotations, since the resources of its kinds are then not known
+// for sure.
 func (b *builder) isHeld(work *Work, item *Item) bool {
 	if !b.now.Hold.Any() {
 		return false
@@ -191,6 +192,9 @@ func (b *builder) asDesired(w int) bool {
 	for j := range b.works[w].Items {
 		item := &b.works[w].Items[j]
 		if b.isHeld(b.works[w], item) {
+			if item.Options != b.heldOptions(item) {
+				return false
+			}
 			continue
 		}
 		i, ok := b.desired.index[item.Ref]
@@ -228,7 +232,7 @@ func (c *changes) existing(w, j int) {
 	item := &c.work.Items[j]
 	if c.isHeld(c.work, item) {
 		c.holding = true
-		c.stay(item, item.Options)
+		c.stay(item, c.heldOptions(item))
 		return
 	}
 	i, wanted := c.desired.index[item.Ref]
@@ -276,6 +280,19 @@ func (c *changes) existing(w, j int) {
 		return
 	}
 	c.stay(item, c.options(i, item))
+}
+
+// heldOptions returns the options of an item that is held. They stay, but for the wish that the
+// cluster keeps the object: that changes and removes nothing, and without it the cluster might
+// delete the object when the hold ends.
+func (b *builder) heldOptions(item *Item) Options {
+	i, wanted := b.desired.index[item.Ref]
+	if !wanted || !b.desired.objects[i].Known || !b.desired.objects[i].Options.Orphan || !item.deletable() || item.Awaited() {
+		return item.Options
+	}
+	options := item.Options
+	options.Orphan = true
+	return b.keeping(item, options)
 }
 
 // stay retains the content of the item.

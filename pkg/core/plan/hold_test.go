@@ -96,13 +96,15 @@ func neededByHeld(m *mailbox, namespace objref.Ref) bool {
 }
 
 // heldItems returns what the mailbox holds of held objects: everything of the items that a write
-// could change.
+// could change, but that the cluster keeps the object.
 func heldItems(m *mailbox) []string {
 	var all []string
 	for _, work := range m.works {
 		for _, item := range work.Items {
 			if m.hold.Holds(item.Ref) && !work.Deleting {
-				all = append(all, fmt.Sprint(work.UID, item.Ref, item.Hash, item.Size, item.Options))
+				options := item.Options
+				options.Orphan = false
+				all = append(all, fmt.Sprint(work.UID, item.Ref, item.Hash, item.Size, options))
 			}
 		}
 	}
