@@ -22,10 +22,9 @@ import (
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
-// Freeze lets clusters keep the CRDs that stay there when their package is removed, and holds the
-// objects of a proposal in all mailboxes until the Transaction has ended, and on the clusters where
-// it would break something beyond that. It blocks until the transport has observed that, or for a
-// short time if no transport runs.
+// Freeze holds the objects of a proposal in all mailboxes until the Transaction has ended, and on
+// the clusters where it would break something beyond that. It blocks until the transport has
+// observed that, or for a short time if no transport runs.
 func (d *Destinations) Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
 	v, err := d.of(tx)
 	if err != nil {
@@ -34,13 +33,15 @@ func (d *Destinations) Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 	if len(v.objects) == 0 {
 		return nil
 	}
-	if err := d.keepDefinitions(ctx, v); err != nil {
-		return err
-	}
-	holds := append([]plan.TransactionHold{plan.NewTransactionHold(tx.Name, v.objects, nil)}, v.lasting(tx.Name)...)
 	err = d.hold(ctx, func(list []plan.TransactionHold) []plan.TransactionHold {
+		refs := slices.Clone(v.objects)
+		for i := range list { // what an earlier try has written does not change any more, and is a part of the change
+			if of, err := list[i].Refs(); err == nil && list[i].Transaction == tx.Name && !list[i].Lasts() {
+				refs = append(refs, of...)
+			}
+		}
 		list = slices.DeleteFunc(list, func(h plan.TransactionHold) bool { return h.Transaction == tx.Name })
-		return append(list, holds...)
+		return append(append(list, plan.NewTransactionHold(tx.Name, refs, nil)), v.lasting(tx.Name)...)
 	})
 	if err != nil {
 		return err

@@ -23,7 +23,13 @@ func TestHalfStaysHeld(t *testing.T) {
 		retries int
 		giveUp  func(t *testing.T, h *hub)
 	}{
-		"Fails":   {1, func(*testing.T, *hub) {}},
+		"Fails": {1, func(*testing.T, *hub) {}},
+		"FailsTwice": {2, func(t *testing.T, h *hub) { // the second try finds what the first has written
+			testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+				tx := testenv.Get[pkgv1alpha1.Transaction](t, h.wds.Client.Resource(pkgv1alpha1.Transactions), update)
+				return tx.Status.Failures == 2, fmt.Sprintf("%+v", tx.Status)
+			})
+		}},
 		"Deleted": {5, func(t *testing.T, h *hub) { h.wds.Remove(t, pkgv1alpha1.Transactions, "", update) }},
 		"Killed": {1, func(t *testing.T, h *hub) { // the next process finds the hold of a Transaction that has ended
 			h.wds.Patch(t, bindings, "", "all", `{"metadata":{"annotations":{"again":"1"}}}`)
