@@ -43,9 +43,12 @@ type Validator interface {
 	Validate(ctx context.Context, tx *pkgv1alpha1.Transaction, proposal *propose.Proposal) (warnings []string, err error)
 }
 
-// Destinations are the clusters that objects of packages are bound to. Freeze and Commit are called
-// after the validation of the same Transaction, by the same process.
+// Destinations are the clusters that objects of packages are bound to. Keep, Freeze and Commit are
+// called after the validation of the same Transaction, by the same process.
 type Destinations interface {
+	// Keep ensures that clusters keep the CRDs that stay there when their package is removed. The
+	// error is a *transaction.FailedError if that is not so yet.
+	Keep(ctx context.Context, tx *pkgv1alpha1.Transaction) error
 	// Freeze holds the objects of the proposal in all mailboxes.
 	Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) error
 	// Commit records which packages each cluster has.

@@ -353,6 +353,11 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 		t.record().OnlyValidated()
 		return proposal, t.write(ctx)
 	}
+	if t.Destinations != nil && len(proposal.Remove) > 0 {
+		if err := t.Destinations.Keep(ctx, t.tx); err != nil {
+			return nil, err
+		}
+	}
 	t.record().Validated()
 	return proposal, t.write(ctx)
 }

@@ -66,10 +66,13 @@ func Object(packaged, live *unstructured.Unstructured, to Target) *unstructured.
 // the user allows to delete it with all objects of its kind.
 func OnRemoval(live *unstructured.Unstructured, common map[string]string, allowed bool) string {
 	wish := cmp.Or(othersOf(live, "annotations")[controlv1alpha1.AnnotationOnRemoval], common[controlv1alpha1.AnnotationOnRemoval])
-	if wish == "" && !allowed {
-		return "orphan"
+	switch wish = strings.TrimSpace(wish); {
+	case wish == "orphan" || wish == "delete":
+		return wish
+	case allowed:
+		return ""
 	}
-	return wish
+	return "orphan" // also if what the user wants cannot be understood
 }
 
 // othersOf returns the labels or annotations of an object that no Transaction has written, or

@@ -42,6 +42,7 @@ func TestOnRemoval(t *testing.T) {
 		"Allowed":                  {definition("", ""), nil, true, ""},
 		"AllowedNow":               {definition("orphan", FieldManager), nil, true, ""},
 		"TheUserKeepsIt":           {definition("orphan", "kubectl-annotate"), nil, true, "orphan"},
+		"AMistake":                 {definition("bogus", "kubectl-annotate"), nil, false, "orphan"},
 		"TheUserDeletesIt":         {definition("delete", "kubectl-annotate"), nil, false, "delete"},
 		"ThePackageDeletesAllOfIt": {definition("delete", FieldManager), common("delete"), false, "delete"},
 		"ThePackageKeepsAllOfIt":   {definition("orphan", FieldManager), common("orphan"), true, "orphan"},

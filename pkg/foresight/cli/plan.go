@@ -152,7 +152,7 @@ func (p *planner) run(ctx context.Context) error {
 	progress.Stop()
 	ofPackages := len(approved)+len(of.packages) > 0
 	unknown, rest := reader.Unknown(func(u *forecast.Unknown) bool { return comparison.Matters(u, ofPackages) })
-	plan.Unknown, plan.Notes = append(of.unknown, unknown...), append(plan.Notes, rest...)
+	plan.Unknown, plan.Notes = slices.Concat(of.unknown, unknown), slices.Concat(plan.Notes, rest)
 	plan.total()
 	if err := plan.print(p.Out, p.output.Value); err != nil {
 		return err

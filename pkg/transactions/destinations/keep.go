@@ -3,7 +3,6 @@ package destinations
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,21 +15,25 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/destination"
-	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
-// keepDefinitions ensures that clusters keep the CRDs that stay there when their package is
-// removed. It blocks until the mailboxes say so, before anything is held or deleted. From then on
-// the transport removes a CRD from a mailbox when the cluster has reported that it keeps it. That
-// also holds after a restart, when the transport cannot read any more what a deleted object has
-// asked for. The transport that has written that for one cluster writes it for all, also for those
-// that get the CRD now.
-func (d *Destinations) keepDefinitions(ctx context.Context, v *validated) error {
+// Keep ensures that clusters keep the CRDs that stay there when their package is removed. It blocks
+// until the mailboxes say so, before anything is held or deleted. From then on the transport
+// removes a CRD from a mailbox when the cluster has reported that it keeps it. That also holds
+// after a restart, when the transport cannot read any more what a deleted object has asked for. The
+// transport that has written that for one cluster writes it for all, also for those that get the
+// CRD now, and for what is held. If it does not in time, the error is a *transaction.FailedError.
+func (d *Destinations) Keep(ctx context.Context, tx *pkgv1alpha1.Transaction) error {
+	v, err := d.of(tx)
+	if err != nil {
+		return err
+	}
 	for i := range v.input.Changes {
 		before := v.input.Changes[i].Before
 		if before == nil {
@@ -42,12 +45,7 @@ func (d *Destinations) keepDefinitions(ctx context.Context, v *validated) error 
 			}
 		}
 	}
-	holds, err := d.holds(ctx)
-	if err != nil {
-		return err
-	}
-	list, _ := decodeHolds(holds) // Settle corrects an invalid one
-	keep := v.kept(list)
+	keep := v.kept()
 	if len(keep) == 0 {
 		return nil
 	}
@@ -58,7 +56,11 @@ func (d *Destinations) keepDefinitions(ctx context.Context, v *validated) error 
 		return len(lacking) == 0, err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return &transaction.OutageError{What: "the transport-controller", Err: errors.New("it has not written yet that clusters keep " + text.List(lacking, 10))}
+		return &transaction.FailedError{
+			Reason: pkgv1alpha1.ReasonResourcesInUse,
+			Message: fmt.Sprintf("clusters would delete CRDs with all objects of their kinds: the mailbox does not say yet that the cluster keeps %s. "+
+				"The transport-controller writes that, if it runs and nothing is wrong with the object: kubectl starling explain crd/NAME", text.List(lacking, 10)),
+		}
 	}
 	return err
 }
@@ -77,27 +79,18 @@ func (d *Destinations) annotate(ctx context.Context, crd *destination.CRD, onRem
 	return err
 }
 
-// kept returns the CRDs that leave clusters and stay there, by cluster, without what is held there
-// already: the mailbox does not change before it is deleted, so what it asked for last has to do.
-func (v *validated) kept(holds []plan.TransactionHold) map[string][]string {
-	stays := map[string]bool{}
+// kept returns the CRDs that leave clusters and stay there, by cluster.
+func (v *validated) kept() map[string][]string {
+	stays, kept := map[string]bool{}, map[string][]string{}
 	for i := range v.input.Changes {
 		if c := &v.input.Changes[i]; c.After == nil && c.Stays {
 			stays[c.Before.Name] = true
 		}
 	}
-	for i := range holds {
-		if refs, err := holds[i].Refs(); err == nil && !holds[i].Lasts() {
-			for _, ref := range refs {
-				delete(stays, ref.Name)
-			}
-		}
-	}
-	held, kept := heldAt(holds), map[string][]string{}
 	for i := range v.result.Destinations {
 		c := &v.result.Destinations[i]
 		for _, ref := range c.Changed {
-			if stays[ref.Name] && !held[c.Cluster][ref.Name] && !c.Fails() {
+			if stays[ref.Name] {
 				kept[c.Cluster] = append(kept[c.Cluster], ref.Name)
 			}
 		}
@@ -138,7 +131,9 @@ func (d *Destinations) lacking(ctx context.Context, v *validated, keep map[strin
 	return lacking, nil
 }
 
-// deletes returns which of these CRDs a cluster deletes when they leave a work.
+// deletes returns which of these CRDs a cluster deletes when they leave a work. Of one that the
+// cluster has never reported, the transport does not change the options, and it removes it only
+// after a report: to wait for a cluster that never comes would keep the package for good.
 func deletes(work *workv1.ManifestWork, names []string) []string {
 	var found []string
 	for n := range work.Spec.Workload.Manifests {
@@ -147,7 +142,7 @@ func deletes(work *workv1.ManifestWork, names []string) []string {
 			continue // no cluster applies it
 		}
 		gvk, name := content.GroupVersionKind(), content.GetName()
-		if gvk.Group != definitions.Group || gvk.Kind != definitionKind || !slices.Contains(names, name) || claims(work, refOf(name)) {
+		if gvk.Group != definitions.Group || gvk.Kind != definitionKind || !slices.Contains(names, name) || claims(work, refOf(name)) || !isReported(work, name) {
 			continue
 		}
 		orphans := func(r workv1.OrphaningRule) bool {
@@ -158,4 +153,11 @@ func deletes(work *workv1.ManifestWork, names []string) []string {
 		}
 	}
 	return found
+}
+
+// isReported reports whether the cluster has ever reported a CRD of a work.
+func isReported(work *workv1.ManifestWork, name string) bool {
+	return slices.ContainsFunc(work.Status.ResourceStatus.Manifests, func(m workv1.ManifestCondition) bool {
+		return m.ResourceMeta.Group == definitions.Group && m.ResourceMeta.Kind == definitionKind && m.ResourceMeta.Name == name
+	})
 }

@@ -6,34 +6,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
-	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testxpkg"
 )
 
 const bucketsCRD = "buckets.s3.example.org"
-
-// synced waits until a Transaction has this text in its condition Synced.
-func (h *hub) synced(t *testing.T, text string) {
-	t.Helper()
-	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
-		var all []string
-		for _, tx := range testenv.List[pkgv1alpha1.Transaction](t, h.wds.Client.Resource(pkgv1alpha1.Transactions), metav1.ListOptions{}) {
-			if c := meta.FindStatusCondition(tx.Status.Conditions, "Synced"); c != nil {
-				all = append(all, tx.Name+": "+c.Message)
-			}
-		}
-		return strings.Contains(strings.Join(all, "; "), text), strings.Join(all, "; ")
-	})
-}
 
 // lastWith watches the works of a cluster. The function that it returns ends that, and returns the
 // last state of a work that had a CRD.
@@ -78,12 +62,15 @@ func TestDefinitionsStay(t *testing.T) {
 
 	stop()
 	h.wds.Delete(t, pkgv1.Providers, "", "s3")
-	h.synced(t, "the transport-controller cannot be reached, which does not count as a try; the transaction continues when it can: "+
-		"it has not written yet that clusters keep "+bucketsCRD+" of east")
+	tx := h.becomes(t, "s3", "False", "ValidationFailed")
+	const wait = "ResourcesInUse: clusters would delete CRDs with all objects of their kinds: the mailbox does not say yet that the cluster keeps " + bucketsCRD + " of east"
+	if got := message(tx, "Validated"); !strings.HasPrefix(got, wait) {
+		t.Errorf("Validated: %s", got)
+	}
+	eventually(t, "", func() string { return h.running(t) })
 	if crd := h.wds.Get(t, crds, "", bucketsCRD); crd.GetDeletionTimestamp() != nil {
 		t.Error("the CRD is being deleted")
 	}
-	tx := h.becomes(t, "s3", "Unknown", "TransactionInProgress")
 	const warning = "cluster east: CRD " + bucketsCRD + " stays there, also with objects that no Binding delivers; "
 	if got := strings.Join(tx.Status.Warnings, "; "); !strings.Contains(got, warning) {
 		t.Errorf("warnings %q", got)
@@ -96,21 +83,28 @@ func TestDefinitionsStay(t *testing.T) {
 		p := testenv.Get[pkgv1.Provider](t, h.wds.Client.Resource(pkgv1.Providers), "s3")
 		return p == nil, "the package is still there"
 	})
-	want := &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan, SelectivelyOrphan: &workv1.SelectivelyOrphan{
-		OrphaningRules: []workv1.OrphaningRule{{Group: crds.Group, Resource: crds.Resource, Name: bucketsCRD}},
-	}}
-	if diff := cmp.Diff(want, last().Spec.DeleteOption); diff != "" {
+	if diff := cmp.Diff(orphaning(bucketsCRD), last().Spec.DeleteOption); diff != "" {
 		t.Errorf("when the CRD left (-want +got):\n%s", diff)
 	}
 }
 
-// TestDeletionOfHalf: an update has failed in the middle, so mailboxes do not change. The deletion
-// of the package does not wait for them.
+// orphaning are the options of a work whose cluster keeps these CRDs.
+func orphaning(names ...string) *workv1.DeleteOption {
+	kept := &workv1.SelectivelyOrphan{}
+	for _, name := range names {
+		kept.OrphaningRules = append(kept.OrphaningRules, workv1.OrphaningRule{Group: crds.Group, Resource: crds.Resource, Name: name})
+	}
+	return &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan, SelectivelyOrphan: kept}
+}
+
+// TestDeletionOfHalf: an update has failed in the middle, so the content of mailboxes does not
+// change. The deletion of the package lets the clusters keep what they have nevertheless.
 func TestDeletionOfHalf(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
 	h.cluster(t, "east", "prod")
 	h.policy(t)
+	testenv.RunAgents(t, h.its, "east")
 	for tag, fields := range map[string][]string{"v1.0.0": {"region"}, "v1.1.0": {"region", "size"}} {
 		h.push(t, "org/s3", tag, testxpkg.Provider("s3", testxpkg.CRD("s3.example.org", "Bucket", fields...), testxpkg.CRD("s3.example.org", "Table", fields...)))
 	}
@@ -127,6 +121,7 @@ func TestDeletionOfHalf(t *testing.T) {
 	h.apply(t, "s3", "v1.1.0")
 	h.becomes(t, "s3", "False", "InstallationFailed")
 	accept()
+	last := h.lastWith(t, "east", bucketsCRD)
 	h.wds.Delete(t, pkgv1.Providers, "", "s3")
 	testenv.Eventually(t, testenv.Patience, func() (bool, string) {
 		p := testenv.Get[pkgv1.Provider](t, h.wds.Client.Resource(pkgv1.Providers), "s3")
@@ -134,4 +129,7 @@ func TestDeletionOfHalf(t *testing.T) {
 	})
 	eventually(t, "", func() string { return h.manifests(t, "east") })
 	eventually(t, "", func() string { return h.holds(t) })
+	if diff := cmp.Diff(orphaning(bucketsCRD, "tables.s3.example.org"), last().Spec.DeleteOption); diff != "" {
+		t.Errorf("when the CRDs left (-want +got):\n%s", diff)
+	}
 }

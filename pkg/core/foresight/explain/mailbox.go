@@ -204,10 +204,8 @@ func (p *passage) notListed(c *chain) {
 		}
 		texts = append(texts, fmt.Sprintf("%s does not select cluster %s: %s", r, p.cluster, what))
 		if len(change) > 0 && len(fix) == 0 {
-			labels := "kubectl starling plan"
-			for _, one := range change {
-				labels += " --label cluster/" + p.cluster + "=" + one
-			}
+			flag := " --label cluster/" + p.cluster + "="
+			labels := "kubectl starling plan" + flag + strings.Join(change, flag)
 			fix = relabel(fmt.Sprintf("kubectl --context %s label managedcluster %s %s", p.known.ITS, p.cluster, strings.Join(change, " ")), labels, p.known.Labels, change)
 		}
 	}

@@ -39,6 +39,8 @@ const (
 // unknown. packages: the change is also one of packages, which is not in the Worlds.
 func (c *Comparison) Matters(u *Unknown, packages bool) bool {
 	switch u.About {
+	case AboutTheChange:
+		return true
 	case AboutClusters:
 		return packages || c.moves || slices.ContainsFunc(slices.Collect(maps.Keys(c.edited)), c.isListed)
 	case AboutObjects: // they stay what they are, and so does where they go, if only other objects change
