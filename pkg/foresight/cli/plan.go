@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubectl/pkg/util/templates"
 
 	"github.com/starlinghq/starling/pkg/core/foresight/forecast"
+	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/foresight"
 	"github.com/starlinghq/starling/pkg/plugin"
 )
@@ -152,7 +153,10 @@ func (p *planner) run(ctx context.Context) error {
 	progress.Stop()
 	ofPackages := len(approved)+len(of.packages) > 0
 	unknown, rest := reader.Unknown(func(u *forecast.Unknown) bool { return comparison.Matters(u, ofPackages) })
-	plan.Unknown, plan.Notes = slices.Concat(of.unknown, unknown), slices.Concat(plan.Notes, rest)
+	plan.Unknown = slices.Concat(of.unknown, unknown)
+	if len(rest) > 0 {
+		plan.Notes = append(plan.Notes, "not read, and without effect on this change: "+text.Join(rest, "; ", 1))
+	}
 	plan.total()
 	if err := plan.print(p.Out, p.output.Value); err != nil {
 		return err

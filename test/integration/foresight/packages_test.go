@@ -166,10 +166,10 @@ func (h *hub) showsNothingUnread(t *testing.T, revision string) {
 	ann := *h
 	ann.user = "ann"
 	plan, code := ann.plan(t, "--approve", revision)
-	if code != 2 || len(plan.Approvals) != 1 || plan.Approvals[0].After != "4" || plan.Approvals[0].Before != "3" || len(plan.Groups)+len(plan.Sets) > 0 {
+	if code != 3 || len(plan.Approvals) != 1 || plan.Approvals[0].After != "4" || plan.Approvals[0].Before != "3" || len(plan.Groups)+len(plan.Sets) > 0 {
 		t.Errorf("exit code %d, want that revision 4 is delivered, and no objects: %+v", code, plan)
 	}
-	if want := "you may not approve " + revision; len(plan.Notes) != 1 || !strings.HasPrefix(plan.Notes[0], want) {
+	if want := "you may not approve " + revision; len(plan.Notes) != 2 || !strings.HasPrefix(plan.Notes[0], want) || !strings.HasPrefix(plan.Notes[1], "not read, and without effect on this change: ") {
 		t.Errorf("notes %q, want %q", plan.Notes, want)
 	}
 	for _, want := range []string{
