@@ -96,15 +96,13 @@ func neededByHeld(m *mailbox, namespace objref.Ref) bool {
 }
 
 // heldItems returns what the mailbox holds of held objects: everything of the items that a write
-// could change, but that the cluster keeps the object.
+// could change.
 func heldItems(m *mailbox) []string {
 	var all []string
 	for _, work := range m.works {
 		for _, item := range work.Items {
 			if m.hold.Holds(item.Ref) && !work.Deleting {
-				options := item.Options
-				options.Orphan = false
-				all = append(all, fmt.Sprint(work.UID, item.Ref, item.Hash, item.Size, options))
+				all = append(all, fmt.Sprint(work.UID, item.Ref, item.Hash, item.Size, item.Options))
 			}
 		}
 	}
@@ -222,5 +220,42 @@ func checkRest(t *testing.T, m *mailbox, want map[objref.Ref]string, limits pack
 		if _, wanted := want[ref]; !wanted && !m.hold.Holds(ref) && !neededByHeld(m, ref) && !neededBy(want, ref) {
 			t.Errorf("seed %d: %s is not held by %q, not wanted, and still there", seed, ref, m.hold)
 		}
+	}
+}
+
+// TestHeldObjectIsKept: of an object that is held, only the wish that the cluster keeps it is
+// written: neither its content, nor another option, nor that the cluster is to delete it.
+func TestHeldObjectIsKept(t *testing.T) {
+	ref := objref.Ref{Resource: "configmaps", Namespace: "web", Name: "settings"}
+	limits := packing.Limits{Count: 10, Bytes: 10_000}
+	wanted := func(content string, options plan.Options) *plan.Desired {
+		o := object(ref, content)
+		o.Options = options
+		return plan.NewDesired([]plan.Object{o}, limits)
+	}
+	for name, tc := range map[string]struct {
+		had, wants, want plan.Options
+	}{
+		"ToBeKept":        {plan.Options{}, plan.Options{Orphan: true, NoForce: true}, plan.Options{Orphan: true}},
+		"ToBeDeleted":     {plan.Options{Orphan: true}, plan.Options{}, plan.Options{Orphan: true}},
+		"NothingOfOption": {plan.Options{}, plan.Options{NoForce: true}, plan.Options{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &mailbox{works: map[string]*plan.Work{}, hold: plan.Hold{}}
+			first := strings.Repeat("1", 200)
+			converge(t, m, wanted(first, tc.had), name)
+			m.hold = holdOf(ref)
+			converge(t, m, wanted(strings.Repeat("2", 200), tc.wants), name)
+			for _, work := range m.works {
+				for _, item := range work.Items {
+					if diff := cmp.Diff(tc.want, item.Options); diff != "" || item.Hash != object(ref, first).Hash {
+						t.Errorf("hash %v, options (-want +got):\n%s", item.Hash, diff)
+					}
+				}
+			}
+			if len(placed(m)) != 1 {
+				t.Errorf("placed: %v", placed(m))
+			}
+		})
 	}
 }

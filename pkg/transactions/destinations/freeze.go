@@ -136,16 +136,22 @@ func (d *Destinations) createHolds(ctx context.Context, value string) error {
 }
 
 func (d *Destinations) patchHolds(ctx context.Context, b *controlv1alpha1.Binding, value string) error {
-	annotations := map[string]any{pkgv1.AnnotationHeldObjects: value}
-	if value == "" {
-		annotations[pkgv1.AnnotationHeldObjects] = nil
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": b.ResourceVersion, "annotations": annotations}})
+	patch, err := annotationPatch(b, pkgv1.AnnotationHeldObjects, value)
 	if err != nil {
 		return err
 	}
 	_, err = d.Writer.Patch(ctx, holdsTarget, types.MergePatchType, patch, "hold")
 	return err
+}
+
+// annotationPatch returns the merge patch that sets an annotation of an object that is still as it
+// was read, or removes it if the value is "".
+func annotationPatch(of metav1.Object, key, value string) ([]byte, error) {
+	annotations := map[string]any{key: value}
+	if value == "" {
+		annotations[key] = nil
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": of.GetResourceVersion(), "annotations": annotations}})
 }
 
 // observed blocks until the condition of the Binding shows that the transport obeys the hold.

@@ -2,11 +2,14 @@ package destinations
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,8 +21,10 @@ import (
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/destination"
+	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transaction"
+	readworks "github.com/starlinghq/starling/pkg/works"
 	"github.com/starlinghq/starling/pkg/writer"
 )
 
@@ -56,10 +61,11 @@ func (d *Destinations) Keep(ctx context.Context, tx *pkgv1alpha1.Transaction) er
 		return len(lacking) == 0, err
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
+		first, _, _ := strings.Cut(lacking[0], " ")
 		return &transaction.FailedError{
 			Reason: pkgv1alpha1.ReasonResourcesInUse,
 			Message: fmt.Sprintf("clusters would delete CRDs with all objects of their kinds: the mailbox does not say yet that the cluster keeps %s. "+
-				"The transport-controller writes that, if it runs and nothing is wrong with the object: kubectl starling explain crd/NAME", text.List(lacking, 10)),
+				"The transport-controller writes that, if it runs and nothing is wrong with the object: kubectl starling explain crd/%s", text.List(lacking, 10), first),
 		}
 	}
 	return err
@@ -67,11 +73,7 @@ func (d *Destinations) Keep(ctx context.Context, tx *pkgv1alpha1.Transaction) er
 
 // annotate writes what becomes of a CRD in the clusters; "" removes that.
 func (d *Destinations) annotate(ctx context.Context, crd *destination.CRD, onRemoval string) error {
-	annotations := map[string]any{controlv1alpha1.AnnotationOnRemoval: onRemoval}
-	if onRemoval == "" {
-		annotations[controlv1alpha1.AnnotationOnRemoval] = nil
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": crd.ResourceVersion, "annotations": annotations}})
+	patch, err := annotationPatch(crd, controlv1alpha1.AnnotationOnRemoval, onRemoval)
 	if err != nil {
 		return err
 	}
@@ -98,35 +100,50 @@ func (v *validated) kept() map[string][]string {
 	return kept
 }
 
-// lacking returns the CRDs that clusters would delete, with the clusters, as the mailboxes say.
-// Only what has not been seen to stay is read again.
+// lacking returns the CRDs that clusters would delete, with the clusters, as the mailboxes say, and
+// leaves only those in keep: what has been seen to stay is not read again.
 func (d *Destinations) lacking(ctx context.Context, v *validated, keep map[string][]string) (lacking []string, err error) {
+	known := readworks.NewManifests(workPage)
 	options := metav1.ListOptions{Limit: workPage, LabelSelector: controlv1alpha1.LabelWDSUID + "=" + string(d.WDSUID)}
+	var mutex sync.Mutex
+	left := map[string][]string{}
+	group, groupContext := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
 	for cluster, names := range keep {
 		home, _ := d.Clusters.Home(cluster)
 		its := v.its[home]
 		if its == nil {
 			continue // it has left meanwhile
 		}
-		var goes []string
-		err := client.EachItem(ctx, its.objects.Resource(works).Namespace(cluster).List, options, func(o *unstructured.Unstructured) error {
-			work := &workv1.ManifestWork{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, work); err != nil {
-				return fmt.Errorf("decode ManifestWork %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+		group.Go(func() error {
+			var goes []string
+			err := client.EachItem(groupContext, its.objects.Resource(works).Namespace(cluster).List, options, func(o *unstructured.Unstructured) error {
+				work := &workv1.ManifestWork{}
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, work); err != nil {
+					return fmt.Errorf("decode ManifestWork %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+				}
+				goes = append(goes, deletes(readworks.Read(work, known), names)...)
+				return nil
+			})
+			if err != nil {
+				return its.failed(ctx, fmt.Errorf("list ManifestWorks: %w", err))
 			}
-			goes = append(goes, deletes(work, names)...)
+			mutex.Lock()
+			defer mutex.Unlock()
+			if len(goes) > 0 {
+				left[cluster] = goes
+			}
+			for _, name := range goes {
+				lacking = append(lacking, name+" of "+cluster)
+			}
 			return nil
 		})
-		if err != nil {
-			return nil, its.failed(ctx, fmt.Errorf("list ManifestWorks: %w", err))
-		}
-		for _, name := range goes {
-			lacking = append(lacking, name+" of "+cluster)
-		}
-		if keep[cluster] = goes; len(goes) == 0 {
-			delete(keep, cluster)
-		}
 	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	clear(keep)
+	maps.Copy(keep, left)
 	slices.Sort(lacking)
 	return lacking, nil
 }
@@ -134,30 +151,13 @@ func (d *Destinations) lacking(ctx context.Context, v *validated, keep map[strin
 // deletes returns which of these CRDs a cluster deletes when they leave a work. Of one that the
 // cluster has never reported, the transport does not change the options, and it removes it only
 // after a report: to wait for a cluster that never comes would keep the package for good.
-func deletes(work *workv1.ManifestWork, names []string) []string {
+func deletes(work *plan.Work, names []string) []string {
 	var found []string
-	for n := range work.Spec.Workload.Manifests {
-		content := &unstructured.Unstructured{}
-		if json.Unmarshal(work.Spec.Workload.Manifests[n].Raw, &content.Object) != nil {
-			continue // no cluster applies it
-		}
-		gvk, name := content.GroupVersionKind(), content.GetName()
-		if gvk.Group != definitions.Group || gvk.Kind != definitionKind || !slices.Contains(names, name) || claims(work, refOf(name)) || !isReported(work, name) {
-			continue
-		}
-		orphans := func(r workv1.OrphaningRule) bool {
-			return r.Group == definitions.Group && r.Resource == definitions.Resource && r.Name == name
-		}
-		if o := work.Spec.DeleteOption; o == nil || o.SelectivelyOrphan == nil || !slices.ContainsFunc(o.SelectivelyOrphan.OrphaningRules, orphans) {
-			found = append(found, name)
+	for i := range work.Items {
+		item := &work.Items[i]
+		if item.Ref.GroupResource() == definitions.GroupResource() && slices.Contains(names, item.Ref.Name) && item.Seen && !item.Orphan && !item.Observe {
+			found = append(found, item.Ref.Name)
 		}
 	}
 	return found
-}
-
-// isReported reports whether the cluster has ever reported a CRD of a work.
-func isReported(work *workv1.ManifestWork, name string) bool {
-	return slices.ContainsFunc(work.Status.ResourceStatus.Manifests, func(m workv1.ManifestCondition) bool {
-		return m.ResourceMeta.Group == definitions.Group && m.ResourceMeta.Kind == definitionKind && m.ResourceMeta.Name == name
-	})
 }

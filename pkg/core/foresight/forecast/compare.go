@@ -23,6 +23,8 @@ type Comparison struct {
 	templated map[objref.Ref]bool
 	// moves: the change is not only one of single objects.
 	moves bool
+	// compiled are the policies of both Worlds, nil before they are asked for.
+	compiled []*match.Policy
 	// kinds are the resources of which any Binding listed an object before.
 	kinds map[schema.GroupResource]bool
 	// pairs are the clusters, grouped by the Bindings that list them before and after.

@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"maps"
-	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,7 +41,15 @@ func (c *Comparison) Matters(u *Unknown, packages bool) bool {
 	case AboutTheChange:
 		return true
 	case AboutClusters:
-		return packages || c.moves || slices.ContainsFunc(slices.Collect(maps.Keys(c.edited)), c.isListed)
+		if packages || c.moves {
+			return true
+		}
+		for ref := range c.edited {
+			if c.isListed(ref) {
+				return true
+			}
+		}
+		return false
 	case AboutObjects: // they stay what they are, and so does where they go, if only other objects change
 		return c.moves && c.mayCarry(u.Of)
 	case AboutTemplates:
@@ -92,13 +99,12 @@ func (c *Comparison) isListed(ref objref.Ref) bool {
 // mayCarry reports whether a policy may select, or a Binding list, objects of a resource, or of an
 // API group.
 func (c *Comparison) mayCarry(of schema.GroupResource) bool {
-	for _, s := range []*settled{c.before, c.after} {
-		for _, policy := range s.world.Policies {
-			p, _ := match.Compile(&policy.Spec) // one that is invalid leaves its Bindings as they are
-			if p != nil && (of.Resource == "" && p.ReachesGroup(of.Group) || of.Resource != "" && p.Reaches(of)) {
-				return true
-			}
+	for _, p := range c.policiesOfBoth() {
+		if of.Resource == "" && p.ReachesGroup(of.Group) || of.Resource != "" && p.Reaches(of) {
+			return true
 		}
+	}
+	for _, s := range []*settled{c.before, c.after} {
 		for _, l := range s.listings {
 			for ref := range l.objects {
 				if ref.Group == of.Group && (of.Resource == "" || of.Resource == ref.Resource) {
@@ -108,4 +114,25 @@ func (c *Comparison) mayCarry(of schema.GroupResource) bool {
 		}
 	}
 	return false
+}
+
+// policiesOfBoth returns the policies of both Worlds, compiled once. One that is invalid leaves its
+// Bindings as they are.
+func (c *Comparison) policiesOfBoth() []*match.Policy {
+	if c.compiled == nil {
+		c.compiled = []*match.Policy{}
+		seen := map[*controlv1alpha1.BindingPolicy]bool{}
+		for _, s := range []*settled{c.before, c.after} {
+			for _, policy := range s.world.Policies {
+				if seen[policy] {
+					continue
+				}
+				seen[policy] = true
+				if p, _ := match.Compile(&policy.Spec); p != nil {
+					c.compiled = append(c.compiled, p)
+				}
+			}
+		}
+	}
+	return c.compiled
 }
