@@ -19,6 +19,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/destination"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 )
 
 // crd returns buckets.example.org with versions, each with a name and the fields of its spec, which
@@ -113,6 +114,22 @@ func policy(t testing.TB, name, objects, clusters string) destination.Policy {
 		t.Fatal(mistakes)
 	}
 	return destination.Policy{Name: name, Compiled: compiled}
+}
+
+// keeping returns a policy with the annotation that clusters keep what leaves.
+func keeping(t testing.TB, p destination.Policy) destination.Policy {
+	t.Helper()
+	p.OnRemoval = onRemoval(t, "orphan")
+	return p
+}
+
+func onRemoval(t testing.TB, value string) options.Requested {
+	t.Helper()
+	requested, err := options.Parse(map[string]string{controlv1alpha1.AnnotationOnRemoval: value})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return requested
 }
 
 func evaluate(t testing.TB, in *destination.Input) *destination.Result {
@@ -223,15 +240,39 @@ func TestEvaluate(t *testing.T) {
 			in: destination.Input{Changes: []destination.Change{{Package: pkg, Before: v2, After: v2}}, Policies: both, Resources: own, Clusters: []destination.Cluster{east()}},
 		},
 		"Deleted": {
-			in: destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1, Stays: true}}, Policies: both, Clusters: []destination.Cluster{east()}},
+			in: destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1, OnRemoval: onRemoval(t, "orphan")}}, Policies: both, Clusters: []destination.Cluster{east()}},
 			bindings: []destination.BindingChange{
 				{Policy: "all", Leave: []objref.Ref{ref("buckets.example.org")}, Clusters: []string{"east"}},
 			},
 			warnings: []string{"cluster east: CRD buckets.example.org stays there, also with objects that no Binding delivers; whether there are such is not known"},
 		},
 		"DeletedOnAClusterThatHasNotReported": {
-			in:       destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1, Stays: true}}, Policies: both, Clusters: []destination.Cluster{east(unreported)}},
+			in:       destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1, OnRemoval: onRemoval(t, "orphan")}}, Policies: both, Clusters: []destination.Cluster{east(unreported)}},
 			warnings: []string{"cluster east: CRD buckets.example.org stays there, also with objects that no Binding delivers; the CRD has not been reported from there"},
+		},
+		"DeletedAndKeptByThePolicy": {
+			in: destination.Input{
+				Changes: []destination.Change{{Package: pkg, Before: v1, Takes: true}}, Clusters: []destination.Cluster{east(), {Name: "west", Labels: parse("env=test")}},
+				Policies: []destination.Policy{both[0], keeping(t, policy(t, "keeps", app, "env=prod")), policy(t, "test", app, "env=test")},
+			},
+			warnings: []string{
+				"cluster west: CRD buckets.example.org is deleted there, also with objects that no Binding delivers; the CRD has not been reported from there",
+				"cluster east: CRD buckets.example.org stays there, also with objects that no Binding delivers; whether there are such is not known",
+			},
+		},
+		"DeletedAsTheCRDRequests": {
+			in: destination.Input{
+				Changes: []destination.Change{{Package: pkg, Before: v1, OnRemoval: onRemoval(t, "delete")}}, Clusters: []destination.Cluster{east()},
+				Policies: []destination.Policy{keeping(t, policy(t, "keeps", app, "env=prod"))},
+			},
+			warnings: []string{"cluster east: CRD buckets.example.org is deleted there, also with objects that no Binding delivers; whether there are such is not known"},
+		},
+		"DeletedAndKeptByAPolicyOfOthers": {
+			in: destination.Input{
+				Changes: []destination.Change{{Package: pkg, Before: v1}}, Clusters: []destination.Cluster{east()},
+				Policies: []destination.Policy{both[0], keeping(t, policy(t, "keeps", "app=b", "env=prod"))},
+			},
+			warnings: []string{"cluster east: CRD buckets.example.org is deleted there, also with objects that no Binding delivers; whether there are such is not known"},
 		},
 		"DeletedAndNeeded": {
 			in:     destination.Input{Changes: []destination.Change{{Package: pkg, Before: v1}}, Policies: both, Clusters: []destination.Cluster{east()}, Resources: own},

@@ -9,6 +9,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/customize"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 )
 
 // CRD is a CustomResourceDefinition.
@@ -53,8 +54,16 @@ type Change struct {
 	Had, Gets *Object
 	// Takes: the custom resources of the space are deleted with the CRD, as the user allows.
 	Takes bool
-	// Stays: clusters keep the CRD when it leaves.
-	Stays bool
+	// OnRemoval is what the CRD requests for when it leaves clusters. What it leaves open is up to
+	// the policies that deliver it.
+	OnRemoval options.Requested
+}
+
+// Stays reports whether clusters keep the CRD when it leaves, whatever policies request.
+func (c *Change) Stays() bool { return c.stays(options.Requested{}) }
+
+func (c *Change) stays(requests options.Requested) bool {
+	return c.OnRemoval.WithDefaults(requests).Options().Orphan
 }
 
 func (c *Change) crd() *CRD {
@@ -83,6 +92,8 @@ type Policy struct {
 	// Objects and Clusters are what its Bindings list.
 	Objects  map[objref.Ref]bool
 	Clusters map[string]bool
+	// OnRemoval is what its Bindings request for objects that leave clusters.
+	OnRemoval options.Requested
 }
 
 // Cluster is a cluster, as far as it is known.

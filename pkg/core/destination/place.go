@@ -14,6 +14,7 @@ import (
 
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/options"
 )
 
 var definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
@@ -148,6 +149,8 @@ type effect struct {
 	change int
 	// before and after: the CRD is delivered.
 	before, after bool
+	// stays: the clusters keep the CRD when it leaves, as it requests or a policy that delivers it.
+	stays bool
 	// resources are the custom resources of the space that are bound there.
 	resources []*Object
 	// alike are those that all clusters get alike, and varying the others.
@@ -180,12 +183,14 @@ func (in *Input) audiences(selections []*selection) []*audience {
 		a := known[key.String()]
 		if a == nil {
 			a = &audience{key: key.String(), selection: newSelection()}
+			var by []carried
 			for i := range in.Policies {
-				if in.Policies[i].reaches(&in.Clusters[n]) {
+				if p := &in.Policies[i]; p.reaches(&in.Clusters[n]) {
 					a.add(selections[i])
+					by = append(by, carried{selections[i], p.OnRemoval})
 				}
 			}
-			in.complete(a, byCRD)
+			in.complete(a, byCRD, by)
 			known[a.key] = a
 		}
 		found[n] = a
@@ -218,12 +223,20 @@ func (e *effect) split() {
 	e.alike.hash = hex.EncodeToString(h.Sum(nil))
 }
 
-func (in *Input) complete(a *audience, byCRD map[string][]*Object) {
+// carried is what one policy carries, and what it requests for what leaves.
+type carried struct {
+	*selection
+	onRemoval options.Requested
+}
+
+func (in *Input) complete(a *audience, byCRD map[string][]*Object, by []carried) {
 	packages := map[string]bool{}
 	for i := range in.Changes {
 		c := &in.Changes[i]
 		ref := refOf(c.crd().Name)
 		e := effect{change: i, before: a.before[ref], after: a.after[ref]}
+		// To keep it wins, as in the mailbox.
+		e.stays = slices.ContainsFunc(by, func(p carried) bool { return p.before[ref] && c.stays(p.onRemoval) })
 		if e.after {
 			packages[c.Package] = true
 			a.crds = append(a.crds, ref)

@@ -137,7 +137,7 @@ func (s *situation) hash() string {
 	h := sha256.New()
 	for i := range s.effects {
 		e := &s.effects[i]
-		fmt.Fprintf(h, "change %d %t %t %t %q %q\nstored %d %q\n", e.change, e.before, e.after, e.held, e.kept, e.variant, len(e.stored), e.stored)
+		fmt.Fprintf(h, "change %d %t %t %t %t %q %q\nstored %d %q\n", e.change, e.before, e.after, e.stays, e.held, e.kept, e.variant, len(e.stored), e.stored)
 		if e.stored == nil {
 			fmt.Fprintln(h, "unknown")
 		}

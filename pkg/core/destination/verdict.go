@@ -143,7 +143,7 @@ func leaves(change *Change, e *seen) []Finding {
 		known = "the CRD has not been reported from there"
 	}
 	becomes := "is deleted there, also with objects that no Binding delivers"
-	if change.Stays {
+	if e.stays {
 		becomes = "stays there, also with objects that no Binding delivers"
 	}
 	return []Finding{{Text: fmt.Sprintf("CRD %s %s; %s", name, becomes, known)}}

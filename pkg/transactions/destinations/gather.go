@@ -235,7 +235,7 @@ func installed(
 				return fmt.Errorf("decode CustomResourceDefinition %q of package %s: %w", o.GetName(), p.Name, err)
 			}
 			after.OwnerReferences = nil // some do not exist yet; they are not delivered
-			change := destination.Change{Package: p.Locked.Source, Before: before, After: after, Gets: g.deliver(refOf(after.Name), proposed), Stays: stays(after.Annotations)}
+			change := destination.Change{Package: p.Locked.Source, Before: before, After: after, Gets: g.deliver(refOf(after.Name), proposed), OnRemoval: onRemoval(after.Annotations)}
 			if now != nil {
 				change.Had = g.deliver(refOf(before.Name), now)
 			}
@@ -316,22 +316,23 @@ func (d *Destinations) removed(ctx context.Context, g *gathered, proposal *propo
 				continue
 			}
 			changed[name] = true
-			onRemoval := removal.OnRemoval(now, revisions)
-			if onRemoval != crd.Annotations[controlv1alpha1.AnnotationOnRemoval] {
-				g.onRemoval[name] = onRemoval
+			wanted := removal.OnRemoval(now, revisions)
+			if wanted != crd.Annotations[controlv1alpha1.AnnotationOnRemoval] {
+				g.onRemoval[name] = wanted
 			}
-			stays := stays(map[string]string{controlv1alpha1.AnnotationOnRemoval: onRemoval})
-			g.add(&destination.Change{Package: source, Before: crd, Had: g.deliver(refOf(name), now), Takes: removal.AllowDeletion, Stays: stays})
+			requested := onRemoval(map[string]string{controlv1alpha1.AnnotationOnRemoval: wanted})
+			g.add(&destination.Change{Package: source, Before: crd, Had: g.deliver(refOf(name), now), Takes: removal.AllowDeletion, OnRemoval: requested})
 			g.objects = append(g.objects, refOf(name))
 		}
 	}
 	return nil
 }
 
-// stays reports whether clusters keep an object with these annotations when it leaves them.
-func stays(annotations map[string]string) bool {
-	requested, err := options.Parse(annotations)
-	return err == nil && requested.Options().Orphan
+// onRemoval returns what these annotations request for an object that leaves clusters: nothing if
+// there is a mistake in them.
+func onRemoval(annotations map[string]string) options.Requested {
+	requested, _ := options.Parse(annotations)
+	return requested
 }
 
 func belongs(crd *destination.CRD, revisions map[types.UID]bool) bool {
@@ -397,6 +398,7 @@ func (d *Destinations) policies(ctx context.Context, g *gathered, bindings []*co
 	}
 	for _, b := range bindings {
 		p := policy(policyOf(b))
+		p.OnRemoval = onRemoval(b.Annotations)
 		for m := range match.Entries(&b.Spec) {
 			if matters[m.Ref.GroupResource()] {
 				p.Objects[m.Ref] = true

@@ -85,7 +85,7 @@ func (d *Destinations) annotate(ctx context.Context, crd *destination.CRD, onRem
 func (v *validated) kept() map[string][]string {
 	stays, kept := map[string]bool{}, map[string][]string{}
 	for i := range v.input.Changes {
-		if c := &v.input.Changes[i]; c.After == nil && c.Stays {
+		if c := &v.input.Changes[i]; c.After == nil && c.Stays() {
 			stays[c.Before.Name] = true
 		}
 	}

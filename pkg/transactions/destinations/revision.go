@@ -97,7 +97,11 @@ func revisionChanges(in *destination.Input, r *propose.Revision) error {
 		if old != nil && created != nil && crdcheck.Hash(old) == crdcheck.Hash(created) {
 			continue
 		}
-		in.Changes = append(in.Changes, destination.Change{Package: r.Package(), Before: old, After: created, Stays: old != nil && stays(old.Annotations)})
+		change := destination.Change{Package: r.Package(), Before: old, After: created}
+		if old != nil {
+			change.OnRemoval = onRemoval(old.Annotations)
+		}
+		in.Changes = append(in.Changes, change)
 	}
 	for _, o := range r.After.Objects {
 		ref, concerns := concerned(o, in)
