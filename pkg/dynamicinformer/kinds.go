@@ -32,7 +32,7 @@ type KindsConfig struct {
 	// Space is the API server.
 	Space *rest.Config
 	// Transform drops what is not needed of the metadata of an object. It keeps name, namespace,
-	// UID and resourceVersion.
+	// UID and resourceVersion. An object may be transformed again, without managedFields.
 	Transform func(*metav1.PartialObjectMetadata)
 	// Allowed reports whether the objects of a kind may be watched.
 	Allowed func(schema.GroupKind, Resource) bool
@@ -78,8 +78,8 @@ func NewKinds(config KindsConfig) (*Kinds, error) {
 		Informer: func(r Resource) cache.SharedIndexInformer {
 			return transformed(informer(r), func(obj any) (any, error) {
 				if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-					m.ManagedFields = nil
 					config.Transform(m)
+					m.ManagedFields = nil
 				}
 				return obj, nil
 			})

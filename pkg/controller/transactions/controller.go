@@ -164,6 +164,9 @@ func (c *Controller) onTransaction(before, after *pkgv1alpha1.Transaction) {
 }
 
 func (c *Controller) onPackageOf(before, after *pkgv1alpha1.Transaction) {
+	if before != nil && removes(before) && (after == nil || !removes(after)) {
+		c.allPackages()
+	}
 	if ref, uid := transactions.PackageOf(cmp.Or(after, before)); uid != "" {
 		c.packages.Add(ref)
 	}

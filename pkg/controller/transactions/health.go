@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/objref"
@@ -40,10 +41,15 @@ func newObjects(wds *rest.Config) (*objects, error) {
 	return o, err
 }
 
-// keepOwners drops all but what transaction.Deviations compares.
+// keepOwners drops all but what transaction.Deviations and takeBack need.
 func keepOwners(m *metav1.PartialObjectMetadata) {
+	var removal map[string]string
+	if m.Annotations[controlv1alpha1.AnnotationOnRemoval] != "" && (len(m.ManagedFields) == 0 || transaction.HasRemoval(m)) {
+		removal = map[string]string{controlv1alpha1.AnnotationOnRemoval: m.Annotations[controlv1alpha1.AnnotationOnRemoval]}
+	}
 	m.ObjectMeta = metav1.ObjectMeta{
-		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation, OwnerReferences: m.OwnerReferences, Labels: m.Labels,
+		Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation, OwnerReferences: m.OwnerReferences,
+		Labels: m.Labels, Annotations: removal,
 	}
 }
 
@@ -147,6 +153,30 @@ func (c *Controller) health(ctx context.Context, kind transactions.Kind, state *
 	changed.TypeMeta = metav1.TypeMeta{APIVersion: pkgv1.GroupVersion.String(), Kind: kind.RevisionName}
 	_, err := c.Writer.Update(ctx, writer.Target{Resource: kind.Revisions, Name: changed.Name, Subresource: "status"}, changed, "health")
 	return ignoreNotFound(err)
+}
+
+// takeBack removes what a removal that was given up has written to the objects of a package which
+// stays: clusters would keep CRDs that no user wants to keep there. While a package is being
+// removed, that stays; the end of each removal has all packages compared.
+func (c *Controller) takeBack(ctx context.Context, state *transaction.PackageState) error {
+	active := transaction.Active(state.Revisions)
+	if active == nil || state.Busy || state.Package.DeletionTimestamp != nil || slices.ContainsFunc(c.Watch.Transactions.All(), removes) {
+		return nil
+	}
+	for _, ref := range active.Status.ObjectRefs {
+		if found, _, _ := c.Objects.look(ref); found == nil || found.GetAnnotations()[controlv1alpha1.AnnotationOnRemoval] == "" {
+			continue
+		}
+		if err := c.Installer.TakeBack(ctx, ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removes reports whether a Transaction may still remove a package.
+func removes(tx *pkgv1alpha1.Transaction) bool {
+	return tx.Spec.Change == pkgv1alpha1.ChangeTypeDelete && !transaction.Ended(tx) && tx.DeletionTimestamp == nil
 }
 
 // present returns the Transaction of the present generation of a package, "" if there is none.

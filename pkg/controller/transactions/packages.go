@@ -48,6 +48,9 @@ func (c *Controller) syncPackage(ctx context.Context, ref transactions.Ref) (wor
 	if err := c.health(ctx, kind, &state); err != nil {
 		return worker.Result{}, err
 	}
+	if err := c.takeBack(ctx, &state); err != nil {
+		return worker.Result{}, err
+	}
 	var result worker.Result
 	if p.DeletionTimestamp == nil && p.Spec.PackagePullPolicy != nil && *p.Spec.PackagePullPolicy == pkgv1.PullAlways {
 		result.After = pollInterval

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,11 @@ type Target struct {
 
 // FieldManager is the field manager of what Transactions write.
 const FieldManager = "starling-transactions"
+
+// RemovalManager is the field manager of what a Transaction writes to objects before it removes
+// their package. It tells the annotation from the same one of the package or of a user, so that it
+// can be removed if the package stays.
+const RemovalManager = "starling-removal"
 
 // Object returns an object of a package as it must be. live is the object as the API server has it,
 // nil if there is none. Labels, annotations and finalizers of others stay, all else is that of the
@@ -78,10 +84,32 @@ func OnRemoval(live *unstructured.Unstructured, common map[string]string, allowe
 // othersOf returns the labels or annotations of an object that no Transaction has written, or
 // somebody else as well: the API server records who did.
 func othersOf(live *unstructured.Unstructured, field string) map[string]string {
-	ours, theirs := map[string]bool{}, map[string]bool{}
-	for _, entry := range live.GetManagedFields() {
+	ours, theirs := written(live, field, FieldManager, RemovalManager)
+	values, _, _ := unstructured.NestedStringMap(live.Object, "metadata", field)
+	if values == nil {
+		values = map[string]string{}
+	}
+	maps.DeleteFunc(values, func(key, _ string) bool { return ours[key] && !theirs[key] })
+	return values
+}
+
+// HasRemoval reports whether an object has the annotation starling.io/on-removal that a Transaction
+// has written before the removal of its package, and nobody else.
+func HasRemoval(o metav1.Object) bool {
+	if o.GetAnnotations()[controlv1alpha1.AnnotationOnRemoval] == "" {
+		return false
+	}
+	ours, theirs := written(o, "annotations", RemovalManager)
+	return ours[controlv1alpha1.AnnotationOnRemoval] && !theirs[controlv1alpha1.AnnotationOnRemoval]
+}
+
+// written returns the labels or annotations that these managers have written, and those that others
+// have.
+func written(o metav1.Object, field string, managers ...string) (ours, theirs map[string]bool) {
+	ours, theirs = map[string]bool{}, map[string]bool{}
+	for _, entry := range o.GetManagedFields() {
 		keys := theirs
-		if entry.Manager == FieldManager && entry.Operation == metav1.ManagedFieldsOperationUpdate {
+		if slices.Contains(managers, entry.Manager) && entry.Operation == metav1.ManagedFieldsOperationUpdate {
 			keys = ours
 		}
 		var fields struct {
@@ -94,12 +122,7 @@ func othersOf(live *unstructured.Unstructured, field string) map[string]string {
 			keys[strings.TrimPrefix(key, "f:")] = true
 		}
 	}
-	values, _, _ := unstructured.NestedStringMap(live.Object, "metadata", field)
-	if values == nil {
-		values = map[string]string{}
-	}
-	maps.DeleteFunc(values, func(key, _ string) bool { return ours[key] && !theirs[key] })
-	return values
+	return ours, theirs
 }
 
 // keepCABundle keeps the certificate of a conversion webhook that something put into a

@@ -38,9 +38,9 @@ func TestOnRemoval(t *testing.T) {
 		want    string
 	}{
 		"Installed":                {definition("", ""), nil, false, "orphan"},
-		"TriedBefore":              {definition("orphan", FieldManager), nil, false, "orphan"},
+		"TriedBefore":              {definition("orphan", RemovalManager), nil, false, "orphan"},
 		"Allowed":                  {definition("", ""), nil, true, ""},
-		"AllowedNow":               {definition("orphan", FieldManager), nil, true, ""},
+		"AllowedNow":               {definition("orphan", RemovalManager), nil, true, ""},
 		"TheUserKeepsIt":           {definition("orphan", "kubectl-annotate"), nil, true, "orphan"},
 		"AMistake":                 {definition("bogus", "kubectl-annotate"), nil, false, "orphan"},
 		"TheUserDeletesIt":         {definition("delete", "kubectl-annotate"), nil, false, "delete"},
@@ -53,4 +53,35 @@ func TestOnRemoval(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHasRemoval: only what a removal has written is taken back.
+func TestHasRemoval(t *testing.T) {
+	for name, tc := range map[string]struct {
+		crd  *unstructured.Unstructured
+		want bool
+	}{
+		"None":          {definition("", ""), false},
+		"OfTheRemoval":  {definition("orphan", RemovalManager), true},
+		"OfThePackage":  {definition("orphan", FieldManager), false},
+		"OfTheUser":     {definition("orphan", "kubectl-annotate"), false},
+		"OfTheUserToo":  {both(definition("orphan", RemovalManager), definition("orphan", "kubectl-annotate")), false},
+		"NobodyIsKnown": {unmanaged(definition("orphan", RemovalManager)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := HasRemoval(tc.crd); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func both(a, b *unstructured.Unstructured) *unstructured.Unstructured {
+	a.SetManagedFields(append(a.GetManagedFields(), b.GetManagedFields()...))
+	return a
+}
+
+func unmanaged(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o.SetManagedFields(nil)
+	return o
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/destination"
 	"github.com/starlinghq/starling/pkg/core/inventory"
 	"github.com/starlinghq/starling/pkg/core/text"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/metrics"
 	"github.com/starlinghq/starling/pkg/transactions"
 	"github.com/starlinghq/starling/pkg/transactions/live"
@@ -102,6 +103,8 @@ type Destinations struct {
 	metadata metadata.Interface
 	packages *transactions.Client
 	live     *live.Reader
+	// removals writes what clusters do with objects of packages that are removed.
+	removals *writer.Writer
 
 	mutex sync.Mutex
 	// last is what was validated last.
@@ -136,11 +139,14 @@ func New(config Config) (*Destinations, error) {
 	partial, metadataErr := metadata.NewForConfig(config.WDS)
 	packages, packagesErr := transactions.NewClient(config.WDS)
 	definitions, definitionsErr := live.NewReader(config.WDS)
-	if err := errors.Join(controlErr, objectsErr, metadataErr, packagesErr, definitionsErr); err != nil {
+	removals, removalsErr := writer.New(config.WDS, config.WDSName, transaction.RemovalManager)
+	if err := errors.Join(controlErr, objectsErr, metadataErr, packagesErr, definitionsErr, removalsErr); err != nil {
 		return nil, fmt.Errorf("build clients: %w", err)
 	}
 	metrics.Register(validations)
-	return &Destinations{Config: config, control: control, objects: objects, metadata: partial, packages: packages, live: definitions}, nil
+	return &Destinations{
+		Config: config, control: control, objects: objects, metadata: partial, packages: packages, live: definitions, removals: removals,
+	}, nil
 }
 
 // Validate returns warnings about destinations of a proposal. The error is a

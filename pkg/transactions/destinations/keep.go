@@ -77,7 +77,7 @@ func (d *Destinations) annotate(ctx context.Context, crd *destination.CRD, onRem
 	if err != nil {
 		return err
 	}
-	_, err = d.Writer.Patch(ctx, writer.Target{Resource: definitions, Name: crd.Name}, types.MergePatchType, patch, "removed")
+	_, err = d.removals.Patch(ctx, writer.Target{Resource: definitions, Name: crd.Name}, types.MergePatchType, patch, "removed")
 	return err
 }
 

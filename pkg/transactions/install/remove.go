@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/transaction"
@@ -167,6 +168,22 @@ func (r *Removal) OnRemoval(crd *unstructured.Unstructured, revisions []*pkgv1.P
 		common = active.Spec.CommonAnnotations
 	}
 	return transaction.OnRemoval(crd, common, r.AllowDeletion)
+}
+
+// TakeBack removes the annotation starling.io/on-removal from an object, if only a removal of its
+// package has written it.
+func (i *Installer) TakeBack(ctx context.Context, ref pkgv1.TypedReference) error {
+	err := i.eachObject(ctx, []pkgv1.TypedReference{ref}, func(ctx context.Context, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
+		if !transaction.HasRemoval(live) {
+			return nil
+		}
+		return i.patch(ctx, writer.Target{Resource: resource, Name: live.GetName()}, live.GetResourceVersion(),
+			map[string]any{"metadata": map[string]any{"annotations": map[string]any{controlv1alpha1.AnnotationOnRemoval: nil}}})
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // eachOf calls do for each object that belongs to a package with these revisions.

@@ -2,6 +2,7 @@ package destinations
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -11,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/transport/ocm"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testxpkg"
@@ -85,6 +88,47 @@ func TestDefinitionsStay(t *testing.T) {
 	})
 	if diff := cmp.Diff(orphaning(bucketsCRD), last().Spec.DeleteOption); diff != "" {
 		t.Errorf("when the CRD left (-want +got):\n%s", diff)
+	}
+}
+
+// TestRemovalIsGivenUp: a removal has told clusters to keep the CRDs of a package, and the package
+// stays. Then clusters do with its CRDs what they did before.
+func TestRemovalIsGivenUp(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.cluster(t, "east", "prod")
+	h.policy(t)
+	keeps := testxpkg.CRD("s3.example.org", "Table", "region")
+	keeps.SetAnnotations(map[string]string{controlv1alpha1.AnnotationOnRemoval: "orphan"})
+	h.push(t, "org/s3", "v1.0.0", testxpkg.Provider("s3", testxpkg.CRD("s3.example.org", "Bucket", "region"), keeps))
+	h.runBindings(t)
+	stop := h.runTransport(t)
+	stopTransactions := h.run(t)
+	testenv.RunAgents(t, h.its, "east")
+	h.apply(t, "s3", "v1.0.0")
+	h.becomes(t, "s3", "True", "TransactionComplete")
+	eventually(t, "CustomResourceDefinition "+bucketsCRD+" region; CustomResourceDefinition tables.s3.example.org region", func() string { return h.manifests(t, "east") })
+	stop() // so that no removal is valid
+
+	onRemoval := func() string {
+		return h.wds.Get(t, crds, "", bucketsCRD).GetAnnotations()[controlv1alpha1.AnnotationOnRemoval]
+	}
+	remove := func(name string) {
+		h.wds.Apply(t, fmt.Sprintf(`{apiVersion: pkg.crossplane.io/v1alpha1, kind: Transaction, metadata: {name: %s}, spec: {change: Delete, retryLimit: 100, delete: {source: %q}}}`,
+			name, h.registry.Source("org/s3")))
+		eventually(t, "orphan", onRemoval)
+	}
+	remove("running")
+	h.wds.Delete(t, pkgv1alpha1.Transactions, "", "running")
+	eventually(t, "", onRemoval)
+
+	remove("stopped")
+	stopTransactions()
+	h.wds.Delete(t, pkgv1alpha1.Transactions, "", "stopped")
+	h.run(t)
+	eventually(t, "", onRemoval)
+	if got := h.wds.Get(t, crds, "", "tables.s3.example.org").GetAnnotations()[controlv1alpha1.AnnotationOnRemoval]; got != "orphan" {
+		t.Errorf("what the package requests is %q now", got)
 	}
 }
 
