@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/apimachinery/pkg/types"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
@@ -95,6 +96,9 @@ func (i *Installer) Install(ctx context.Context, tx *pkgv1alpha1.Transaction, p 
 	if err := i.activate(ctx, p, revision, generations); err != nil {
 		return failure(pkgv1alpha1.ReasonPackageInstallationFailed, "Failed to activate revision "+p.Locked.Name, err)
 	}
+	if err := i.writeVersion(ctx, tx, p); err != nil {
+		return failure(pkgv1alpha1.ReasonPackageInstallationFailed, "Failed to write the version of package "+p.Name, err)
+	}
 	if err := i.writeStatus(ctx, p, revision.Name, append(refs, kept...)); err != nil {
 		return err
 	}
@@ -105,9 +109,8 @@ func revisionOwner(kind transactions.Kind, r *pkgv1.ProviderRevision) transactio
 	return transaction.Owner{APIVersion: pkgv1.GroupVersion.String(), Kind: kind.RevisionName, Name: r.Name, UID: r.UID}
 }
 
-// ensurePackage returns the package object. That of a dependency is created, or gets the version of
-// the transaction: it is labelled as handled in the same write, so no other transaction is created
-// for it.
+// ensurePackage returns the package object, and creates that of a dependency. It is labelled as
+// handled in the same write, so no other transaction is created for it.
 func (i *Installer) ensurePackage(ctx context.Context, tx *pkgv1alpha1.Transaction, p *Package) (*pkgv1.Provider, error) {
 	target := writer.Target{Resource: p.Kind.Packages, Name: p.Name}
 	live, err := i.Client.Packages(p.Kind).Get(ctx, p.Name, metav1.GetOptions{})
@@ -146,18 +149,39 @@ func (i *Installer) ensurePackage(ctx context.Context, tx *pkgv1alpha1.Transacti
 		}
 		return i.ensurePackage(ctx, tx, p)
 	}
-	if !p.Managed && !p.Rewrite || live.Spec.Package == p.reference() {
-		return live, nil
-	}
-	if p.Managed && live.Spec.Package != p.Seen {
+	if p.Managed && live.Spec.Package != p.reference() && live.Spec.Package != p.Seen {
 		return nil, changedSince(target.Resource, p.Name)
 	}
-	labels := map[string]string{pkgv1.LabelGeneration: strconv.FormatInt(live.Generation+1, 10)}
-	if p.Managed {
-		labels[pkgv1.LabelTransaction] = tx.Name
+	return live, nil
+}
+
+// writeVersion writes the version of the transaction into the package object of a dependency, or of
+// what a user's transaction is about: after it is installed, or a package whose installation fails
+// would name a version that is not in force. It is labelled as handled in the same write, so no
+// other transaction is created for it.
+func (i *Installer) writeVersion(ctx context.Context, tx *pkgv1alpha1.Transaction, p *Package) error {
+	if !p.Managed && !p.Rewrite {
+		return nil
 	}
-	return live, i.patch(ctx, target, live.ResourceVersion, map[string]any{
-		"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"package": p.reference()},
+	target := writer.Target{Resource: p.Kind.Packages, Name: p.Name}
+	// The controller of packages writes the status meanwhile.
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := i.Client.Packages(p.Kind).Get(ctx, p.Name, metav1.GetOptions{})
+		switch {
+		case err != nil:
+			return fmt.Errorf("get %s %q: %w", p.Kind.Name, p.Name, err)
+		case live.Spec.Package == p.reference():
+			return nil
+		case p.Managed && live.Spec.Package != p.Seen:
+			return changedSince(target.Resource, p.Name)
+		}
+		labels := map[string]string{pkgv1.LabelGeneration: strconv.FormatInt(live.Generation+1, 10)}
+		if p.Managed {
+			labels[pkgv1.LabelTransaction] = tx.Name
+		}
+		return i.patch(ctx, target, live.ResourceVersion, map[string]any{
+			"metadata": map[string]any{"labels": labels}, "spec": map[string]any{"package": p.reference()},
+		})
 	})
 }
 
@@ -253,7 +277,7 @@ func (i *Installer) patch(ctx context.Context, target writer.Target, version str
 // announce writes the objects of a revision into its status before they are installed.
 func (i *Installer) announce(ctx context.Context, p *Package, name string) error {
 	return i.updateStatus(ctx, p, name, func(status *pkgv1.PackageRevisionStatus) {
-		if len(status.ObjectRefs) > 0 || p.Inactive {
+		if len(status.ObjectRefs) > 0 {
 			return
 		}
 		for _, o := range p.installable() {

@@ -12,6 +12,7 @@ import (
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/test/testenv"
 	"github.com/starlinghq/starling/test/testxpkg"
 )
@@ -85,6 +86,46 @@ func TestUndo(t *testing.T) {
 		h.controlled(t, crd)
 	}
 	h.healthy(t, "s3", "True", "HealthyPackageRevision")
+}
+
+// TestVersionOfAFailedInstall: a package names the version that is in force, also when a user's
+// Transaction could not install another one.
+func TestVersionOfAFailedInstall(t *testing.T) {
+	t.Parallel()
+	h := newHub(t)
+	h.push(t, "org/s3", "v1.0.0", testxpkg.Provider("s3", bucket("region")))
+	h.push(t, "org/s3", "v1.1.0", testxpkg.Provider("s3", bucket("region", "size")))
+	h.run(t)
+	h.apply(t, "Provider", "s3", "org/s3", "v1.0.0")
+	h.becomes(t, "s3", "True", "TransactionComplete")
+	install := func(name string) *pkgv1alpha1.Transaction {
+		h.Apply(t, fmt.Sprintf(`{apiVersion: pkg.crossplane.io/v1alpha1, kind: Transaction, metadata: {name: %s}, spec: {change: Install, retryLimit: 1, install: {package: {
+			apiVersion: pkg.crossplane.io/v1, kind: Provider, metadata: {name: s3}, spec: {package: %q}}}}}`, name, h.registry.Source("org/s3")+":v1.1.0"))
+		var tx *pkgv1alpha1.Transaction
+		testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+			tx = testenv.Get[pkgv1alpha1.Transaction](t, h.Client.Resource(pkgv1alpha1.Transactions), name)
+			return transaction.Ended(tx), fmt.Sprintf("%+v", tx.Status.Conditions)
+		})
+		return tx
+	}
+	version := func() string {
+		p := testenv.Get[pkgv1.Provider](t, h.Client.Resource(pkgv1.Providers), "s3")
+		return p.Spec.Package[strings.LastIndexByte(p.Spec.Package, ':')+1:]
+	}
+
+	accept := h.RefuseChanges(t, bucketsCRD)
+	if tx := install("refused"); transaction.Succeeded(tx) || version() != "v1.0.0" {
+		t.Errorf("conditions %+v; the package has version %s", tx.Status.Conditions, version())
+	}
+	accept()
+	if tx := install("accepted"); !transaction.Succeeded(tx) || version() != "v1.1.0" {
+		t.Errorf("conditions %+v; the package has version %s", tx.Status.Conditions, version())
+	}
+	h.healthy(t, "s3", "True", "HealthyPackageRevision")
+	h.free(t)
+	if got := h.of(t, "s3"); generation(t, got) != 1 {
+		t.Errorf("the package has another transaction %s", got.Name)
+	}
 }
 
 // TestLiveObjectsDecide: what somebody deletes, edits or adopts is shown by the package, and the
