@@ -345,7 +345,7 @@ func (t *try) validate(ctx context.Context, locked []pkgv1beta1.LockPackage) (*p
 	}
 	for n := range proposal.Install {
 		if differs := proposal.Install[n].Differs; differs != "" {
-			warnings = append(warnings, differs+". It is installed again")
+			warnings = append(warnings, repaired(differs))
 		}
 	}
 	t.tx.Status.Warnings = text.Bound(append(proposal.Warnings, warnings...), maxWarnings)
@@ -385,7 +385,7 @@ func (t *try) checkRepairs(ctx context.Context, all *propose.Proposal) (checked 
 		_, err := t.check(ctx, all.WithRepairs(kept))
 		if failed, is := errors.AsType[*transaction.FailedError](err); is {
 			delete(kept, source)
-			left = append(left, fmt.Sprintf("%s. It stays so: %s", cmp.Or(repairs[n].Differs, repairs[n].Name+" cannot be compared with what was installed"), failed.Message))
+			left = append(left, notRepaired(&repairs[n], failed.Message))
 		} else if err != nil {
 			return nil, nil, err
 		}
@@ -393,6 +393,12 @@ func (t *try) checkRepairs(ctx context.Context, all *propose.Proposal) (checked 
 	checked = all.WithRepairs(kept)
 	warnings, err = t.check(ctx, checked)
 	return checked, append(left, warnings...), err
+}
+
+func repaired(differs string) string { return differs + ". It is installed again" }
+
+func notRepaired(p *install.Package, why string) string {
+	return fmt.Sprintf("%s. It stays so: %s", cmp.Or(p.Differs, p.Name+" cannot be compared with what was installed"), why)
 }
 
 // check validates a proposal, and writes into the status what it would change.
@@ -543,7 +549,11 @@ func (t *try) carryOut(ctx context.Context, proposal *propose.Proposal) error {
 	if err != nil {
 		return err
 	}
-	t.tx.Status.Warnings = text.Bound(append(t.tx.Status.Warnings, left...), maxWarnings)
+	for n := range left {
+		warning := notRepaired(left[n].Package, "it could not be installed again: "+left[n].Err.Error())
+		t.tx.Status.Warnings = slices.DeleteFunc(t.tx.Status.Warnings, func(w string) bool { return w == repaired(left[n].Differs) })
+		t.tx.Status.Warnings = text.Bound(append(t.tx.Status.Warnings, warning), maxWarnings)
+	}
 	for _, removal := range proposal.Remove {
 		if err := t.Installer.Remove(ctx, removal); err != nil {
 			return err

@@ -60,6 +60,8 @@ type Deviation struct {
 	Object pkgv1.TypedReference
 	// Why completes a sentence that begins with the object.
 	Why string
+	// Taken: something else controls the object.
+	Taken bool
 }
 
 // String returns the sentence.
@@ -98,7 +100,7 @@ func Deviations(r *pkgv1.ProviderRevision, find Lookup) (deviations []Deviation,
 		}
 		o, known := find(ref)
 		if why := deviates(r, ref, generation, o); known && why != "" && (generations != nil || o == nil) {
-			deviations = append(deviations, Deviation{Object: ref, Why: why})
+			deviations = append(deviations, Deviation{Object: ref, Why: why, Taken: taken(r, o)})
 		} else if !known || generations == nil { // an earlier version has recorded no generations
 			unknown = append(unknown, ref)
 		}
@@ -119,7 +121,7 @@ func deviates(r *pkgv1.ProviderRevision, ref pkgv1.TypedReference, generation in
 	switch controller := ControllerOf(o); {
 	case controller == nil:
 		return "has no controller"
-	case controller.UID != r.UID:
+	case taken(r, o):
 		return "is controlled by " + controller.Kind + " " + controller.Name
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Spec.CommonLabels)) {
@@ -128,6 +130,15 @@ func deviates(r *pkgv1.ProviderRevision, ref pkgv1.TypedReference, generation in
 		}
 	}
 	return ""
+}
+
+// taken reports whether something else than a revision controls an object, which may be nil.
+func taken(r *pkgv1.ProviderRevision, o metav1.Object) bool {
+	if o == nil {
+		return false
+	}
+	controller := ControllerOf(o)
+	return controller != nil && controller.UID != r.UID
 }
 
 // Half returns the objects that revisions control which are not active: what an installation that
@@ -157,12 +168,20 @@ func Health(kind, p, last string, deviations []Deviation, unknown []pkgv1.TypedR
 	switch {
 	case len(deviations) > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, pkgv1.ReasonUnhealthyPackageRevision
-		condition.Message = Describe(deviations) + ". The next transaction installs what differs again. To have one now: " + again(kind, p, last)
+		condition.Message = Describe(deviations) + ". The next transaction installs what differs again" + except(deviations) + ". To have one now: " + again(kind, p, last)
 	case len(unknown) > 0:
 		condition.Status, condition.Reason = metav1.ConditionUnknown, pkgv1.ReasonUnknownPackageRevisionHealth
 		condition.Message = fmt.Sprintf("%s %s cannot be compared with what was installed", unknown[0].Kind, unknown[0].Name)
 	}
 	return condition
+}
+
+// except says which deviations no Transaction repairs.
+func except(deviations []Deviation) string {
+	if !slices.ContainsFunc(deviations, func(d Deviation) bool { return d.Taken }) {
+		return ""
+	}
+	return ", but takes no object that another package or program controls"
 }
 
 // again returns the command that has a package installed again.

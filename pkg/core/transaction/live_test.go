@@ -162,6 +162,11 @@ func TestHealth(t *testing.T) {
 		"WithoutItsTransaction": {deviations: deviation, want: metav1.Condition{
 			Status: metav1.ConditionFalse, Reason: pkgv1.ReasonUnhealthyPackageRevision, Message: says + "kubectl label provider s3 pkg.crossplane.io/transaction-generation-",
 		}},
+		"TakenOver": {last: "tx-1", deviations: []transaction.Deviation{{Object: ref, Why: "is controlled by Thing x", Taken: true}}, want: metav1.Condition{
+			Status: metav1.ConditionFalse, Reason: pkgv1.ReasonUnhealthyPackageRevision,
+			Message: "CustomResourceDefinition buckets.example.org is controlled by Thing x. The next transaction installs what differs again, " +
+				"but takes no object that another package or program controls. To have one now: kubectl delete transaction tx-1",
+		}},
 		"NotKnown": {unknown: []pkgv1.TypedReference{ref}, want: metav1.Condition{
 			Status: metav1.ConditionUnknown, Reason: pkgv1.ReasonUnknownPackageRevisionHealth, Message: "CustomResourceDefinition buckets.example.org cannot be compared with what was installed",
 		}},

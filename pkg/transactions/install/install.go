@@ -35,10 +35,16 @@ import (
 // parallelPackages is how many packages are installed at the same time.
 const parallelPackages = 8
 
+// Left is a repair that was left out, and why.
+type Left struct {
+	*Package
+	Err error
+}
+
 // InstallAll installs packages, dependencies first, and those that do not require each other at the
 // same time. After an error nothing more begins. The error is that of the first package, in their
-// order, that has one. That of a repair is none: left says why it was left out.
-func (i *Installer) InstallAll(ctx context.Context, tx *pkgv1alpha1.Transaction, packages []Package, known *live.Definitions) (left []string, err error) {
+// order, that has one. That of a repair is none: left says which were left out.
+func (i *Installer) InstallAll(ctx context.Context, tx *pkgv1alpha1.Transaction, packages []Package, known *live.Definitions) (left []Left, err error) {
 	for _, step := range Steps(packages) {
 		failures := make([]error, len(step))
 		var failed atomic.Bool
@@ -60,7 +66,7 @@ func (i *Installer) InstallAll(ctx context.Context, tx *pkgv1alpha1.Transaction,
 			switch {
 			case err == nil:
 			case step[n].Repair && ctx.Err() == nil:
-				left = append(left, fmt.Sprintf("%s %s could not be installed again: %v", step[n].Kind.Name, step[n].Name, err))
+				left = append(left, Left{step[n], err})
 			default:
 				return nil, err
 			}

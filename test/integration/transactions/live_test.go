@@ -222,12 +222,15 @@ func TestRepairsAreNoReasonToFail(t *testing.T) {
 	warnings := strings.Join(tx.Status.Warnings, "\n")
 	for _, want := range []string{
 		"Provider/deleted is not as it was installed: CustomResourceDefinition things.deleted.example.org does not exist. It is installed again",
-		"Provider forbidden could not be installed again: ",
+		"its generation is 2, and was 1. It stays so: it could not be installed again: ",
 		"its generation is 2, and was 1. It stays so: things.invalid.example.org v1: spec.mine is removed",
 	} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("warnings %s\nlack %s", warnings, want)
 		}
+	}
+	if n := strings.Count(warnings, "It is installed again"); n != 1 {
+		t.Errorf("%d warnings say that something is installed again, want 1:\n%s", n, warnings)
 	}
 	h.healthy(t, "deleted", "True", "HealthyPackageRevision")
 	h.healthy(t, "forbidden", "False", "UnhealthyPackageRevision", "was changed")
