@@ -19,6 +19,8 @@ import (
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/client"
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/customtransform"
@@ -27,6 +29,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/settings"
+	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/works"
 )
 
@@ -65,7 +68,7 @@ func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.
 	var known settings.Known
 	var found foresight.Fact[[]*controlv1alpha1.BindingPolicy]
 	var names foresight.Fact[[]metav1.PartialObjectMetadata]
-	var holds foresight.Fact[*controlv1alpha1.Binding]
+	var held explain.Transactions
 	var transforms foresight.Fact[[]controlv1alpha1.CustomTransform]
 	together(
 		func() { fleet = r.fleet(ctx, cluster) },
@@ -73,7 +76,7 @@ func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.
 		func() { r.readContent(ctx, all, queries) },
 		func() { found = r.policies(ctx, policy) },
 		func() { names = r.bindingNames(ctx) },
-		func() { holds = r.binding(ctx, pkgv1.HoldsBinding) },
+		func() { held = r.transactions(ctx) },
 		func() { transforms = r.customTransforms(ctx) },
 		func() { what.wds = r.identity(ctx) },
 	)
@@ -118,7 +121,7 @@ func (r *Reader) Objects(ctx context.Context, queries []ObjectQuery) []*explain.
 			queries[i].Resource.Version = version // content is compared as it is delivered
 			o.Version, o.Live = version, r.live(ctx, queries[i])
 		}
-		o.Fleet, o.Holds, o.CustomTransforms = fleet, holds, transformsOf(transforms, o.Ref)
+		o.Fleet, o.Transactions, o.CustomTransforms = fleet, held, transformsOf(transforms, o.Ref)
 		o.Policies = foresight.Fact[[]explain.Selection]{Value: selections, Unread: found.Unread}
 		for _, b := range loose {
 			if _, lists := binding.Refs(&b.Spec)[o.Ref]; lists {
@@ -366,6 +369,41 @@ func (r *Reader) binding(ctx context.Context, name string) foresight.Fact[*contr
 		return foresight.Unread[*controlv1alpha1.Binding](r.unreadInWDS("get", bindings, err))
 	}
 	return foresight.Known(b)
+}
+
+// transactions reads what Transactions hold, and if there is something, which of them runs.
+func (r *Reader) transactions(ctx context.Context) (t explain.Transactions) {
+	t.Holds = r.binding(ctx, pkgv1.HoldsBinding)
+	if t.Holds.Value == nil || t.Holds.Value.Annotations[pkgv1.AnnotationHeldObjects] == "" {
+		return t
+	}
+	t.Running.Value, t.Running.Unread = r.running(ctx)
+	return t
+}
+
+// running returns the Transaction that is being carried out, "" if there is none: the Lock names
+// one that does not exist any more, if its holder was deleted by force.
+func (r *Reader) running(ctx context.Context) (name, unread string) {
+	lock, err := r.objects.Resource(pkgv1beta1.Locks).Get(ctx, pkgv1beta1.LockName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", ""
+	} else if err != nil {
+		return "", r.unreadInWDS("get", pkgv1beta1.Locks.GroupResource().String(), err)
+	}
+	holder := lock.GetAnnotations()[pkgv1beta1.AnnotationCurrentTransaction]
+	if holder == "" {
+		return "", ""
+	}
+	tx, err := r.objects.Resource(pkgv1alpha1.Transactions).Get(ctx, holder, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", ""
+	} else if err != nil {
+		return "", r.unreadInWDS("get", pkgv1alpha1.Transactions.GroupResource().String(), err)
+	}
+	if _, ended, _ := unstructured.NestedString(tx.Object, "status", "completionTime"); ended || transaction.Paused(tx) {
+		return "", ""
+	}
+	return holder, ""
 }
 
 // bindings reads these Bindings. One that is gone meanwhile is missing.

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/discovery"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
-	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/binding"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
@@ -49,7 +48,7 @@ func (r *Reader) readPolicy(ctx context.Context, p *explain.Policy, cluster stri
 		func() { known = readSettings(ctx, r.objects) },
 		func() { p.Fleet = r.fleet(ctx, cluster) },
 		func() { found = r.policies(ctx, p.Name) },
-		func() { p.Holds = r.binding(ctx, pkgv1.HoldsBinding) },
+		func() { p.Transactions = r.transactions(ctx) },
 		func() { names = r.bindingNames(ctx) },
 	)
 	p.Settings = known
@@ -99,7 +98,7 @@ func (r *Reader) Selected(ctx context.Context, name string, skip func(objref.Ref
 		}
 	}
 	for _, o := range all {
-		o.Fleet, o.Holds, o.CustomTransforms = p.Fleet, p.Holds, transformsOf(transforms, o.Ref)
+		o.Fleet, o.Transactions, o.CustomTransforms = p.Fleet, p.Transactions, transformsOf(transforms, o.Ref)
 		o.Policies.Value = []explain.Selection{{Policy: p.Selection.Value.Policy, Bindings: foresight.Known(listing[o.Ref])}}
 	}
 	return p, all

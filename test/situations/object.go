@@ -231,15 +231,27 @@ var onTheWay = []Situation{
 	{"held-with-older-content", func(w *World) {
 		w.only("c1")
 		w.hold("deployments.apps/shop/web, configmaps/shop/a")
-		w.Item("c1").Hash[0]++
+		w.Item("c1").Bare[0]++
 	}, explain.LinkFree, broken},
 	{"held-back", func(w *World) { w.only("c1"); w.hold("*"); w.Undelivered("c1") }, explain.LinkFree, broken},
-	{"held-by-mistake", func(w *World) { w.only("c1"); w.hold("deployment/web"); w.Item("c1").Hash[0]++ }, explain.LinkFree, broken},
+	{"held-by-mistake", func(w *World) { w.only("c1"); w.hold("deployment/web"); w.Item("c1").Bare[0]++ }, explain.LinkFree, broken},
 	{"held-by-transaction", func(w *World) {
 		w.only("c1")
 		w.HoldFor("tx-aws", "c1")
-		w.Item("c1").Hash[0]++
+		w.Item("c1").Bare[0]++
 	}, explain.LinkFree, broken},
+	{"held-by-running-transaction", func(w *World) {
+		w.only("c1")
+		w.HoldFor("tx-aws", "c1")
+		w.Running.Value = "tx-aws"
+		w.Item("c1").Bare[0]++
+	}, explain.LinkFree, waiting},
+	{"held-by-transaction-of-which-nothing-is-known", func(w *World) {
+		w.only("c1")
+		w.HoldFor("tx-aws", "c1")
+		w.Running.Unread = "you may not get locks.pkg.crossplane.io"
+		w.Item("c1").Bare[0]++
+	}, explain.LinkFree, unknown},
 	{"held-by-transaction-elsewhere", func(w *World) { w.only("c1"); w.HoldFor("tx-aws", "c2") }, "", ""},
 	{"held-by-mistake-of-transactions", func(w *World) {
 		w.only("c1")
@@ -294,7 +306,7 @@ var onTheWay = []Situation{
 	}, explain.LinkRendered, broken},
 	{"waits-for-its-namespace", func(w *World) { w.only("c1"); w.namespace(plan.Pending, "") }, explain.LinkDelivered, waiting},
 	{"its-namespace-failed", func(w *World) { w.only("c1"); w.namespace(plan.Failed, `namespaces "shop" is forbidden`) }, explain.LinkDelivered, broken},
-	{"older-content", func(w *World) { w.Item("c1").Hash[0]++ }, explain.LinkDelivered, waiting},
+	{"older-content", func(w *World) { w.Item("c1").Bare[0]++ }, explain.LinkDelivered, waiting},
 	{"withdrawn", func(w *World) { w.only("c1"); w.Item("c1").Withdrawn, w.Item("c1").Observe = true, true }, explain.LinkDelivered, waiting},
 	{"restored-work", func(w *World) { w.only("c1"); w.Mailboxes["c1"].Works.Value[0].Restored = "r1" }, explain.LinkDelivered, waiting},
 	{"not-joined", func(w *World) { w.only("c1"); w.Clusters.Value["c1"].Joined = false; w.Item("c1").State = plan.Pending }, foresight.LinkJoined, broken},
@@ -396,18 +408,32 @@ var onTheWay = []Situation{
 	}, explain.LinkReported, waiting},
 	{"report-of-an-add-on-that-is-down", func(w *World) {
 		w.only("c1")
+		w.Mailboxes["c1"].Reports.Value[Web].Source = status.Source{UID: "u1", Generation: 1}
 		w.Clusters.Value["c1"].AddOn.Value.Available = foresight.Availability{
 			Status: metav1.ConditionUnknown, Message: "addon-status add-on stopped updating its lease.", Since: Now.Add(-time.Hour),
 		}
 	}, foresight.LinkAddOn, broken},
 	{"report-of-an-add-on-that-was-removed", func(w *World) {
 		w.only("c1")
+		w.Mailboxes["c1"].Reports.Value[Web].Source = status.Source{UID: "u1", Generation: 1}
 		w.Clusters.Value["c1"].AddOn.Value = nil
 	}, foresight.LinkAddOn, broken},
 	{"report-of-this-generation-and-add-on-down", func(w *World) {
 		w.only("c1")
 		w.Clusters.Value["c1"].AddOn.Value = nil
-		w.Mailboxes["c1"].Reports.Value[Web].Source = status.Source{UID: "u1", Generation: 2}
+	}, "", ""},
+	{"report-without-an-edit", func(w *World) {
+		w.only("c1")
+		w.Mailboxes["c1"].Reports.Value[Web].Source = status.Source{UID: "u1"}
+	}, explain.LinkReported, waiting},
+	{"report-of-what-two-spaces-deliver", func(w *World) {
+		w.only("c1")
+		w.Item("c1").Source, w.Mailboxes["c1"].Reports.Value[Web].Source = "", status.Source{}
+	}, "", ""},
+	{"report-of-a-create-only-object", func(w *World) {
+		w.only("c1")
+		w.annotate(controlv1alpha1.AnnotationApply, "create-only")
+		w.Item("c1").CreateOnly, w.Mailboxes["c1"].Reports.Value[Web].Source.Generation = true, 1
 	}, "", ""},
 	{"report-unreadable", func(w *World) {
 		w.only("c1")

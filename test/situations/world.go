@@ -100,7 +100,8 @@ func ClusterOf(name string) *foresight.Cluster {
 // ContentOf returns the content with which an object is delivered.
 func ContentOf(t testing.TB, ref objref.Ref, live *unstructured.Unstructured) transform.Object {
 	t.Helper()
-	object, err := transform.Standard().Apply(ref, live.DeepCopy().Object)
+	source := status.Source{UID: live.GetUID(), Generation: live.GetGeneration()}
+	object, err := transform.Standard(transform.Source(source)).Apply(ref, live.DeepCopy().Object)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,14 +116,14 @@ func WorkOf(t testing.TB, b *controlv1alpha1.Binding, cluster string, ref objref
 		Mailbox: cluster, Name: b.Name + "-1", UID: types.UID("work-" + b.Name + cluster), Generation: 1, BindingUID: b.UID, Binding: b.Name, Begun: true,
 		Created: Now.Add(-time.Hour).Unix(),
 		Items: []plan.Item{{
-			Ref: ref, Kind: live.GetKind(), Version: "v1", Hash: object.Hash, Bare: object.Bare, State: plan.Applied, Reported: true, Since: Now.Add(-time.Hour).Unix(),
+			Ref: ref, Kind: live.GetKind(), Version: "v1", Hash: object.Hash, Bare: object.Bare, Source: object.Source.UID, State: plan.Applied, Reported: true, Since: Now.Add(-time.Hour).Unix(),
 		}},
 	}
 }
 
 // healthyReports has that of a Deployment with all its replicas.
 func healthyReports() map[objref.Ref]*status.Report {
-	return map[objref.Ref]*status.Report{Web: {Generation: 1, Status: map[string]any{
+	return map[objref.Ref]*status.Report{Web: {Generation: 1, Source: status.Source{UID: "u1", Generation: 2}, Status: map[string]any{
 		"observedGeneration": int64(1), "replicas": int64(2), "updatedReplicas": int64(2), "readyReplicas": int64(2), "availableReplicas": int64(2),
 		"conditions": []any{map[string]any{"type": "Available", "status": "True"}},
 	}}}

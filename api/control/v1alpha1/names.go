@@ -117,11 +117,12 @@ const (
 	// the user, who may remove it.
 	AnnotationNotConverted = "starling.io/not-converted-from"
 
-	// AnnotationSourceGeneration on a delivered object is the generation of the object in the WDS
-	// and, after a slash, its UID. The generation is 0 if status return is not requested, or if the
-	// kind has none; the annotation is empty if several WDSes deliver the object alike, and objects
-	// of packages lack it. On a WorkStatus it identifies the object of which the cluster has a
-	// copy, and its content. Owner: transport-controller, status-agent.
+	// AnnotationSourceGeneration on a delivered object is the generation of the object in the
+	// WDS and, after a slash, its UID. The generation is 0 if the kind has no status, or no
+	// generation; then a kind with a status has a hash of the content after another slash. The
+	// annotation is empty if several WDSes deliver the object alike, and objects of packages
+	// lack it. On a WorkStatus it identifies the object of which the cluster has a copy, and
+	// its content. Owner: transport-controller, status-agent.
 	AnnotationSourceGeneration = "starling.io/source-generation"
 	// AnnotationGeneration on a WorkStatus is the generation of the copy in the cluster. Owner:
 	// status-agent.

@@ -133,7 +133,7 @@ func (b *builder) recreations() {
 
 // isOther reports whether what a cluster has, or had not long ago, is another object of the WDS.
 func (o *Object) isOther(source types.UID, stage *Stage) bool {
-	return o.Known && o.Source != "" && (source != "" && source != o.Source || stage.Former != "")
+	return o.Known && o.Source.UID != "" && (source != "" && source != o.Source.UID || stage.Former != "")
 }
 
 // traces is what works say of an object that was re-created.
@@ -168,7 +168,7 @@ func (b *builder) tracesOf(object *Object) (t traces) {
 			continue
 		case item.Withdrawn || work.Deleting:
 			t.leaves(item.Source, object)
-		case t.delivered == nil || item.Source == object.Source: // one that moves is in two
+		case t.delivered == nil || item.Source == object.Source.UID: // one that moves is in two
 			t.delivered = item
 		}
 		t.works++
@@ -192,7 +192,7 @@ func (t *traces) ofSibling(work *Work, object *Object) {
 			t.awaited = item.Stage.Former
 		}
 		return
-	case item.Withdrawn || work.Deleting || item.Source != object.Source:
+	case item.Withdrawn || work.Deleting || item.Source != object.Source.UID:
 		t.leaves(item.Source, object)
 	case item.State == Applied:
 		t.arrived = true
@@ -203,7 +203,7 @@ func (t *traces) ofSibling(work *Work, object *Object) {
 }
 
 func (t *traces) leaves(source types.UID, object *Object) {
-	if source != "" && source != object.Source {
+	if source != "" && source != object.Source.UID {
 		t.left = source
 	}
 }
@@ -232,7 +232,7 @@ func (b *builder) recreation(i int) recreation {
 	}
 	t := b.tracesOf(object)
 	has := t.delivered
-	delivered := has != nil && has.Source == object.Source
+	delivered := has != nil && has.Source == object.Source.UID
 	refused := delivered && has.State == Failed && has.Immutable
 	switch {
 	case t.arrived, t.waits != nil && delivered && !refused && (has.State == Applied || has.Stage.Former == ""):

@@ -25,12 +25,9 @@ type Source struct {
 	Object map[string]any
 	// Removal is what CustomTransforms remove from objects of its resource.
 	Removal *customtransform.Instructions
-	// UID is that of the object in the WDS, which the content names. It is empty for an object of a
-	// package.
+	// UID is that of the object in the WDS, which the content names with its generation: so what a
+	// cluster reports of a copy says which edit it is of. It is empty for an object of a package.
 	UID types.UID
-	// Sourced says that the content names the generation of the object, too, because its status is
-	// to be returned.
-	Sourced bool
 }
 
 // Manifest is what all clusters get of an object. It is immutable.
@@ -85,7 +82,7 @@ func Render(source *Source) (*Manifest, error) {
 		return nil, err
 	}
 	from := status.Source{UID: source.UID}
-	if source.Sourced {
+	if status.HasStatus(source.Ref.GroupResource()) {
 		from.Generation = meta.GetGeneration()
 	}
 	object, err := transform.Standard(source.Removal.Apply, transform.Source(from)).Apply(source.Ref, source.Object)

@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"errors"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,13 +48,15 @@ func removal(paths ...string) *customtransform.Instructions {
 }
 
 // TestRender: what a cluster gets of an object, or why it gets nothing.
+var aHash = regexp.MustCompile(`"0/u/[0-9a-f]{16}"`)
+
 func TestRender(t *testing.T) {
 	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: shop, uid: u, generation: 3, resourceVersion: \"7\""
 	cases := map[string]struct {
 		object     string
 		removal    *customtransform.Instructions
 		uid        types.UID
-		sourced    bool
+		ref        objref.Ref // settings, if it is none
 		properties *customize.Properties
 		want       string
 		wantErr    string
@@ -81,9 +84,15 @@ func TestRender(t *testing.T) {
 			wantErr: "it was written in version v1alpha1, and the WDS reads it in version v1 without converting it, so fields can be missing: " +
 				"apply it in version v1, or remove the annotation starling.io/not-converted-from if it is whole",
 		},
-		"Sourced": {
-			object: head + "}", uid: "u", sourced: true,
-			want: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"annotations":{"` + controlv1alpha1.AnnotationSourceGeneration + `":"3/u"},"name":"settings","namespace":"shop"}}`,
+		"WithAStatus": {
+			ref: objref.Ref{Group: "example.com", Resource: "apps", Namespace: "shop", Name: "settings"}, uid: "u",
+			object: "apiVersion: example.com/v1\nkind: App\nmetadata: {name: settings, namespace: shop, uid: u, generation: 3}",
+			want:   `{"apiVersion":"example.com/v1","kind":"App","metadata":{"annotations":{"` + controlv1alpha1.AnnotationSourceGeneration + `":"3/u"},"name":"settings","namespace":"shop"}}`,
+		},
+		"WithoutAGeneration": {
+			ref: objref.Ref{Resource: "services", Namespace: "shop", Name: "settings"}, uid: "u",
+			object: "apiVersion: v1\nkind: Service\nmetadata: {name: settings, namespace: shop, uid: u, resourceVersion: \"7\"}",
+			want:   `{"apiVersion":"v1","kind":"Service","metadata":{"annotations":{"` + controlv1alpha1.AnnotationSourceGeneration + `":"0/u/HASH"},"name":"settings","namespace":"shop"}}`,
 		},
 		"Template": {
 			object:     head + ", annotations: {control.kubestellar.io/expand-templates: \"true\"}}\ndata: {a: \"{{.clusterName}}\"}",
@@ -102,7 +111,10 @@ func TestRender(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			source := &render.Source{Ref: settings, Object: decode(t, tc.object), Removal: tc.removal, UID: tc.uid, Sourced: tc.sourced}
+			source := &render.Source{Ref: settings, Object: decode(t, tc.object), Removal: tc.removal, UID: tc.uid}
+			if tc.ref != (objref.Ref{}) {
+				source.Ref = tc.ref
+			}
 			if source.Removal == nil {
 				source.Removal = removal()
 			}
@@ -111,7 +123,7 @@ func TestRender(t *testing.T) {
 			if err == nil {
 				var object transform.Object
 				object, err = m.At(tc.properties)
-				got = string(object.JSON)
+				got = aHash.ReplaceAllString(string(object.JSON), `"0/u/HASH"`)
 				if m.Template == nil {
 					if diff := cmp.Diff(source.Object, render.Content(object)); diff != "" {
 						t.Errorf("what Render left of its source (-), what it returned (+):\n%s", diff)

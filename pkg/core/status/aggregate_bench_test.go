@@ -22,9 +22,9 @@ func BenchmarkDecide(b *testing.B) {
 			from = append(from, fmt.Sprintf("cluster%d", i))
 		}
 		evidence := Evidence{
-			Requests: match.Requests{Known: true, MultiWEC: true, MultiWECClusters: from}, Now: Source{"u", 2},
+			Requests: match.Requests{Known: true, MultiWEC: true, MultiWECClusters: from}, Now: Source{UID: "u", Generation: 2},
 			Report: func(string) (*Report, bool) {
-				report := &Report{Generation: 4, Source: Source{"u", 2}}
+				report := &Report{Generation: 4, Source: Source{UID: "u", Generation: 2}}
 				if err := utiljson.Unmarshal([]byte(text), &report.Status); err != nil {
 					b.Fatal(err)
 				}

@@ -125,7 +125,7 @@ func Decide(ref schema.GroupResource, in Evidence) Decision {
 // Namespaces and CustomResourceDefinitions have a status of their own there: whether the WDS itself
 // serves them.
 func Returnable(gr schema.GroupResource) bool {
-	return hasStatus(gr) && gr != schema.GroupResource{Resource: "namespaces"} &&
+	return HasStatus(gr) && gr != schema.GroupResource{Resource: "namespaces"} &&
 		gr != schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 }
 

@@ -134,17 +134,17 @@ func TestGenerations(t *testing.T) {
 		report     Report
 		want       int64 // 0 for none
 	}{
-		"Observed":               {generation: 3, report: Report{Generation: 7, Source: Source{"u", 3}}, want: 3},
-		"NotObservedYet":         {generation: 3, report: Report{Generation: 8, Source: Source{"u", 3}}, want: 2},
-		"ObservedALaterOne":      {generation: 4, report: Report{Generation: 6, Source: Source{"u", 3}}, want: 3},
-		"FirstNotObservedYet":    {generation: 1, report: Report{Generation: 8, Source: Source{"u", 1}}, want: 0},
-		"NewContentOnItsWay":     {generation: 4, report: Report{Generation: 7, Source: Source{"u", 3}}, want: 3},
+		"Observed":               {generation: 3, report: Report{Generation: 7, Source: Source{UID: "u", Generation: 3}}, want: 3},
+		"NotObservedYet":         {generation: 3, report: Report{Generation: 8, Source: Source{UID: "u", Generation: 3}}, want: 2},
+		"ObservedALaterOne":      {generation: 4, report: Report{Generation: 6, Source: Source{UID: "u", Generation: 3}}, want: 3},
+		"FirstNotObservedYet":    {generation: 1, report: Report{Generation: 8, Source: Source{UID: "u", Generation: 1}}, want: 0},
+		"NewContentOnItsWay":     {generation: 4, report: Report{Generation: 7, Source: Source{UID: "u", Generation: 3}}, want: 3},
 		"ContentNotKnown":        {generation: 4, report: Report{}, want: 3},
 		"ContentNotKnownFewer":   {generation: 40, report: Report{}, want: 7},
 		"ContentNotKnownOfFirst": {generation: 1, report: Report{}, want: 0},
-		"OfALaterOne":            {generation: 2, report: Report{Generation: 7, Source: Source{"u", 5}}, want: 1},
-		"MadeAnew":               {generation: 3, report: Report{Generation: 7, Source: Source{"before", 3}}, want: 2},
-		"MadeAnewFirst":          {generation: 1, report: Report{Generation: 7, Source: Source{"before", 1}}, want: 0},
+		"OfALaterOne":            {generation: 2, report: Report{Generation: 7, Source: Source{UID: "u", Generation: 5}}, want: 1},
+		"MadeAnew":               {generation: 3, report: Report{Generation: 7, Source: Source{UID: "before", Generation: 3}}, want: 2},
+		"MadeAnewFirst":          {generation: 1, report: Report{Generation: 7, Source: Source{UID: "before", Generation: 1}}, want: 0},
 		"KindWithoutGeneration":  {generation: 0, report: Report{}, want: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestGenerations(t *testing.T) {
 				return s
 			}
 			tc.report.Status = status(7)
-			got := tc.report.inTermsOf(Source{"u", tc.generation})
+			got := tc.report.inTermsOf(Source{UID: "u", Generation: tc.generation})
 			if diff := cmp.Diff(status(tc.want), got); diff != "" {
 				t.Errorf("in terms of the WDS (-want +got):\n%s", diff)
 			}
@@ -176,7 +176,8 @@ func TestGenerations(t *testing.T) {
 
 func TestParseSource(t *testing.T) {
 	for text, want := range map[string]Source{
-		"3/5a7c-u": {"5a7c-u", 3}, "": {}, "3": {}, "3/": {}, "/u": {}, "-3/u": {}, "0/u": {"u", 0}, "x/u": {}, "99999999999999999999/u": {},
+		"3/5a7c-u": {UID: "5a7c-u", Generation: 3}, "": {}, "3": {}, "3/": {}, "/u": {}, "-3/u": {}, "0/u": {UID: "u"}, "x/u": {},
+		"0/u/ab12": {UID: "u", Hash: "ab12"}, "0//ab12": {}, "99999999999999999999/u": {},
 	} {
 		got, ok := ParseSource(text)
 		if got != want || ok != (want != Source{}) || ok && got.String() != text {

@@ -11,14 +11,19 @@ import (
 
 const observedField = "observedGeneration"
 
-// Source identifies the object in the WDS that a copy in a cluster is of, and the generation of its
-// content. The UID is part of it: a re-created object has the name of the former one, its
-// generations start at 1 again, and a cluster may have the former one for a long time. The
-// Generation is 0 if it is not named. The zero Source identifies nothing.
+// Source identifies the object in the WDS that a copy in a cluster is of, and its content: the
+// generation, or a hash if its kind has none. The UID is part of it: a re-created object has the
+// name of the former one, its generations start at 1 again, and a cluster may have the former one
+// for a long time. The Generation is 0, and the Hash empty, if it is not named. The zero Source
+// identifies nothing.
 type Source struct {
 	UID        types.UID
 	Generation int64
+	Hash       string
 }
+
+// NamesContent reports whether the Source says which content it is of.
+func (s Source) NamesContent() bool { return s.UID != "" && (s.Generation > 0 || s.Hash != "") }
 
 // IsOf reports whether what is known of a copy whose source has the first UID is about the object
 // with the second one. What does not name its object is: older agents do not report it, and what
@@ -30,17 +35,22 @@ func (s Source) String() string {
 	if s == (Source{}) {
 		return ""
 	}
-	return strconv.FormatInt(s.Generation, 10) + "/" + string(s.UID)
+	text := strconv.FormatInt(s.Generation, 10) + "/" + string(s.UID)
+	if s.Hash != "" {
+		text += "/" + s.Hash
+	}
+	return text
 }
 
 // ParseSource parses the result of String. It returns false if the text is invalid.
 func ParseSource(text string) (Source, bool) {
-	number, uid, _ := strings.Cut(text, "/")
+	number, rest, _ := strings.Cut(text, "/")
+	uid, hash, _ := strings.Cut(rest, "/")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 0 || uid == "" {
 		return Source{}, false
 	}
-	return Source{types.UID(uid), n}, true
+	return Source{types.UID(uid), n, hash}, true
 }
 
 // inTermsOf returns the status with each observedGeneration replaced by a generation of the object

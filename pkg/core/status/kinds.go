@@ -17,9 +17,9 @@ func DefaultExcludeKinds() []string {
 	}
 }
 
-// hasStatus reports whether objects of that resource may have a .status. It knows Kubernetes' own
+// HasStatus reports whether objects of that resource may have a .status. It knows Kubernetes' own
 // resources, and returns true for all others.
-func hasStatus(gr schema.GroupResource) bool {
+func HasStatus(gr schema.GroupResource) bool {
 	switch gr.Group {
 	case "":
 		switch gr.Resource {
@@ -80,7 +80,7 @@ func (e Excluded) Resource(gr schema.GroupResource) bool {
 
 // Reports reports whether a WorkStatus with a status is expected for a delivered object of that
 // resource. If not, a missing report is no problem.
-func (e Excluded) Reports(gr schema.GroupResource) bool { return hasStatus(gr) && !e.Resource(gr) }
+func (e Excluded) Reports(gr schema.GroupResource) bool { return HasStatus(gr) && !e.Resource(gr) }
 
 // Kind reports whether objects of that kind are excluded.
 func (e Excluded) Kind(gk schema.GroupKind) bool {

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
@@ -9,17 +8,30 @@ import (
 	"github.com/starlinghq/starling/pkg/core/status"
 )
 
-// Source returns the step that records which object in the WDS the content is from, and which
-// generation of it. It comes after all others that are the same for all destinations: no step may
-// remove it again. Without a UID it changes nothing.
+// Source returns the step that records which object in the WDS the content is from, and, if its
+// kind has a status, which content it is: so a report of the status says that too. It comes after
+// all others that are the same for all destinations: no step may remove it again. Without a UID it
+// changes nothing.
 func Source(source status.Source) Step {
-	return func(_ objref.Ref, obj map[string]any) error {
-		if source.UID != "" {
-			setSource(obj, source.String())
+	return func(ref objref.Ref, obj map[string]any) error {
+		if source.UID == "" {
+			return nil
 		}
+		named := source
+		if named.Generation == 0 && status.HasStatus(ref.GroupResource()) {
+			raw, err := Canonical(obj)
+			if err != nil {
+				return err
+			}
+			named.Hash = HashOf(raw).String()[:hashDigits]
+		}
+		setSource(obj, named.String())
 		return nil
 	}
 }
+
+// hashDigits is how much of a hash tells the contents of one object apart.
+const hashDigits = 16
 
 // Shared returns the object as it is delivered beside another WDS that delivers the same: without
 // the source, which differs between the two, so that they would overwrite each other forever. With
@@ -64,10 +76,10 @@ func BareOf(obj map[string]any) (Hash, error) {
 	return HashOf(raw), nil
 }
 
-// sourceOf returns the UID of the object in the WDS that the object names, empty if it names none.
-func sourceOf(obj map[string]any) types.UID {
+// sourceOf returns the object in the WDS that the object names.
+func sourceOf(obj map[string]any) status.Source {
 	source, _ := status.ParseSource(annotation(obj, controlv1alpha1.AnnotationSourceGeneration))
-	return source.UID
+	return source
 }
 
 // takeSource removes AnnotationSourceGeneration, and returns it.

@@ -23,8 +23,8 @@ type Object struct {
 	// Hash is the hash of JSON, and Bare that of JSON without AnnotationSourceGeneration; zero if
 	// the object has none.
 	Hash, Bare Hash
-	// Source is the UID of the object in the WDS that JSON names, empty if it names none.
-	Source types.UID
+	// Source is the object in the WDS that JSON names, and its content; the zero Source if none.
+	Source status.Source
 }
 
 // Step changes one object in place. The map is that of decoded JSON: maps, slices, strings,

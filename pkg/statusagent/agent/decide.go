@@ -48,6 +48,9 @@ type verdict struct {
 	amend []byte
 	// status is a JSON patch of the status.
 	status []byte
+	// statusFirst writes the status before amend, which says of which content it is: a status that
+	// does not say itself whether it has observed that would look current meanwhile.
+	statusFirst bool
 	// after is the WorkStatus after these writes, except for UID and resourceVersion. nil with
 	// remove.
 	after *report
@@ -106,6 +109,8 @@ func decide(in evidence) verdict {
 		// To add a field that exists replaces it.
 		v.status = append(append([]byte(`[{"op":"add","path":"/status","value":`), in.object.status...), `}]`...)
 	}
+	v.statusFirst = v.amend != nil && v.status != nil && !v.clear && in.object.observed == 0 &&
+		in.report.Annotations[controlv1alpha1.AnnotationSourceGeneration] != want.Annotations[controlv1alpha1.AnnotationSourceGeneration]
 	return v
 }
 

@@ -72,6 +72,7 @@ func TestDecide(t *testing.T) {
 		Annotations    map[string]string // of a new one
 		Clear          bool
 		Amend, Status  string
+		StatusFirst    bool
 		Reason         string
 	}
 	const addStatus = `[{"op":"add","path":"/status","value":{"a":1}}]`
@@ -244,7 +245,7 @@ func TestDecide(t *testing.T) {
 			in: evidence{holding: held(ours), read: true, object: sourced(8, "4/u", 0), report: existing(`{"a":2}`, func(r *report) {
 				r.Annotations = generations("3/u", "7")
 			})},
-			want: writes{Amend: amendment(`"starling.io/generation":"8","starling.io/source-generation":"4/u"`), Status: addStatus, Reason: "report"},
+			want: writes{Amend: amendment(`"starling.io/generation":"8","starling.io/source-generation":"4/u"`), Status: addStatus, StatusFirst: true, Reason: "report"},
 		},
 		"SourceNoLongerReported": {
 			in: evidence{holding: held(ours), read: true, object: sourced(7, "", 7), report: existing(`{"a":1}`, func(r *report) {
@@ -343,7 +344,7 @@ func TestDecide(t *testing.T) {
 				tc.in.name = corestatus.ReportName(ref)
 			}
 			v := decide(tc.in)
-			got := writes{Remove: v.remove, Create: v.create != nil, Clear: v.clear, Amend: string(v.amend), Status: string(v.status), Reason: v.reason}
+			got := writes{Remove: v.remove, Create: v.create != nil, Clear: v.clear, Amend: string(v.amend), Status: string(v.status), StatusFirst: v.statusFirst, Reason: v.reason}
 			if v.create != nil {
 				got.Annotations = v.create.Annotations
 			}

@@ -187,6 +187,16 @@ func (a *Agent) act(ctx context.Context, name string, before *report, v verdict)
 		before = stamp(&cleared, answer)
 		a.remember(name, before)
 	}
+	if v.statusFirst {
+		if answer, err = a.hubWriter.Patch(ctx, status, types.JSONPatchType, v.status, v.reason); a.recordHub(ctx, err) != nil {
+			return err
+		}
+		reported := *before
+		reported.hash = now.hash
+		before = stamp(&reported, answer)
+		a.remember(name, before)
+		v.status = nil
+	}
 	if v.amend != nil {
 		if answer, err = a.hubWriter.Patch(ctx, target, types.MergePatchType, v.amend, v.reason); a.recordHub(ctx, err) != nil {
 			return err

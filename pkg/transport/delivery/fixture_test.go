@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -69,11 +68,7 @@ func (f *fixture) exists(name, ofPackage string) (source string) {
 
 // list makes a Binding list objects.
 func (f *fixture) list(name string, refs ...objref.Ref) {
-	listed := map[objref.Ref]bool{}
-	for _, ref := range refs {
-		listed[ref] = false
-	}
-	f.index.List(name, maps.All(listed))
+	f.index.List(name, slices.Values(refs))
 }
 
 // publish publishes a Placement as that of a Binding whose UID is its name.

@@ -162,7 +162,7 @@ func TestSiblings(t *testing.T) {
 	job := objref.Ref{Group: "batch", Resource: "jobs", Namespace: "web", Name: "migrate"}
 	object := func(ref objref.Ref) plan.Object {
 		o := plan.Object{Known: true}
-		o.Ref, o.Source = ref, "u2"
+		o.Ref, o.Source.UID = ref, "u2"
 		return o
 	}
 	for name, tc := range map[string]struct {

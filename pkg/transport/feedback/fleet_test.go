@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -119,13 +120,7 @@ func (f *fleet) place(clusters []string, refs ...objref.Ref) *placement.Placemen
 		p.Destinations[cluster] = struct{}{}
 	}
 	p.Desired = plan.NewDesired(objects, limits)
-	f.index.List(p.Name, func(yield func(objref.Ref, bool) bool) {
-		for _, ref := range refs {
-			if !yield(ref, false) {
-				return
-			}
-		}
-	})
+	f.index.List(p.Name, slices.Values(refs))
 	before := f.index.Publish(p.Name, p).Before
 	f.reporter.config.Deliveries.OnPlacement(p.Name, before, p)
 	return p

@@ -18,8 +18,6 @@ type entry struct {
 	version    string
 	namespaced bool
 	createOnly bool
-	// wantsStatus says that the object's status is to be returned.
-	wantsStatus bool
 }
 
 // entriesOf returns the objects that a Binding lists, each once.
@@ -37,7 +35,6 @@ func entriesOf(binding *controlv1alpha1.Binding) []entry {
 		o := &workload.ClusterScope[i]
 		add(entry{
 			ref: objref.Ref{Group: o.Group, Resource: o.Resource, Name: o.Name}, version: o.Version, createOnly: o.CreateOnly,
-			wantsStatus: o.WantSingletonReportedState || o.WantMultiWECReportedState,
 		})
 	}
 	for i := range workload.NamespaceScope {
@@ -49,7 +46,7 @@ func entriesOf(binding *controlv1alpha1.Binding) []entry {
 func namespaced(o *controlv1alpha1.NamespaceScopeDownsyncClause) entry {
 	return entry{
 		ref: objref.Ref{Group: o.Group, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}, version: o.Version,
-		namespaced: true, createOnly: o.CreateOnly, wantsStatus: o.WantSingletonReportedState || o.WantMultiWECReportedState,
+		namespaced: true, createOnly: o.CreateOnly,
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/render"
-	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/dynamicinformer"
 )
 
@@ -198,12 +197,10 @@ func (g *Gatherer) recipes(p *Placement, entries []entry, versions map[schema.Gr
 			p.Problems = append(p.Problems, unknownInstructions(gr, removals[gr]))
 		}
 	}
-	wanted := g.index.statusWanted(entries)
 	recipes := make([]recipe, len(entries))
 	for i, e := range entries {
 		gr := e.ref.GroupResource()
-		// Some kinds have a status that is never returned.
-		recipes[i] = recipe{version: versions[gr], removal: removals[gr], sourced: wanted[i] && corestatus.Returnable(gr)}
+		recipes[i] = recipe{version: versions[gr], removal: removals[gr]}
 	}
 	return recipes
 }

@@ -251,18 +251,15 @@ func (g *Gatherer) dequeue(name string) change {
 	return c
 }
 
-// list records the objects that a Binding lists, and enqueues the Bindings that this affects.
+// list records the objects that a Binding lists.
 func (g *Gatherer) list(name string, entries []entry) {
-	objects := func(yield func(objref.Ref, bool) bool) {
+	g.index.List(name, func(yield func(objref.Ref) bool) {
 		for i := range entries {
-			if !yield(entries[i].ref, entries[i].wantsStatus) {
+			if !yield(entries[i].ref) {
 				return
 			}
 		}
-	}
-	for other := range g.index.List(name, objects) {
-		g.enqueue(other, "")
-	}
+	})
 }
 
 func (g *Gatherer) onBinding(before, after any) {

@@ -26,10 +26,9 @@ type Index struct {
 
 	mu         sync.Mutex
 	placements map[string]*Placement
-	// listed has the Bindings that list an object, and whether each wants its status. listings is
-	// its inverse: the objects of the Binding's Placement, and those that are being read for the
-	// next one.
-	listed   nested.Map[objref.Ref, string, bool]
+	// listed has the Bindings that list an object. listings is its inverse: the objects of the
+	// Binding's Placement, and those that are being read for the next one.
+	listed   nested.Map[objref.Ref, string, struct{}]
 	listings nested.Map[string, objref.Ref, struct{}]
 	// shared are the objects that several Bindings list.
 	shared map[objref.Ref]struct{}
@@ -167,24 +166,18 @@ func (x *Index) NoteBinding(before, after *controlv1alpha1.Binding) {
 	}
 }
 
-// List records that a Binding lists these objects, each with whether it wants the status of the
-// object. It returns the other Bindings whose content changes by that: what is delivered of an
-// object depends on whether any Binding wants its status.
-func (x *Index) List(name string, objects iter.Seq2[objref.Ref, bool]) (affected map[string]struct{}) {
-	affected = map[string]struct{}{}
+// List records that a Binding lists these objects.
+func (x *Index) List(name string, objects iter.Seq[objref.Ref]) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for ref, wantsStatus := range objects {
-		wanted := anyTrue(x.listed[ref])
-		x.listed.Set(ref, name, wantsStatus)
-		x.addAffected(affected, name, ref, wanted)
+	for ref := range objects {
+		x.listed.Set(ref, name, struct{}{})
 		x.listings.Set(name, ref, struct{}{})
 		if len(x.listed[ref]) > 1 {
 			x.shared[ref] = struct{}{}
 		}
 	}
 	x.locate(name, x.placements[name], x.placements[name])
-	return affected
 }
 
 // locate records where a Binding may deliver, when its Placement changes. Either may be nil. The
@@ -205,39 +198,6 @@ func (x *Index) locate(name string, before, after *Placement) {
 	}
 }
 
-// statusWanted reports for each entry whether some Binding wants the status of its object.
-func (x *Index) statusWanted(entries []entry) []bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	wanted := make([]bool, len(entries))
-	for i, e := range entries {
-		wanted[i] = anyTrue(x.listed[e.ref])
-	}
-	return wanted
-}
-
-func anyTrue(values map[string]bool) bool {
-	for _, value := range values {
-		if value {
-			return true
-		}
-	}
-	return false
-}
-
-// addAffected adds the other Bindings that list an object to affected, if the answer to whether
-// some Binding wants its status was another one before. The lock is held.
-func (x *Index) addAffected(affected map[string]struct{}, name string, ref objref.Ref, before bool) {
-	if before == anyTrue(x.listed[ref]) {
-		return
-	}
-	for other := range x.listed[ref] {
-		if other != name {
-			affected[other] = struct{}{}
-		}
-	}
-}
-
 // Unplace forgets all Placements, and returns how many there were. The Bindings list their objects
 // still, and may deliver them anywhere.
 func (x *Index) Unplace() (count int) {
@@ -255,8 +215,6 @@ func (x *Index) Unplace() (count int) {
 type Publication struct {
 	// Before is the Placement until then, nil if there was none.
 	Before *Placement
-	// Affected are the other Bindings whose content changes.
-	Affected map[string]struct{}
 	// Unlisted are the objects that no Binding lists any more.
 	Unlisted map[objref.Ref]bool
 }
@@ -266,7 +224,7 @@ type Publication struct {
 func (x *Index) Publish(name string, p *Placement) Publication {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	done := Publication{Before: x.placements[name], Affected: map[string]struct{}{}, Unlisted: map[objref.Ref]bool{}}
+	done := Publication{Before: x.placements[name], Unlisted: map[objref.Ref]bool{}}
 	if p == nil {
 		delete(x.placements, name)
 		p = &Placement{}
@@ -278,9 +236,7 @@ func (x *Index) Publish(name string, p *Placement) Publication {
 			continue
 		}
 		x.listings.Delete(name, ref)
-		wanted := anyTrue(x.listed[ref])
 		x.listed.Delete(ref, name)
-		x.addAffected(done.Affected, name, ref, wanted)
 		switch len(x.listed[ref]) {
 		case 0:
 			done.Unlisted[ref] = true

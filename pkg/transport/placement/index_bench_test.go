@@ -16,14 +16,14 @@ import (
 func BenchmarkNear(b *testing.B) {
 	for _, n := range []int{1e2, 1e3, 1e4} {
 		x := NewIndex(cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()))
-		objects, listed := map[objref.Ref]plan.Object{}, map[objref.Ref]bool{}
+		objects := map[objref.Ref]plan.Object{}
 		for i := range 50 {
 			ref := objref.Ref{Resource: "configmaps", Namespace: "web", Name: fmt.Sprint(i)}
-			objects[ref], listed[ref] = plan.Object{}, false
+			objects[ref] = plan.Object{}
 		}
 		for i := range n {
 			name := fmt.Sprint(i)
-			x.List(name, maps.All(listed))
+			x.List(name, maps.Keys(objects))
 			x.Publish(name, &Placement{Name: name, Objects: objects, Destinations: map[string]struct{}{"cluster" + name: {}}})
 		}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -15,36 +15,27 @@ import (
 	"github.com/starlinghq/starling/pkg/core/plan"
 )
 
-// TestIndex: which Bindings list an object, and which of them are affected when another one begins
-// or ceases to want its status.
+// TestIndex: which Bindings list an object, and which objects several of them or none list.
 func TestIndex(t *testing.T) {
 	x := NewIndex(cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()))
-	list := func(name string, wantsStatus bool) []string {
-		return slices.Sorted(maps.Keys(x.List(name, maps.All(map[objref.Ref]bool{settings: wantsStatus}))))
+	a := &Placement{Name: "a", Objects: map[objref.Ref]plan.Object{settings: {}}, Destinations: map[string]struct{}{"one": {}}}
+	for _, name := range []string{"a", "b", "c"} {
+		x.List(name, maps.Keys(a.Objects))
 	}
-	check := func(what string, want, got []string) {
-		t.Helper()
-		if !slices.Equal(want, got) {
-			t.Errorf("%s: %q, want %q", what, got, want)
-		}
-	}
-	objects := map[objref.Ref]plan.Object{settings: {}}
-	a := &Placement{Name: "a", Objects: objects, Destinations: map[string]struct{}{"one": {}}}
-	check("no Binding wants the status", nil, list("a", false))
-	check("still none", nil, list("b", false))
-	check("the first that wants it", []string{"a", "b"}, list("c", true))
-	check("another one that wants it", nil, list("b", true))
 	x.Publish("a", a)
 	x.View(func(v View) {
-		check("listing", []string{"a", "b", "c"}, slices.Sorted(v.AtAny(map[string]struct{}{"one": {}}).Listing(settings)))
+		if got := slices.Sorted(v.AtAny(map[string]struct{}{"one": {}}).Listing(settings)); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("listing: %q", got)
+		}
 		if shared := v.Shared(a); !slices.Equal(shared, []objref.Ref{settings}) || !v.OthersList("a", settings) {
 			t.Errorf("shared: %v", shared)
 		}
 	})
-	if done := x.Publish("c", nil); len(done.Affected)+len(done.Unlisted) > 0 {
-		t.Errorf("one is gone that wants the status, and another one still does: %+v", done)
+	for _, name := range []string{"b", "c"} {
+		if done := x.Publish(name, nil); len(done.Unlisted) > 0 {
+			t.Errorf("%s is gone, and a still lists it: %+v", name, done)
+		}
 	}
-	check("the last that wants it is gone", []string{"a"}, slices.Sorted(maps.Keys(x.Publish("b", nil).Affected)))
 	x.View(func(v View) {
 		if shared := v.Shared(a); len(shared) > 0 || v.OthersList("a", settings) {
 			t.Errorf("shared by one: %v", shared)
@@ -78,19 +69,13 @@ func TestNear(t *testing.T) {
 			case 0:
 				x.Publish(name, nil)
 			case 1:
-				x.List(name, maps.All(map[objref.Ref]bool{ref(): false}))
+				x.List(name, slices.Values([]objref.Ref{ref()}))
 			default:
 				p := &Placement{Name: name, Destinations: sites(), Provisional: random.IntN(5) == 0, Objects: map[objref.Ref]plan.Object{}}
 				for range random.IntN(3) {
 					p.Objects[ref()] = plan.Object{}
 				}
-				x.List(name, func(yield func(objref.Ref, bool) bool) {
-					for ref := range p.Objects {
-						if !yield(ref, false) {
-							return
-						}
-					}
-				})
+				x.List(name, maps.Keys(p.Objects))
 				x.Publish(name, p)
 			}
 			at, where := ref(), sites()
@@ -155,7 +140,7 @@ func TestSources(t *testing.T) {
 // anywhere.
 func TestUnplace(t *testing.T) {
 	x := NewIndex(cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers()))
-	x.List("a", maps.All(map[objref.Ref]bool{settings: false}))
+	x.List("a", slices.Values([]objref.Ref{settings}))
 	x.Publish("a", &Placement{Name: "a", Objects: map[objref.Ref]plan.Object{settings: {}}, Destinations: map[string]struct{}{"one": {}}})
 	if n := x.Unplace(); n != 1 || x.Get("a") != nil {
 		t.Errorf("%d were forgotten; then %v", n, x.Get("a"))

@@ -85,14 +85,11 @@ type recipe struct {
 	version string
 	// removal is what CustomTransforms remove.
 	removal *customtransform.Instructions
-	// sourced says that the content names the generation of the object, because some Binding wants
-	// its status.
-	sourced bool
 }
 
 // equal reports whether the two make the same.
 func (r recipe) equal(other recipe) bool {
-	return r.version == other.version && r.removal.Digest == other.removal.Digest && r.sourced == other.sourced
+	return r.version == other.version && r.removal.Digest == other.removal.Digest
 }
 
 // find returns the content of an object. It blocks for a read if the object changed since the last
@@ -195,7 +192,7 @@ func (o *objects) accept(ref objref.Ref, how recipe, live *unstructured.Unstruct
 	o.wanted.remove(ref)
 	o.mu.Unlock()
 	version := versionOf(live, how.version, o.watched.TracksContent(ref.GroupResource()))
-	manifest, err := render.Render(&render.Source{Ref: ref, Object: live.Object, Removal: how.removal, UID: live.GetUID(), Sourced: how.sourced})
+	manifest, err := render.Render(&render.Source{Ref: ref, Object: live.Object, Removal: how.removal, UID: live.GetUID()})
 	if err != nil {
 		return finding{autoscaler: render.Autoscaler(ref, live.Object)}, &invalidError{err}
 	}

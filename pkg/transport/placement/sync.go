@@ -129,9 +129,6 @@ func (g *Gatherer) place(name string, p *Placement) {
 	done := g.index.Publish(name, p)
 	bindingsCount.Add(Step(done.Before != nil, p != nil))
 	g.watches.drop(name, p)
-	for other := range done.Affected {
-		g.enqueue(other, "")
-	}
 	g.objects.forget(done.Unlisted)
 	before, after := cmp.Or(done.Before, &Placement{}), cmp.Or(p, &Placement{})
 	if !before.scales().Equal(after.scales()) || !maps.Equal(before.keeps, after.keeps) {

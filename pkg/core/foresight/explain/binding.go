@@ -15,8 +15,8 @@ import (
 )
 
 // held judges the holds on Bindings, by their users and by Transactions: one that holds back a
-// change is broken.
-func held(bindings []*controlv1alpha1.Binding, holds *controlv1alpha1.Binding) func(*chain) {
+// change is broken, unless it ends by itself.
+func held(bindings []*controlv1alpha1.Binding, t *Transactions) func(*chain) {
 	return func(c *chain) {
 		for _, b := range bindings {
 			is := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionHeld)
@@ -25,12 +25,29 @@ func held(bindings []*controlv1alpha1.Binding, holds *controlv1alpha1.Binding) f
 			}
 			delivered := meta.FindStatusCondition(b.Status.Conditions, controlv1alpha1.BindingConditionDelivered)
 			if delivered != nil && delivered.Reason == controlv1alpha1.ReasonHeld {
-				c.broken(LinkFree, fmt.Sprintf("Binding %s: %s: %s", b.Name, is.Message, delivered.Message), release(b, is.Message, holds)...)
+				what := fmt.Sprintf("Binding %s: %s: %s", b.Name, is.Message, delivered.Message)
+				if t.pass(b, is.Message) {
+					c.waiting(LinkFree, what, release(b, is.Message, t.Holds.Value)...)
+				} else {
+					c.broken(LinkFree, what, release(b, is.Message, t.Holds.Value)...)
+				}
 				return
 			}
 			c.good(LinkFree, "Binding %s: %s. They have their current content", b.Name, is.Message)
 		}
 	}
+}
+
+// pass reports whether the holds on a Binding that the message of its condition Held names end by
+// themselves, since they are those of the Transaction that is being carried out.
+func (t *Transactions) pass(b *controlv1alpha1.Binding, message string) bool {
+	if _, byUser := b.Annotations[controlv1alpha1.AnnotationHold]; byUser || t.Running.Value == "" {
+		return false
+	}
+	held, err := foresight.HoldsOf(t.Holds.Value)
+	return err == nil && !slices.ContainsFunc(held.List(), func(h plan.TransactionHold) bool {
+		return h.Transaction != t.Running.Value && strings.Contains(message, plan.HeldFor(h.Transaction))
+	})
 }
 
 // release returns what ends the holds on a Binding that the message of its condition Held names.

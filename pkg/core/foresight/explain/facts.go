@@ -71,6 +71,15 @@ type Selection struct {
 	Bindings foresight.Fact[[]*controlv1alpha1.Binding]
 }
 
+// Transactions is what Transactions hold.
+type Transactions struct {
+	// Holds is the Binding pkgv1.HoldsBinding, which has it; nil if there is none.
+	Holds foresight.Fact[*controlv1alpha1.Binding]
+	// Running is the Transaction that is being carried out, as the Lock says: its holds end with
+	// it. It is read only if something is held, and "" if there is none.
+	Running foresight.Fact[string]
+}
+
 // Object is what is known of an object. It must not be explained concurrently, and neither must
 // others with the same Mailboxes.
 type Object struct {
@@ -91,9 +100,7 @@ type Object struct {
 	// Packages are the Bindings of packages with works that have the object. They are read only if
 	// the object does not exist in the WDS.
 	Packages foresight.Fact[[]*controlv1alpha1.Binding]
-	// Holds is the Binding pkgv1.HoldsBinding, which has what Transactions hold; nil if there is
-	// none.
-	Holds foresight.Fact[*controlv1alpha1.Binding]
+	Transactions
 	// CustomTransforms are those of its kind.
 	CustomTransforms foresight.Fact[[]*controlv1alpha1.CustomTransform]
 
@@ -120,9 +127,7 @@ type Policy struct {
 	Name string
 	// Selection is the policy and its Bindings; its policy is nil if it does not exist.
 	Selection foresight.Fact[Selection]
-	// Holds is the Binding pkgv1.HoldsBinding, which has what Transactions hold; nil if there is
-	// none.
-	Holds foresight.Fact[*controlv1alpha1.Binding]
+	Transactions
 	// Unserved are what the policy names and the WDS does not serve, or that is no workload.
 	Unserved []string
 	// Unlisted are the objects that it selects while its Bindings do not list them, sorted; none if

@@ -11,15 +11,22 @@ import (
 
 // isFree judges whether the object is held, or delivered by another owner.
 func (p *passage) isFree(c *chain) {
-	if by, fix := p.heldBy(); by != "" {
-		if p.isCurrentContent() {
+	if by, transaction, fix := p.heldBy(); by != "" {
+		what := "the cluster keeps the content that it has"
+		if p.item == nil {
+			what = "it is not delivered"
+		}
+		what = fmt.Sprintf("%s is held by %s: %s", p.Ref, by, what)
+		switch {
+		case p.isCurrentContent():
 			c.good(LinkFree, "it is held by %s, with its current content", by)
-		} else {
-			what := "the cluster keeps the content that it has"
-			if p.item == nil {
-				what = "it is not delivered"
-			}
-			c.broken(LinkFree, fmt.Sprintf("%s is held by %s: %s", p.Ref, by, what), fix...)
+		case transaction != "" && transaction == p.Running.Value:
+			c.waiting(LinkFree, what+" until the transaction, which is being carried out, has ended", fix...)
+		case transaction != "" && p.Running.Unread != "":
+			what += "; whether the transaction is being carried out is unknown: " + p.Running.Unread
+			c.add(foresight.Link{Name: LinkFree, State: foresight.Unknown, Text: what, Fix: fix})
+		default:
+			c.broken(LinkFree, what, fix...)
 		}
 		return
 	}
@@ -38,31 +45,32 @@ func (p *passage) isFree(c *chain) {
 	c.good(LinkFree, "nothing holds it, and no other owner delivers it")
 }
 
-// heldBy names what holds the object in the mailbox, and what releases it.
-func (p *passage) heldBy() (by string, fix []string) {
+// heldBy names what holds the object in the mailbox, the Transaction if it is one, and what
+// releases it.
+func (p *passage) heldBy() (by, transaction string, fix []string) {
 	const user = controlv1alpha1.AnnotationHold
 	if value, ok := p.binding.Annotations[user]; ok {
 		hold, err := plan.ParseHold(value)
 		switch {
 		case err != nil:
-			return "annotation " + user + " of Binding " + p.binding.Name + ", which is invalid and so holds everything",
+			return "annotation " + user + " of Binding " + p.binding.Name + ", which is invalid and so holds everything", "",
 				[]string{"kubectl edit bindings.control.kubestellar.io " + p.binding.Name}
 		case hold.Holds(p.Ref):
 			fix = []string{"kubectl annotate bindings.control.kubestellar.io " + p.binding.Name + " " + user + "-"}
 			if kept := hold.Without(p.Ref); kept != "" {
 				fix = []string{fmt.Sprintf("kubectl annotate bindings.control.kubestellar.io %s '%s=%s' --overwrite", p.binding.Name, user, kept)}
 			}
-			return "annotation " + user + " of Binding " + p.binding.Name, fix
+			return "annotation " + user + " of Binding " + p.binding.Name, "", fix
 		}
 	}
 	holds, err := foresight.HoldsOf(p.Holds.Value)
 	switch by := holds.Holder(p.cluster, p.Ref); {
 	case err != nil:
-		return "annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding + ", which is invalid and so holds everything", []string{checkBinding}
+		return "annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding + ", which is invalid and so holds everything", "", []string{checkBinding}
 	case by != "":
-		return "transaction " + by, []string{"kubectl starling tx explain " + by}
+		return "transaction " + by, by, []string{"kubectl starling tx explain " + by}
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // owner names the owner that delivers the object to the mailbox.

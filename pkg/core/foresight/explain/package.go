@@ -14,7 +14,7 @@ func (p *Package) Explain() *Explanation {
 	c := &chain{}
 	c.then(p.exists, p.isPublished, p.isLatest, p.isDeployed, p.isBound)
 	if !c.ended {
-		c.then(held([]*controlv1alpha1.Binding{p.Binding.Value}, nil))
+		c.then(held([]*controlv1alpha1.Binding{p.Binding.Value}, &Transactions{}))
 	}
 	e.Links = c.links
 	if !c.ended {

@@ -22,7 +22,7 @@ func (p *Policy) Explain() *Explanation {
 	c := &chain{}
 	bindings := p.Selection.Value.Bindings.Value
 	var clusters []string
-	c.then(p.exists, p.isValid, p.isSynced, p.hasObjects, func(c *chain) { clusters = p.reach(c) }, held(bindings, p.Holds.Value))
+	c.then(p.exists, p.isValid, p.isSynced, p.hasObjects, func(c *chain) { clusters = p.reach(c) }, held(bindings, &p.Transactions))
 	e.Links = c.links
 	if policy := p.Selection.Value.Policy; policy != nil {
 		e.Notes = append(p.notes(policy), p.unknownSettings()...)

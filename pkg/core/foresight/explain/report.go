@@ -11,6 +11,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	"github.com/starlinghq/starling/pkg/core/health"
 	"github.com/starlinghq/starling/pkg/core/match"
+	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/status"
 )
 
@@ -29,10 +30,14 @@ func (p *passage) isReported(c *chain) {
 	switch {
 	case p.box.Reports.Unread != "":
 		c.unknown(LinkReported, "what cluster "+p.cluster+" reports of "+p.Ref.String()+" is unknown: "+p.box.Reports.Unread)
-	case report != nil && p.Live.Value != nil && !status.IsOf(report.Source.UID, p.Live.Value.GetUID()):
-		c.waiting(LinkReported, "cluster "+p.cluster+" has reported the status of a former object of the name "+p.Ref.String()+", which was deleted, and not yet that of the current one")
-	case p.isOutdated(report):
-		c.waiting(LinkReported, "cluster "+p.cluster+" has reported the status of an earlier generation of "+p.Ref.String()+", and not yet that of the current one")
+	case p.isOfAnotherEdit(report) != "":
+		what := "cluster " + p.cluster + " has reported the status of " + p.isOfAnotherEdit(report) + ", and not yet that of the current one"
+		if addOn.State == foresight.Broken || addOn.State == foresight.Waiting {
+			addOn.Text = strings.TrimSuffix(addOn.Text, ".") + ". " + strings.ToUpper(what[:1]) + what[1:]
+			c.end(addOn)
+			return
+		}
+		c.waiting(LinkReported, what)
 	case report == nil && !notReported().Reports(p.Ref.GroupResource()):
 		c.good(LinkReported, "objects of this kind have no status that is reported")
 		c.ended = true
@@ -42,9 +47,6 @@ func (p *passage) isReported(c *chain) {
 			"and until it can, neither what comes to that is recorded nor what leaves it is deleted: %s",
 			p.Ref, p.cluster, sibling.Ref, p.work.Name, sibling.Refusal()), hint(sibling, p.cluster, changePackage(p.binding))...)
 	case report == nil && addOn.State != foresight.Good:
-		c.end(addOn)
-	case report != nil && report.Source.Generation == 0 && (addOn.State == foresight.Broken || addOn.State == foresight.Waiting):
-		addOn.Text = strings.TrimSuffix(addOn.Text, ".") + ". What it reported before may be about an earlier content"
 		c.end(addOn)
 	case report != nil:
 		c.good(LinkReported, "the cluster reports its status")
@@ -69,9 +71,57 @@ func (p *passage) addOn() foresight.Link {
 // report returns what the cluster reports of the object, nil if nothing.
 func (p *passage) report() *status.Report { return p.box.Reports.Value[p.Ref] }
 
-// isOutdated reports whether a report is certainly about another content than the WDS has now.
-func (p *passage) isOutdated(report *status.Report) bool {
-	return report != nil && p.Live.Value != nil && report.Source.Generation > 0 && report.Source.Generation < p.Live.Value.GetGeneration()
+// isOfAnotherEdit returns what a report is about if that is not the content that the WDS has now,
+// "" if it is, or if that cannot be known: see EditUnknown.
+func (p *passage) isOfAnotherEdit(report *status.Report) string {
+	if report == nil || p.Live.Value == nil {
+		return ""
+	}
+	if !status.IsOf(report.Source.UID, p.Live.Value.GetUID()) {
+		return "a former object of the name " + p.Ref.String() + ", which was deleted"
+	}
+	switch wanted := p.source(); {
+	case !wanted.NamesContent() || report.Source == wanted || p.item.CreateOnly || p.item.Source == "":
+		return ""
+	case !report.Source.NamesContent():
+		return p.Ref.String() + " without saying of which edit"
+	case report.Source.Generation < wanted.Generation:
+		return "an earlier generation of " + p.Ref.String()
+	}
+	return "another content of " + p.Ref.String()
+}
+
+// source returns which edit of the object the content is that the cluster is to get.
+func (p *passage) source() status.Source {
+	if p.rendered == nil {
+		return status.Source{}
+	}
+	object, err := plan.Object{Object: *p.rendered, Known: true, Options: p.item.Options}.Ignoring()
+	if err != nil {
+		return status.Source{}
+	}
+	return object.Source
+}
+
+// EditUnknown says why it is not known of which edit the report of a cluster is, "" if it is known,
+// or if there is none. What several WDSes deliver alike, or a package, does not name an object in
+// the WDS, and so a report does not either.
+func (o *Object) EditUnknown(cluster string) string {
+	box := o.Mailboxes[cluster]
+	if box == nil || !status.HasStatus(o.Ref.GroupResource()) {
+		return ""
+	}
+	report := box.Reports.Value[o.Ref]
+	if report == nil || report.Source.NamesContent() {
+		return ""
+	}
+	for _, in := range box.of(o.Ref) {
+		if in.item.CreateOnly {
+			return "" // it is not updated
+		}
+	}
+	return "cluster " + cluster + " does not say of which edit the status is that it reports, since what it has of " + o.Ref.String() +
+		" does not name the object in the WDS: a package delivers it, or several WDSes deliver the same"
 }
 
 // isHealthy judges the reported status.

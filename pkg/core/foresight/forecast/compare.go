@@ -159,18 +159,12 @@ func (c *Comparison) findPairs() {
 		p.created, p.lost = missingRefs(has, had), missingRefs(had, has)
 		reoptioned := !sameOptions(p.before, p.after)
 		for ref := range has {
-			if _, both := had[ref]; both && (reoptioned || c.edited[ref] || c.templated[ref] || c.resourced(ref)) {
+			if _, both := had[ref]; both && (reoptioned || c.edited[ref] || c.templated[ref]) {
 				p.both = append(p.both, ref)
 			}
 		}
 		slices.SortFunc(p.both, objref.Compare)
 	}
-}
-
-// resourced reports whether the annotation with the generation of an object comes or goes.
-func (c *Comparison) resourced(ref objref.Ref) bool {
-	o := c.after.world.Objects[ref]
-	return c.before.gets.sourced[ref] != c.after.gets.sourced[ref] && o != nil && o.Meta.GetGeneration() > 0
 }
 
 func keyOf(by []*listing) string {

@@ -204,20 +204,20 @@ func (c *Comparison) stays(p *pair, ref objref.Ref, cluster string) (outcome, bo
 		case !reoptioned && (unknown || had.err == nil && had.object.Hash == gets.object.Hash):
 			return o, false
 		}
-	} else if !reoptioned && !c.resourced(ref) {
+	} else if !reoptioned {
 		return o, false // nothing was edited, or Needs would have asked for it
 	}
 	if why, failed := c.withheld(p, ref, cluster); why != "" {
 		o.keep(why, failed)
 	} else if o.why == "" {
-		o.verb, o.why = effect(&o, was.options, c.resourced(ref))
+		o.verb, o.why = effect(&o, was.options)
 	}
 	return o, true
 }
 
 // effect returns what a cluster that has an object does with a content, or with other options than
-// it had, and why it does not do all. resourced: the annotation with the source comes or goes.
-func effect(o *outcome, had plan.Options, resourced bool) (verb Verb, why string) {
+// it had, and why it does not do all.
+func effect(o *outcome, had plan.Options) (verb Verb, why string) {
 	change := render.ChangeOf(o.had, o.gets, o.options)
 	var notes []string
 	applied := had
@@ -248,7 +248,7 @@ func effect(o *outcome, had plan.Options, resourced bool) (verb Verb, why string
 			verb = Keep
 		}
 	}
-	if len(notes) == 0 && (resourced || change.Source) && reflect.DeepEqual(change.Before, change.After) {
+	if len(notes) == 0 && change.Source && reflect.DeepEqual(change.Before, change.After) {
 		notes = append(notes, "only annotation "+controlv1alpha1.AnnotationSourceGeneration+" changes, which says what it is a copy of")
 	}
 	return verb, strings.Join(notes, "; ")

@@ -198,9 +198,7 @@ func TestOptions(t *testing.T) {
 				policy.Spec.Downsync[0].WantSingletonReportedState = true
 				w.Policies["edge"] = policy
 			},
-			[]string{
-				"c1,c2: 1 works", "  update Deployment shop/web (only annotation " + controlv1alpha1.AnnotationSourceGeneration + " changes, which says what it is a copy of)",
-			},
+			nil,
 		},
 		"OrphanOnRemoval": {
 			func(w *World) { w.web(2, "a", controlv1alpha1.AnnotationOnRemoval+"=orphan") },

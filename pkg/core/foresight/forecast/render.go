@@ -11,7 +11,6 @@ import (
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/render"
-	corestatus "github.com/starlinghq/starling/pkg/core/status"
 	"github.com/starlinghq/starling/pkg/core/text"
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
@@ -19,10 +18,8 @@ import (
 // renderer computes what is delivered of the objects of a World. Each object is rendered once, and
 // its templates are expanded once for all clusters whose properties make no difference.
 type renderer struct {
-	world   *World
-	removal func(schema.GroupResource) *customtransform.Instructions
-	// sourced are the objects whose status some Binding wants.
-	sourced  map[objref.Ref]bool
+	world    *World
+	removal  func(schema.GroupResource) *customtransform.Instructions
 	common   map[objref.Ref]common
 	expanded map[expansion]rendered
 }
@@ -44,21 +41,14 @@ type rendered struct {
 	err    error
 }
 
-// newRenderer returns a renderer for a World with these Bindings.
-func newRenderer(w *World, bindings map[string]*controlv1alpha1.Binding) *renderer {
-	r := &renderer{world: w, sourced: map[objref.Ref]bool{}, common: map[objref.Ref]common{}, expanded: map[expansion]rendered{}}
+// newRenderer returns a renderer for a World.
+func newRenderer(w *World) *renderer {
+	r := &renderer{world: w, common: map[objref.Ref]common{}, expanded: map[expansion]rendered{}}
 	var transforms []*controlv1alpha1.CustomTransform
 	for _, ct := range w.Transforms {
 		transforms = append(transforms, ct)
 	}
 	r.removal = customtransform.Settled(transforms)
-	for _, b := range bindings {
-		for m := range match.Entries(&b.Spec) {
-			if (m.Modulation.WantSingletonReportedState || m.Modulation.WantMultiWECReportedState) && corestatus.Returnable(m.Ref.GroupResource()) {
-				r.sourced[m.Ref] = true
-			}
-		}
-	}
 	return r
 }
 
@@ -73,7 +63,7 @@ func (r *renderer) manifest(ref objref.Ref) (*render.Manifest, error) {
 	if !known {
 		live := r.world.Objects[ref].Meta.DeepCopy()
 		c.Manifest, c.err = render.Render(&render.Source{
-			Ref: ref, Object: live.Object, Removal: r.removal(ref.GroupResource()), UID: live.GetUID(), Sourced: r.sourced[ref],
+			Ref: ref, Object: live.Object, Removal: r.removal(ref.GroupResource()), UID: live.GetUID(),
 		})
 		r.common[ref] = c
 	}

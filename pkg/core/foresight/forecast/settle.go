@@ -85,7 +85,7 @@ func settle(w *World, before *settled) *settled {
 			s.remove(b)
 		}
 	}
-	s.gets = newRenderer(w, s.bindings)
+	s.gets = newRenderer(w)
 	return s
 }
 

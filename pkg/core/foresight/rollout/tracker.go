@@ -13,9 +13,9 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transform"
 )
 
-// Settle is how long something must last that may still be about an earlier edit: a failure that
-// the cluster has not reported of this content, and the status of an object that does not say which
-// content it is of. Controllers and agents see a change much sooner.
+// Settle is how long a failure must last that may still be about an earlier edit: one that the
+// cluster has not reported of this content, or of which a controller there may not have seen it
+// yet. That something has arrived is never concluded from time.
 const Settle = 3 * time.Second
 
 // Patience is how long something may be unknown: an API server may be away for a moment.
@@ -294,30 +294,15 @@ func (l *look) object(o *explain.Object) {
 func (l *look) oneCopy(o *explain.Object, cluster string, links []foresight.Link) Stage {
 	key := copyKey{ref: o.Ref, cluster: cluster}
 	stage, link := stageOf(links)
-	if stage == Healthy && l.goal == Healthy && l.unsettled(o, key) {
-		l.late.add(o.Ref.String(), cluster, Waiting, &foresight.Link{
-			Name: explain.LinkReported, State: foresight.Waiting, Text: "cluster " + cluster + " reports that it is healthy, and may still report on the edit before",
-		})
-		return Applied
+	if link == nil || link.Name == explain.LinkHealthy {
+		if unknown := o.EditUnknown(cluster); unknown != "" {
+			stage, link = Applied, &foresight.Link{Name: explain.LinkReported, State: foresight.Unknown, Text: unknown}
+		}
 	}
 	if !stage.atLeast(l.goal) {
 		l.judge(key, o.Ref.String(), link, link.Name == explain.LinkApplied && o.NoITS == "")
 	}
 	return stage
-}
-
-// unsettled reports whether the status that a cluster reports may be about an earlier content,
-// since the report does not say which one it is of.
-func (l *look) unsettled(o *explain.Object, key copyKey) bool {
-	box := o.Mailboxes[key.cluster]
-	if box == nil {
-		return false
-	}
-	report := box.Reports.Value[o.Ref]
-	if report == nil || len(report.Status) == 0 || report.Source.Generation > 0 {
-		return false
-	}
-	return l.lasts(key, &foresight.Link{Name: explain.LinkHealthy, State: foresight.Good}) < Settle
 }
 
 // lasts returns how long a link is as it is.

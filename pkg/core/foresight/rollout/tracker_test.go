@@ -23,7 +23,7 @@ import (
 func facts(w *situations.World) *rollout.Facts {
 	o := explain.Object{
 		Fleet: w.Fleet, Ref: w.Ref, Version: w.Version, Live: w.Live, Namespace: w.Namespace, Policies: w.Policies, Policy: w.Policy,
-		Loose: w.Loose, Holds: w.Holds, CustomTransforms: w.CustomTransforms,
+		Loose: w.Loose, Transactions: w.Transactions, CustomTransforms: w.CustomTransforms,
 	}
 	o.Mailboxes = map[string]*explain.Mailbox{}
 	for name, box := range w.Mailboxes {
@@ -84,16 +84,10 @@ func look(t *testing.T, tracker *rollout.Tracker, after time.Duration, change fu
 
 func unchanged(*situations.World) {}
 
-// TestSettle: a status that does not say which content it is of counts when it has lasted.
-func TestSettle(t *testing.T) {
+// TestOfThisEdit: only a report of this edit says that a cluster is healthy with it, however long
+// another one has lasted.
+func TestOfThisEdit(t *testing.T) {
 	t.Parallel()
-	tracker := rollout.NewTracker(rollout.Healthy)
-	if got := look(t, tracker, 0, unchanged); got.Result != rollout.Waiting || got.Healthy != 0 || got.Applied != got.Copies {
-		t.Errorf("at once: %+v", got)
-	}
-	if got := look(t, tracker, rollout.Settle, unchanged); got.Result != rollout.Arrived {
-		t.Errorf("later: %+v", got)
-	}
 	of := func(generation int64) func(*situations.World) {
 		return func(w *situations.World) {
 			for _, box := range w.Mailboxes {
@@ -101,19 +95,38 @@ func TestSettle(t *testing.T) {
 			}
 		}
 	}
-	if got := look(t, rollout.NewTracker(rollout.Healthy), 0, of(2)); got.Result != rollout.Arrived {
-		t.Errorf("a report of this generation: %+v", got)
+	shared := func(w *situations.World) {
+		for cluster, box := range w.Mailboxes {
+			w.Item(cluster).Source, box.Reports.Value[w.Ref].Source = "", status.Source{}
+		}
 	}
-	tracker = rollout.NewTracker(rollout.Healthy)
-	for _, after := range []time.Duration{0, rollout.Settle, time.Hour} {
-		if got := look(t, tracker, after, of(1)); got.Result != rollout.Waiting || got.Healthy > 0 {
-			t.Errorf("a report of an earlier generation, after %s: %+v", after, got)
+	for name, tc := range map[string]struct {
+		change          func(*situations.World)
+		atOnce, forever rollout.Result
+		applied         int
+	}{
+		"OfThisGeneration":      {of(2), rollout.Arrived, rollout.Arrived, 3},
+		"OfAnEarlierGeneration": {of(1), rollout.Waiting, rollout.Waiting, 3},
+		"OfNoGeneration":        {of(0), rollout.Waiting, rollout.Waiting, 3},
+		"DeliveredByTwoSpaces":  {shared, rollout.Waiting, rollout.Unknown, 3},
+	} {
+		tracker := rollout.NewTracker(rollout.Healthy)
+		for after, want := range map[time.Duration]rollout.Result{0: tc.atOnce, time.Hour: tc.forever} {
+			if after > 0 {
+				look(t, tracker, 0, tc.change)
+			}
+			if got := look(t, tracker, after, tc.change); got.Result != want || got.Applied != tc.applied || (got.Healthy == got.Copies) != (want == rollout.Arrived) {
+				t.Errorf("%s, after %s: %+v", name, after, got)
+			}
+		}
+		if got := look(t, rollout.NewTracker(rollout.Applied), 0, tc.change); got.Result != rollout.Arrived {
+			t.Errorf("%s: it is applied: %+v", name, got)
 		}
 	}
 }
 
-// TestRefusal: what the cluster reports of this content fails at once, with the cluster's name;
-// what may be about an earlier content has to last.
+// TestRefusal: what the cluster refuses of this content fails at once, with the cluster's name;
+// that it is not healthy has to last.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	refused := func(w *situations.World) { w.Fails("c2", `admission webhook "no" denied the request`) }
@@ -135,6 +148,16 @@ func TestRefusal(t *testing.T) {
 	}
 	if got := look(t, tracker, rollout.Settle, unhealthy); got.Result != rollout.Failed {
 		t.Errorf("unhealthy for some time: %+v", got)
+	}
+	before := func(w *situations.World) {
+		unhealthy(w)
+		w.Mailboxes["c2"].Reports.Value[w.Ref].Source.Generation--
+	}
+	tracker = rollout.NewTracker(rollout.Healthy)
+	for _, after := range []time.Duration{0, time.Hour} {
+		if got := look(t, tracker, after, before); got.Result != rollout.Waiting {
+			t.Errorf("unhealthy before this edit, after %s: %+v", after, got)
+		}
 	}
 }
 
