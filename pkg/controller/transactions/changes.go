@@ -2,6 +2,7 @@ package transactions
 
 import (
 	"context"
+	"fmt"
 
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/text"
@@ -13,10 +14,12 @@ import (
 // maxObjects bounds the objects that a change lists, of each sort.
 const maxObjects = 50
 
-// changes returns what a proposal changes. The error is a *transaction.FailedError if objects of
-// users would be deleted.
-func (t *try) changes(ctx context.Context, proposal *propose.Proposal, effects []install.Effect) ([]pkgv1alpha1.PackageChange, error) {
-	var changes []pkgv1alpha1.PackageChange
+// maxUsers bounds the objects of users that a warning names.
+const maxUsers = 10
+
+// changes returns what a proposal changes, and warns of the objects of users that it deletes. The
+// error is a *transaction.FailedError if objects of users would be deleted.
+func (t *try) changes(ctx context.Context, proposal *propose.Proposal, effects []install.Effect) (changes []pkgv1alpha1.PackageChange, warnings []string, err error) {
 	for n := range proposal.Install {
 		locked, effect := &proposal.Install[n].Locked, &effects[n]
 		if proposal.Install[n].Repair && len(effect.Created)+len(effect.Updated) == 0 {
@@ -44,14 +47,17 @@ func (t *try) changes(ctx context.Context, proposal *propose.Proposal, effects [
 		if !removal.Replaced {
 			loss, err := t.Installer.Loss(ctx, removal)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if err := install.CheckRemoval(removal, loss); err != nil {
-				return nil, err
+				return nil, nil, err
+			}
+			if n := len(loss.Users); n > 0 {
+				warnings = append(warnings, fmt.Sprintf("the deletion of package %s deletes %s of users: %s", removal.Name, text.Count(n, "object"), text.List(loss.Users, maxUsers)))
 			}
 			change.Deleted = text.Bound(loss.Objects, maxObjects)
 		}
 		changes = append(changes, change)
 	}
-	return changes, nil
+	return changes, warnings, nil
 }

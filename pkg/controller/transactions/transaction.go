@@ -417,8 +417,9 @@ func (t *try) check(ctx context.Context, proposal *propose.Proposal) (warnings [
 			warnings = append(warnings, fmt.Sprintf("%s exists and has no controller; package %s adopts it", name, proposal.Install[n].Name))
 		}
 	}
-	t.tx.Status.Changes, err = t.changes(ctx, proposal, effects)
-	return warnings, err
+	changes, deletes, err := t.changes(ctx, proposal, effects)
+	t.tx.Status.Changes = changes
+	return append(warnings, deletes...), err
 }
 
 // ask lets all validators validate. When one finds a failure the others are asked too, so that the

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -443,7 +444,8 @@ func wait(ctx context.Context, client *transactions.Client, tx *pkgv1alpha1.Tran
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("wait for transaction %q, which is %s: %w", tx.Name, report.Explain(&report.Facts{Transaction: last, Now: time.Now()}).State, context.Cause(ctx))
+			state := report.Explain(&report.Facts{Transaction: last, Now: time.Now()}).State
+			return nil, fmt.Errorf("wait for transaction %q, which is %s: %w", tx.Name, cmp.Or(blocked(last), state), context.Cause(ctx))
 		case !errors.Is(err, errWatchEnded):
 			return nil, err
 		}
@@ -454,15 +456,20 @@ func wait(ctx context.Context, client *transactions.Client, tx *pkgv1alpha1.Tran
 	}
 }
 
+// blocked says which other one a Transaction waits for, "" if it does not.
+func blocked(tx *pkgv1alpha1.Transaction) string {
+	ready := meta.FindStatusCondition(tx.Status.Conditions, pkgv1alpha1.TransactionConditionReady)
+	if ready == nil || ready.Reason != pkgv1alpha1.ReasonTransactionBlocked {
+		return ""
+	}
+	return ready.Message
+}
+
 // watchUntil updates a Transaction until it has ended.
 func watchUntil(ctx context.Context, client *transactions.Client, tx **pkgv1alpha1.Transaction, progress *plugin.Progress) error {
 	seen := func(current *pkgv1alpha1.Transaction) bool {
 		*tx = current
-		if ready := meta.FindStatusCondition(current.Status.Conditions, pkgv1alpha1.TransactionConditionReady); ready != nil && ready.Reason == pkgv1alpha1.ReasonTransactionBlocked {
-			progress.Set("%s", ready.Message)
-		} else {
-			progress.Set("validating in transaction %s", current.Name)
-		}
+		progress.Set("%s", cmp.Or(blocked(current), "validating in transaction "+current.Name))
 		return transaction.Ended(current)
 	}
 	if seen(*tx) {

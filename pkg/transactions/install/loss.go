@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +25,9 @@ type Loss struct {
 	Objects []string
 	// InUse are CustomResourceDefinitions of which objects exist, with their number.
 	InUse []string
-	// Stuck are objects of these that have finalizers, with the command that removes them: nothing
+	// Users are these objects, if their deletion is allowed.
+	Users []string
+	// Stuck are those that have finalizers, with the command that removes them: nothing
 	// in the space does.
 	Stuck []string
 }
@@ -39,9 +42,9 @@ func (i *Installer) Loss(ctx context.Context, r Removal) (Loss, error) {
 	var mutex sync.Mutex
 	err = i.eachOf(ctx, revisions, func(ctx context.Context, resource schema.GroupVersionResource, live *unstructured.Unstructured) error {
 		use, err := i.use(ctx, resource, live)
-		var stuck []string
+		var users, stuck []string
 		if use != "" && err == nil && r.AllowDeletion {
-			stuck, err = i.stuck(ctx, live)
+			users, stuck, err = i.users(ctx, live)
 		}
 		mutex.Lock()
 		defer mutex.Unlock()
@@ -49,23 +52,25 @@ func (i *Installer) Loss(ctx context.Context, r Removal) (Loss, error) {
 		if use != "" {
 			loss.InUse = append(loss.InUse, use)
 		}
-		loss.Stuck = append(loss.Stuck, stuck...)
+		loss.Users, loss.Stuck = append(loss.Users, users...), append(loss.Stuck, stuck...)
 		return err
 	})
 	slices.Sort(loss.Objects)
 	slices.Sort(loss.InUse)
+	slices.Sort(loss.Users)
 	slices.Sort(loss.Stuck)
 	return loss, err
 }
 
-// stuck returns the objects of a CustomResourceDefinition whose deletion would not end, as the
-// commands that mend that.
-func (i *Installer) stuck(ctx context.Context, crd *unstructured.Unstructured) (commands []string, err error) {
+// users returns the objects of a CustomResourceDefinition, and of those whose deletion would not end
+// the commands that mend that.
+func (i *Installer) users(ctx context.Context, crd *unstructured.Unstructured) (names, commands []string, err error) {
 	instances, served := instancesOf(crd)
 	if !served {
-		return nil, nil
+		return nil, nil, nil
 	}
 	err = client.EachItem(ctx, i.Live.Metadata.Resource(instances).List, metav1.ListOptions{}, func(o *metav1.PartialObjectMetadata) error {
+		names = append(names, instances.GroupResource().String()+" "+strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
 		finalizers := slices.DeleteFunc(slices.Clone(o.Finalizers), func(f string) bool { // the garbage collector removes these
 			return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
 		})
@@ -80,9 +85,9 @@ func (i *Installer) stuck(ctx context.Context, crd *unstructured.Unstructured) (
 		return nil
 	})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return commands, err
+	return names, commands, err
 }
 
 // instancesOf returns the resource of the objects of a CustomResourceDefinition, and whether one is

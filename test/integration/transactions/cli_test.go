@@ -120,6 +120,9 @@ func TestCommands(t *testing.T) {
 	c.gives(1, []string{"plan", "provider", "s3", "--package", source("org/s3") + ":v2.0.0"}, "SchemaIncompatible", "logs", `pkg.crossplane.io/allow-breaking-crds: "buckets.s3.aws.example.org"`)
 	c.gives(1, []string{"plan", "--delete", "provider/org-family"}, "MissingDependency", "Delete or change")
 	c.gives(1, []string{"plan", "--delete", "provider/s3"}, "ResourcesInUse", "1 object")
+	h.Patch(t, pkgv1.Providers, "", "s3", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-deletion-of-resources":"true"}}}`)
+	c.gives(2, []string{"plan", "--delete", "provider/s3"}, "- "+source("org/s3"), "deletes 1 object of users: buckets.s3.aws.example.org logs")
+	h.Patch(t, pkgv1.Providers, "", "s3", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-deletion-of-resources":null}}}`)
 	c.gives(1, []string{"plan", "--replace", source("org/s3"), "--with", source("org/family") + ":v1.1.0"}, "would fail")
 	c.gives(2, []string{"plan", "--replace", source("org/s3"), "--with", source("community/s3") + ":v1.0.0", "--name", "community"}, "Provider/community", "- "+source("org/s3"))
 

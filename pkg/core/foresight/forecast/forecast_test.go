@@ -77,7 +77,7 @@ func TestForecast(t *testing.T) {
 			change: func(w *World) { ref, _ := refTo("Namespace/shop"); w.Delete(ref) },
 			want: []string{
 				"policy edge: -4 objects", "c1,c2: 2 works", "  delete ConfigMap shop/banner", "  delete ConfigMap shop/settings",
-				"  delete Namespace shop", "  delete Secret shop/password",
+				"  delete Namespace shop (with everything in it, also what was not delivered)", "  delete Secret shop/password",
 			},
 		},
 		"ALabelOfACluster": {
@@ -109,7 +109,7 @@ func TestForecast(t *testing.T) {
 			change: func(w *World) { delete(w.Policies, "edge") },
 			want: []string{
 				"policy edge: -2 clusters -4 objects", "c1,c2: 2 works", "  delete ConfigMap shop/banner", "  delete ConfigMap shop/settings",
-				"  delete Namespace shop", "  delete Secret shop/password",
+				"  delete Namespace shop (with everything in it, also what was not delivered)", "  delete Secret shop/password",
 			},
 		},
 		"AnInvalidPolicy": {

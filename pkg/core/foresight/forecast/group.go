@@ -278,8 +278,22 @@ func (c *Comparison) lost(p *pair, ref objref.Ref, cluster string) outcome {
 	}
 	if c.before.gets.carriedBy(ref, p.before).options.Orphan {
 		o.verb = Release
+		return o
 	}
+	o.why = takes(ref)
 	return o
+}
+
+// takes says what a cluster deletes with an object, beyond what is delivered: nobody in the hub
+// knows all of it.
+func takes(ref objref.Ref) string {
+	switch ref.GroupResource() {
+	case namespaces:
+		return "with everything in it, also what was not delivered"
+	case definitions:
+		return "with all objects of its kind, also those that were not delivered"
+	}
+	return ""
 }
 
 // dependents counts the objects that a cluster would delete with a Namespace or a

@@ -60,10 +60,14 @@ func next(f *Facts, p *Problem) []string {
 			break
 		}
 		add("Delete the package that has the CustomResourceDefinition, or replace it by this one. What that would change:")
-		add("kubectl starling tx plan --replace %s --with %s", source, image)
+		add("kubectl starling tx plan --replace %s --with %s --name %s", source, image, tx.Spec.Install.Package.Metadata.Name)
 	case pkgv1alpha1.ReasonSchemaIncompatible:
 		add("Change the objects that are named, or use a version that keeps the schema. If they may break:")
-		allow(pkgv1.AnnotationAllowBreakingCRDs, crds(p.Message))
+		if names := crds(p.Message); names != "" {
+			allow(pkgv1.AnnotationAllowBreakingCRDs, names)
+		} else {
+			add("  set the annotation %s on the package to the names of the CustomResourceDefinitions, separated by commas.", pkgv1.AnnotationAllowBreakingCRDs)
+		}
 		if onClusters(p) {
 			add("To change the other clusters only:")
 			allow(pkgv1.AnnotationDestinationPolicy, pkgv1.DestinationPolicyContinue)
@@ -150,16 +154,14 @@ func transactionPackage(tx *pkgv1alpha1.Transaction) packageRef {
 
 var definition = regexp.MustCompile(`(?:^|; |: )([a-z0-9-]+(?:\.[a-z0-9-]+)+)(?: [a-z0-9]+)?: `)
 
-// crds returns the CustomResourceDefinitions that a message is about, separated by commas.
+// crds returns the CustomResourceDefinitions that a message is about, separated by commas, "" if it
+// names none.
 func crds(message string) string {
 	var names []string
 	for _, match := range definition.FindAllStringSubmatch(message, -1) {
 		if !slices.Contains(names, match[1]) {
 			names = append(names, match[1])
 		}
-	}
-	if len(names) == 0 {
-		return "NAME"
 	}
 	return strings.Join(names, ",")
 }
