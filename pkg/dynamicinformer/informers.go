@@ -68,9 +68,9 @@ func whyNot(list cache.ListWithContextFunc, begin cache.WatchFuncWithContext) ca
 	}
 }
 
-// WithoutRetries returns a copy of the configuration with which a watch is not repeated by
-// client-go as often and as late as the API server asks for: informers repeat it themselves, and
-// find out why it fails.
+// WithoutRetries returns a copy of the configuration with which a watch, or a list from the cache
+// of the API server, is not repeated by client-go as often and as late as the API server asks for:
+// informers repeat it themselves, and find out why it fails.
 func WithoutRetries(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return withoutRetries{next} })
@@ -82,7 +82,7 @@ type withoutRetries struct{ http.RoundTripper }
 // RoundTrip implements http.RoundTripper.
 func (w withoutRetries) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := w.RoundTripper.RoundTrip(r)
-	if err == nil && response.StatusCode == http.StatusTooManyRequests && r.URL.Query().Has("watch") {
+	if query := r.URL.Query(); err == nil && response.StatusCode == http.StatusTooManyRequests && (query.Has("watch") || query.Get("resourceVersion") == "0") {
 		response.Header.Del("Retry-After")
 	}
 	return response, err

@@ -32,6 +32,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/objref"
 	"github.com/starlinghq/starling/pkg/core/options"
 	"github.com/starlinghq/starling/pkg/core/packages/kpt/workload"
+	"github.com/starlinghq/starling/pkg/dynamicinformer"
 	"github.com/starlinghq/starling/pkg/spaces"
 )
 
@@ -200,18 +201,18 @@ func (r *WorldReader) readObjects(ctx context.Context, w *forecast.World) error 
 // listing returns a function that lists a resource: autoscalers with their content, since the
 // options of what they scale depend on it, and the metadata of all others.
 func (r *WorldReader) listing() (func(context.Context, match.Resource) ([]*forecast.Object, error), error) {
-	partial, err := metadata.NewForConfig(quick(r.WDS.Config))
+	config := dynamicinformer.WithoutRetries(quick(r.WDS.Config))
+	partial, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	whole, err := dynamic.NewForConfig(quick(r.WDS.Config))
+	whole, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	cached := metav1.ListOptions{ResourceVersion: "0"}
 	return func(ctx context.Context, resource match.Resource) (all []*forecast.Object, err error) {
 		if options.IsAutoscaler(objref.New(resource.GroupResource(), "", "")) {
-			list, err := whole.Resource(resource.GroupVersionResource).List(ctx, cached)
+			list, err := fromCache(ctx, whole.Resource(resource.GroupVersionResource).List)
 			if err != nil {
 				return nil, err
 			}
@@ -220,7 +221,7 @@ func (r *WorldReader) listing() (func(context.Context, match.Resource) ([]*forec
 			}
 			return all, nil
 		}
-		list, err := partial.Resource(resource.GroupVersionResource).List(ctx, cached)
+		list, err := fromCache(ctx, partial.Resource(resource.GroupVersionResource).List)
 		if err != nil {
 			return nil, err
 		}
@@ -229,6 +230,16 @@ func (r *WorldReader) listing() (func(context.Context, match.Resource) ([]*forec
 		}
 		return all, nil
 	}, nil
+}
+
+// fromCache lists from the cache of the API server. Of objects that cannot be read there is none,
+// and the API server asks to try again, for ever: then etcd's answer says why.
+func fromCache[T any](ctx context.Context, list func(context.Context, metav1.ListOptions) (T, error)) (T, error) {
+	found, err := list(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if apierrors.IsTooManyRequests(err) {
+		found, err = list(ctx, metav1.ListOptions{})
+	}
+	return found, err
 }
 
 // quick returns a configuration without a limit of its own: it reads a lot once, and the API server
