@@ -142,7 +142,7 @@ func (p *planner) run(ctx context.Context) error {
 	if err := reader.ReadOthers(ctx, after, clusters); err != nil {
 		return err
 	}
-	plan := &Plan{Forecast: *comparison.Forecast(), Notes: of.notes, connect: p.itses.Connected}
+	plan := &Plan{Forecast: *comparison.Forecast(), Notes: append(of.notes, comparison.Misses()...), connect: p.itses.Connected}
 	approved, err := p.addApprovals(ctx, plan, reader, before, after)
 	if err != nil {
 		return err
