@@ -235,6 +235,9 @@ func (p *Proposer) solved(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 		content.Inactive = inactive
 		proposal.Install = append(proposal.Install, *content)
 	}
+	if notStarted := w.notStarted(proposal.Install); notStarted != "" {
+		proposal.Warnings = append(proposal.Warnings, notStarted)
+	}
 	return proposal, nil
 }
 
@@ -421,6 +424,23 @@ func (p *Proposer) content(
 	return content, nil
 }
 
+// notStarted warns of new packages that have a program, which a package manager with a runtime would
+// start.
+func (w *world) notStarted(install []install.Package) string {
+	var names []string
+	for n := range install {
+		p := &install[n]
+		if (p.Kind.Name == pkgv1.KindProvider || p.Kind.Name == pkgv1.KindFunction) && transaction.Find(w.installed, p.Locked.Source) == nil {
+			names = append(names, p.Kind.Name+" "+p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Starling installs what %s %s, and starts no program: that runs in clusters, where somebody installs it",
+		text.List(names, maxUnnamed), text.Plural(len(names), "defines", "define"))
+}
+
 // unnamedWebhooks warns of CustomResourceDefinitions whose objects nothing converts.
 func unnamedWebhooks(p *install.Package) []string {
 	if len(p.Unnamed) == 0 {
@@ -430,5 +450,5 @@ func unnamedWebhooks(p *install.Package) []string {
 		"write objects of these kinds in the storage version. Clusters get these kinds without a conversion", p.Name, text.List(p.Unnamed, maxUnnamed))}
 }
 
-// maxUnnamed bounds how many CustomResourceDefinitions a warning names.
+// maxUnnamed bounds how many CustomResourceDefinitions, or packages, a warning names.
 const maxUnnamed = 5

@@ -217,6 +217,7 @@ func TestValidateOnly(t *testing.T) {
 		Changes: []pkgv1alpha1.PackageChange{{
 			Source: h.registry.Source("org/a"), To: "v1.0.0@" + digest, Created: []string{"CustomResourceDefinition.apiextensions.k8s.io/buckets.s3.aws.example.org"},
 		}},
+		Warnings: []string{notStarted("Provider a defines")},
 		Conditions: []metav1.Condition{
 			validated, condition("Installed", "Unknown", "ValidateOnly", "Only validation was requested; nothing was changed"),
 			condition("Ready", "True", "TransactionComplete", "Transaction completed successfully"), synced,

@@ -158,7 +158,7 @@ func TestSpecifiedStatuses(t *testing.T) { //nolint:tparallel // they come one a
 		forbid = func() { h.refuseCRD(t) }
 		e.check(t, e.install(t, "installation-failure", "v1.0.0"), pkgv1alpha1.TransactionStatus{
 			Failures: 1, TransactionNumber: 4, ProposedLockPackages: e.proposed(), Changes: e.changes(false),
-			Warnings: []string{"a part of the change may be written: see the condition Healthy of the packages. If it is, clusters keep what they had until a transaction has installed the package or removed it"},
+			Warnings: []string{notStarted("Provider crossplane-contrib-provider-family-aws, Provider provider-aws-s3 define"), "a part of the change may be written: see the condition Healthy of the packages. If it is, clusters keep what they had until a transaction has installed the package or removed it"},
 			Conditions: []metav1.Condition{
 				validated, condition("Installed", "False", "CRDInstallationFailed", "Failed to install CRD "+exampleCRD+": create customresourcedefinitions.apiextensions.k8s.io "+
 					exampleCRD+`: customresourcedefinitions.apiextensions.k8s.io "`+exampleCRD+`" is forbidden: ValidatingAdmissionPolicy 'no-buckets' with binding 'no-buckets' denied request: no more buckets`),
@@ -184,7 +184,9 @@ func TestSpecifiedStatuses(t *testing.T) { //nolint:tparallel // they come one a
 		installing := number
 		installing.ProposedLockPackages, installing.Changes = e.proposed(), e.changes(true)
 		// The family was installed before the CRD was refused.
-		installing.Warnings = []string{"Provider/crossplane-contrib-provider-family-aws is installed, but was not in the Lock; it is added"}
+		installing.Warnings = []string{
+			"Provider/crossplane-contrib-provider-family-aws is installed, but was not in the Lock; it is added", notStarted("Provider provider-aws-s3 defines"),
+		}
 		installing.Conditions = []metav1.Condition{validated, condition("Installed", "Unknown", "InstallationInProgress", "Package installation in progress"), inProgress, synced}
 		installed := *installing.DeepCopy()
 		installed.Conditions[1] = complete[1]

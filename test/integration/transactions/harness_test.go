@@ -198,3 +198,8 @@ func encode(t *testing.T, value any) string {
 	}
 	return string(text)
 }
+
+// notStarted is the warning about the programs of packages.
+func notStarted(what string) string {
+	return "Starling installs what " + what + ", and starts no program: that runs in clusters, where somebody installs it"
+}
