@@ -233,7 +233,7 @@ func (r *WorldReader) listing() (func(context.Context, match.Resource) ([]*forec
 }
 
 // fromCache lists from the cache of the API server. Of objects that cannot be read there is none,
-// and the API server asks to try again, for ever: then etcd's answer says why.
+// and the API server asks to try again, forever: then etcd's answer says why.
 func fromCache[T any](ctx context.Context, list func(context.Context, metav1.ListOptions) (T, error)) (T, error) {
 	found, err := list(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if apierrors.IsTooManyRequests(err) {

@@ -62,8 +62,8 @@ func (i *Installer) Loss(ctx context.Context, r Removal) (Loss, error) {
 	return loss, err
 }
 
-// users returns the objects of a CustomResourceDefinition, and of those whose deletion would not end
-// the commands that mend that.
+// users returns the objects of a CustomResourceDefinition, and of those whose deletion would not
+// end the commands that mend that.
 func (i *Installer) users(ctx context.Context, crd *unstructured.Unstructured) (names, commands []string, err error) {
 	instances, served := instancesOf(crd)
 	if !served {

@@ -424,8 +424,8 @@ func (p *Proposer) content(
 	return content, nil
 }
 
-// notStarted warns of new packages that have a program, which a package manager with a runtime would
-// start.
+// notStarted warns of new packages that have a program, which a package manager with a runtime
+// would start.
 func (w *world) notStarted(install []install.Package) string {
 	var names []string
 	for n := range install {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestMisses: what a policy selects in vain is named, unless it is not known that it is in vain.
+// TestMisses: what a policy lacks that selects nothing is named, unless that is not known.
 func TestMisses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
