@@ -4,9 +4,11 @@ package fetch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -28,11 +30,12 @@ type Reader struct {
 	Secrets typedcorev1.SecretInterface
 }
 
-// Options are those of one package. A dependency that has no pull secrets has those of the package
-// that is installed.
+// Options are those of one package.
 type Options struct {
 	PullSecrets []string
-	Policy      pkgv1.PullPolicy
+	// Inherited are pull secrets of what requires the package. One that does not exist is left out.
+	Inherited []string
+	Policy    pkgv1.PullPolicy
 }
 
 // OptionsOf returns the options that a package has.
@@ -109,13 +112,15 @@ func denied(image corexpkg.Image, err error) error {
 // access returns how an image is fetched.
 func (r *Reader) access(ctx context.Context, reference corexpkg.Reference, o Options) (corexpkg.Image, xpkg.Access, error) {
 	access := xpkg.Access{Policy: o.Policy, MaxAge: maxAge}
-	image, err := corexpkg.Configure(reference, r.ImageConfigs(), o.PullSecrets...)
+	image, err := corexpkg.Configure(reference, r.ImageConfigs(), slices.Concat(o.PullSecrets, o.Inherited)...)
 	if err != nil {
 		return image, access, corexpkg.Invalidf("%v", err)
 	}
 	for _, name := range image.PullSecrets {
 		secret, err := r.Secrets.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
+		if apierrors.IsNotFound(err) && slices.Contains(o.Inherited, name) && !slices.Contains(o.PullSecrets, name) {
+			continue
+		} else if err != nil {
 			return image, access, fmt.Errorf("get pull secret %q: %w", name, err)
 		}
 		if secret.Type != corev1.SecretTypeDockerConfigJson {

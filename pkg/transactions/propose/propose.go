@@ -127,11 +127,6 @@ func failed(err error) error {
 	return err
 }
 
-// options returns how the package of an object is fetched.
-func (p *Proposer) options(spec *pkgv1.ProviderSpec) fetch.Options {
-	return fetch.OptionsOf(&spec.PackageSpec)
-}
-
 // install proposes that a package is installed or updated.
 func (p *Proposer) install(ctx context.Context, tx *pkgv1alpha1.Transaction, w *world, snapshot *pkgv1alpha1.PackageSnapshot) (*Proposal, error) {
 	s, err := subject(snapshot)
@@ -178,16 +173,7 @@ func (w *world) handOver(s *object) *install.Removal {
 
 // solved solves the problem and returns the proposal with its packages.
 func (p *Proposer) solved(ctx context.Context, tx *pkgv1alpha1.Transaction, w *world, s *object, problem *resolve.Problem) (*Proposal, error) {
-	options := func(source string) fetch.Options {
-		if source == s.reference.Source {
-			return p.options(&s.spec)
-		}
-		if object := w.of(source); object != nil && (!object.managed || len(object.spec.PackagePullSecrets) > 0) {
-			return p.options(&object.spec)
-		}
-		return fetch.Options{PullSecrets: p.options(&s.spec).PullSecrets}
-	}
-	solution, err := p.solve(ctx, problem, options)
+	solution, err := p.solve(ctx, problem, w.options)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +213,7 @@ func (p *Proposer) solved(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 		install = append(install, *own)
 	}
 	for n := range install {
-		content, err := p.content(ctx, tx, w, s, &install[n], names, options(install[n].Source))
+		content, err := p.content(ctx, tx, w, s, &install[n], names, w.options(install[n].Source))
 		if err != nil {
 			return nil, err
 		}
@@ -249,7 +235,7 @@ func (p *Proposer) problem(ctx context.Context, tx *pkgv1alpha1.Transaction, w *
 	wanted := root(s)
 	wanted.Subject, wanted.Pending = true, true
 	if s.spec.PackagePullPolicy != nil && *s.spec.PackagePullPolicy == pkgv1.PullAlways && wanted.Version.Digest == "" {
-		resolved, err := p.Packages.Resolve(ctx, s.reference, p.options(&s.spec)) // it may have moved
+		resolved, err := p.Packages.Resolve(ctx, s.reference, w.options(s.reference.Source)) // it may have moved
 		if err == nil {
 			wanted.Version.Digest = resolved.Digest
 		}

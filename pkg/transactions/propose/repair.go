@@ -42,7 +42,7 @@ func (p *Proposer) repair(ctx context.Context, tx *pkgv1alpha1.Transaction, w *w
 			proposal.Warnings = append(proposal.Warnings, fmt.Sprintf("%s cannot be compared with what was installed: %v", o.Ref, unread))
 			continue
 		}
-		content, err := p.content(ctx, tx, w, &w.subject, locked, names, p.options(&o.spec))
+		content, err := p.content(ctx, tx, w, &w.subject, locked, names, w.options(locked.Source))
 		if err != nil && own {
 			return err
 		}

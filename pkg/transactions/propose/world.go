@@ -21,6 +21,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	corexpkg "github.com/starlinghq/starling/pkg/core/xpkg"
 	"github.com/starlinghq/starling/pkg/transactions"
+	"github.com/starlinghq/starling/pkg/transactions/fetch"
 )
 
 // object is a package object. That of the transaction is its snapshot.
@@ -182,7 +183,7 @@ func (p *Proposer) recover(ctx context.Context, w *world, tx *pkgv1alpha1.Transa
 			continue
 		}
 		digest := cmp.Or(image.Digest, active.Annotations[transaction.AnnotationDigest])
-		described, err := p.Packages.Meta(ctx, image.Source, digest, p.options(&object.spec))
+		described, err := p.Packages.Meta(ctx, image.Source, digest, w.options(image.Source))
 		if err != nil {
 			return fmt.Errorf("read package %s, which is installed and not in the Lock: %w", object.Ref, err)
 		}
@@ -241,6 +242,34 @@ func (w *world) of(source string) *object {
 		}
 	}
 	return nil
+}
+
+// options returns how the package of a source is fetched. A dependency has the pull secrets of what
+// requires it, as they are now: its own are those of its installation, and may be gone.
+func (w *world) options(source string) fetch.Options {
+	var options fetch.Options
+	o := w.of(source)
+	dependency := o == nil || o.managed
+	if source == w.subject.reference.Source {
+		dependency = slices.ContainsFunc(w.objects, func(other object) bool { return other.Ref == w.subject.Ref && other.managed })
+		o = &w.subject
+	}
+	if o != nil {
+		options = fetch.OptionsOf(&o.spec.PackageSpec)
+	}
+	if !dependency {
+		return options
+	}
+	own := options.PullSecrets
+	options.PullSecrets, options.Inherited = nil, fetch.OptionsOf(&w.subject.spec.PackageSpec).PullSecrets
+	installed := resolve.FromLock(w.installed)
+	for n := range w.objects {
+		if root := &w.objects[n]; !root.managed && resolve.Reachable(installed, root.reference.Source)[source] {
+			options.Inherited = append(options.Inherited, fetch.OptionsOf(&root.spec.PackageSpec).PullSecrets...)
+		}
+	}
+	options.Inherited = append(options.Inherited, own...)
+	return options
 }
 
 // packageOf returns the package whose revision is installed.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	"github.com/starlinghq/starling/pkg/core/transaction"
@@ -74,7 +75,7 @@ func TestLabels(t *testing.T) {
 func TestPrivateDependencies(t *testing.T) {
 	t.Parallel()
 	h := newHub(t)
-	for _, tag := range []string{"v1.0.0", "v1.1.0"} {
+	for _, tag := range []string{"v1.0.0", "v1.1.0", "v1.2.0"} {
 		h.push(t, "org/family", tag, testxpkg.Provider("family", testxpkg.CRD("aws.example.org", "ProviderConfig", "account")))
 		h.push(t, "org/platform", tag, testxpkg.Requires(testxpkg.Configuration("platform"), pkgv1.KindProvider, h.registry.Source("org/family"), "="+tag))
 	}
@@ -90,6 +91,14 @@ func TestPrivateDependencies(t *testing.T) {
 		}
 	}
 	h.Patch(t, pkgv1.Providers, "", "org-family", `{"spec":{"commonLabels":{"team":"cloud"}}}`)
+	h.becomes(t, "org-family", "True", "TransactionComplete")
+
+	// The Secret gets another name: that of the Configuration counts.
+	h.Apply(t, "{apiVersion: v1, kind: Secret, metadata: {name: rotated, namespace: starling-system}, type: kubernetes.io/dockerconfigjson, data: {.dockerconfigjson: "+secret+"}}")
+	h.Remove(t, schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "starling-system", "pull")
+	h.apply(t, "Configuration", "platform", "org/platform", "v1.2.0", "packagePullSecrets: [{name: rotated}]")
+	h.becomes(t, "platform", "True", "TransactionComplete")
+	h.Patch(t, pkgv1.Providers, "", "org-family", `{"spec":{"commonLabels":{"team":"platform"}}}`)
 	h.becomes(t, "org-family", "True", "TransactionComplete")
 }
 
