@@ -494,7 +494,7 @@ func (w *World) hold(what string) {
 
 // HoldFor lets a Transaction hold the object in clusters, or in all.
 func (w *World) HoldFor(transaction string, clusters ...string) {
-	text := plan.EncodeHolds([]plan.TransactionHold{plan.NewTransactionHold(transaction, []objref.Ref{Web}, clusters)})
+	text := plan.EncodeHolds([]plan.TransactionHold{plan.NewTransactionHold(plan.Holder{Transaction: transaction}, []objref.Ref{Web}, clusters)})
 	w.Holds.Value = BindingOf(pkgv1.HoldsBinding, nil)
 	w.Holds.Value.Annotations = map[string]string{pkgv1.AnnotationHeldObjects: text}
 }

@@ -23,6 +23,7 @@ import (
 	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/controller/worker"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/metrics"
 	"github.com/starlinghq/starling/pkg/transactions"
@@ -56,7 +57,7 @@ type Destinations interface {
 	// Settle removes the holds of Transactions that do not run, unless they did not succeed and
 	// have left an object half. Again is when to call it again, zero if nothing is left.
 	Settle(
-		ctx context.Context, runs, succeeded func(transaction string) bool, half func(context.Context) (map[objref.Ref]bool, error),
+		ctx context.Context, runs, succeeded func(plan.Holder) bool, half func(context.Context) (map[objref.Ref]bool, error),
 	) (again time.Duration, err error)
 }
 
@@ -311,12 +312,11 @@ func (c *Controller) syncHolds(ctx context.Context, _ struct{}) (worker.Result, 
 	if c.Destinations == nil {
 		return worker.Result{}, nil
 	}
-	again, err := c.Destinations.Settle(ctx, func(name string) bool {
-		tx := c.Watch.Transactions.Get("", name)
-		return tx != nil && !transaction.Ended(tx) && tx.DeletionTimestamp == nil
-	}, func(name string) bool {
-		tx := c.Watch.Transactions.Get("", name)
-		return tx != nil && transaction.Succeeded(tx)
-	}, c.half)
+	is := func(h plan.Holder, state func(*pkgv1alpha1.Transaction) bool) bool {
+		tx := c.Watch.Transactions.Get("", h.Transaction)
+		return tx != nil && h.Is(tx.Name, tx.UID) && state(tx)
+	}
+	runs := func(tx *pkgv1alpha1.Transaction) bool { return !transaction.Ended(tx) && tx.DeletionTimestamp == nil }
+	again, err := c.Destinations.Settle(ctx, func(h plan.Holder) bool { return is(h, runs) }, func(h plan.Holder) bool { return is(h, transaction.Succeeded) }, c.half)
 	return worker.Result{After: again}, err
 }

@@ -1,19 +1,39 @@
 package plan
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/starlinghq/starling/pkg/core/objref"
 )
 
-// TransactionHold is what a Transaction holds in mailboxes.
-type TransactionHold struct {
+// Holder is a Transaction that holds something.
+type Holder struct {
 	// Transaction is its name.
 	Transaction string `json:"transaction"`
+	// UID is its identity: another Transaction may have the name later. Earlier versions have
+	// written none.
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// Is reports whether it is the Transaction with this name and UID.
+func (h Holder) Is(name string, uid types.UID) bool {
+	return h.Transaction == name && (h.UID == "" || h.UID == uid)
+}
+
+// TransactionHold is what a Transaction holds in mailboxes.
+type TransactionHold struct {
+	Holder
 	// Objects are in the form that ParseHold parses. Sorted.
 	Objects []string `json:"objects"`
 	// Clusters are the mailboxes, sorted; none are all. A Transaction holds its objects in all of
@@ -43,8 +63,8 @@ func (h *TransactionHold) Refs() ([]objref.Ref, error) {
 }
 
 // NewTransactionHold returns a TransactionHold of these objects. No clusters are all.
-func NewTransactionHold(transaction string, refs []objref.Ref, clusters []string) TransactionHold {
-	h := TransactionHold{Transaction: transaction, Clusters: slices.Sorted(slices.Values(clusters))}
+func NewTransactionHold(by Holder, refs []objref.Ref, clusters []string) TransactionHold {
+	h := TransactionHold{Holder: by, Clusters: slices.Sorted(slices.Values(clusters))}
 	for _, ref := range refs {
 		h.Objects = append(h.Objects, ref.GroupResource().String()+"/"+ref.Namespace+"/"+ref.Name)
 	}
@@ -94,7 +114,7 @@ func (h Holds) Of(counts func(objref.Ref) bool) Holds {
 		refs, _ := h.list[i].Refs() // ParseHolds has reported an invalid one
 		refs = slices.DeleteFunc(refs, func(ref objref.Ref) bool { return !counts(ref) })
 		if len(refs) > 0 {
-			list = append(list, NewTransactionHold(h.list[i].Transaction, refs, h.list[i].Clusters))
+			list = append(list, NewTransactionHold(h.list[i].Holder, refs, h.list[i].Clusters))
 		}
 	}
 	if len(list) == 0 {
@@ -148,13 +168,43 @@ func (h Holds) Equal(other Holds) bool {
 	return true
 }
 
+const (
+	// packed begins an annotation that is compressed. A transport of an earlier version cannot
+	// parse it, and so holds everything.
+	packed = "gzip:"
+	// packFrom is the length from which holds are compressed: all annotations of an object together
+	// may have 256 KiB.
+	packFrom = 64 << 10
+	// maxUnpacked bounds what an annotation may become.
+	maxUnpacked = 64 << 20
+)
+
 // DecodeHolds decodes the annotation that has TransactionHolds.
 func DecodeHolds(text string) ([]TransactionHold, error) {
+	raw := []byte(text)
+	if rest, is := strings.CutPrefix(text, packed); is {
+		var err error
+		if raw, err = unpack(rest); err != nil {
+			return nil, fmt.Errorf("want a compressed JSON list of holds: %w", err)
+		}
+	}
 	var list []TransactionHold
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
+	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("want a JSON list of holds: %w", err)
 	}
 	return list, nil
+}
+
+func unpack(text string) ([]byte, error) {
+	reader, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(reader, maxUnpacked+1))
+	if err == nil && len(raw) > maxUnpacked {
+		err = errors.New("it is too long")
+	}
+	return raw, err
 }
 
 // EncodeHolds encodes TransactionHolds as an annotation; "" for none.
@@ -162,8 +212,15 @@ func EncodeHolds(list []TransactionHold) string {
 	if len(list) == 0 {
 		return ""
 	}
-	text, _ := json.Marshal(list) // it has strings only
-	return string(text)
+	raw, _ := json.Marshal(list) // it has strings only
+	if len(raw) < packFrom {
+		return string(raw)
+	}
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(raw) // to memory, which does not fail
+	_ = w.Close()
+	return packed + base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
 // ParseHolds parses the annotation that has TransactionHolds. A text that cannot be parsed holds

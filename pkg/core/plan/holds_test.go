@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,11 +15,11 @@ func TestHolds(t *testing.T) {
 	crd := objref.Ref{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "buckets.example.org"}
 	settings := objref.Ref{Resource: "configmaps", Namespace: "web", Name: "settings"}
 	text := plan.EncodeHolds([]plan.TransactionHold{
-		plan.NewTransactionHold("tx-a", []objref.Ref{crd}, nil),
-		plan.NewTransactionHold("tx-b", []objref.Ref{settings, settings}, []string{"west", "east"}),
+		plan.NewTransactionHold(plan.Holder{Transaction: "tx-a"}, []objref.Ref{crd}, nil),
+		plan.NewTransactionHold(plan.Holder{Transaction: "tx-b", UID: "u"}, []objref.Ref{settings, settings}, []string{"west", "east"}),
 	})
 	const want = `[{"transaction":"tx-a","objects":["customresourcedefinitions.apiextensions.k8s.io//buckets.example.org"]},` +
-		`{"transaction":"tx-b","objects":["configmaps/web/settings"],"clusters":["east","west"]}]`
+		`{"transaction":"tx-b","uid":"u","objects":["configmaps/web/settings"],"clusters":["east","west"]}]`
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Fatal(diff)
 	}
@@ -63,5 +64,29 @@ func TestHolds(t *testing.T) {
 	}
 	if plan.EncodeHolds(nil) != "" {
 		t.Error("no holds are no annotation")
+	}
+}
+
+// TestManyHolds: what a package with thousands of CustomResourceDefinitions holds fits into the
+// annotations of a Binding. A transport that cannot decompress it holds everything.
+func TestManyHolds(t *testing.T) {
+	t.Parallel()
+	var refs []objref.Ref
+	for i := range 5000 {
+		refs = append(refs, objref.Ref{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: fmt.Sprintf("things%d.service%d.aws.example.org", i, i%97)})
+	}
+	list := []plan.TransactionHold{plan.NewTransactionHold(plan.Holder{Transaction: "tx-a", UID: "u"}, refs, nil)}
+	text := plan.EncodeHolds(list)
+	if len(text) > 200<<10 {
+		t.Errorf("%d bytes", len(text))
+	}
+	got, err := plan.DecodeHolds(text)
+	if diff := cmp.Diff(list, got); err != nil || diff != "" {
+		t.Errorf("error %v (-want +got):\n%s", err, diff)
+	}
+	for _, invalid := range []string{text[:len(text)-8], "gzip:", "gzip:x", text[len("gzip:"):]} {
+		if holds, err := plan.ParseHolds(invalid); err == nil || !holds.At("east").Holds(refs[0]) {
+			t.Errorf("%.20q: error %v; it must hold everything", invalid, err)
+		}
 	}
 }

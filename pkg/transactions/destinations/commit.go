@@ -84,15 +84,15 @@ func (d *Destinations) again(ctx context.Context, tx *pkgv1alpha1.Transaction, v
 	if failure == nil {
 		return now.locks[c.Cluster], nil
 	}
-	if err := d.keep(ctx, tx.Name, c); err != nil || v.continues {
+	if err := d.keep(ctx, plan.Holder{Transaction: tx.Name, UID: tx.UID}, c); err != nil || v.continues {
 		return nil, err
 	}
 	return nil, failure
 }
 
 // keep lets a cluster keep what it has.
-func (d *Destinations) keep(ctx context.Context, name string, c *destination.Destination) error {
-	h := plan.NewTransactionHold(name, c.Changed, []string{c.Cluster})
+func (d *Destinations) keep(ctx context.Context, by plan.Holder, c *destination.Destination) error {
+	h := plan.NewTransactionHold(by, c.Changed, []string{c.Cluster})
 	return d.hold(ctx, func(list []plan.TransactionHold) []plan.TransactionHold { return append(list, h) })
 }
 

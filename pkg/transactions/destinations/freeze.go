@@ -36,12 +36,13 @@ func (d *Destinations) Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 	err = d.hold(ctx, func(list []plan.TransactionHold) []plan.TransactionHold {
 		refs := slices.Clone(v.objects)
 		for i := range list { // what an earlier try has written does not change any more, and is a part of the change
-			if of, err := list[i].Refs(); err == nil && list[i].Transaction == tx.Name && !list[i].Lasts() {
+			if of, err := list[i].Refs(); err == nil && list[i].Is(tx.Name, tx.UID) && !list[i].Lasts() {
 				refs = append(refs, of...)
 			}
 		}
-		list = slices.DeleteFunc(list, func(h plan.TransactionHold) bool { return h.Transaction == tx.Name })
-		return append(append(list, plan.NewTransactionHold(tx.Name, refs, nil)), v.lasting(tx.Name)...)
+		list = slices.DeleteFunc(list, func(h plan.TransactionHold) bool { return h.Is(tx.Name, tx.UID) })
+		by := plan.Holder{Transaction: tx.Name, UID: tx.UID}
+		return append(append(list, plan.NewTransactionHold(by, refs, nil)), v.lasting(by)...)
 	})
 	if err != nil {
 		return err
@@ -54,14 +55,14 @@ func (d *Destinations) Freeze(ctx context.Context, tx *pkgv1alpha1.Transaction) 
 }
 
 // lasting returns what clusters keep where the proposal would break something, grouped by objects.
-func (v *validated) lasting(name string) []plan.TransactionHold {
+func (v *validated) lasting(by plan.Holder) []plan.TransactionHold {
 	groups := map[string]*plan.TransactionHold{}
 	for i := range v.result.Destinations {
 		c := &v.result.Destinations[i]
 		if !c.Fails() || len(c.Changed) == 0 { // nothing to keep
 			continue
 		}
-		h := plan.NewTransactionHold(name, c.Changed, []string{c.Cluster})
+		h := plan.NewTransactionHold(by, c.Changed, []string{c.Cluster})
 		key := strings.Join(h.Objects, ",")
 		if groups[key] == nil {
 			groups[key] = &h

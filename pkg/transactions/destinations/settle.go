@@ -28,7 +28,7 @@ import (
 // returns the objects that are between two states: it is called once at most, if a Transaction that
 // did not succeed has left a hold.
 func (d *Destinations) Settle(
-	ctx context.Context, runs, succeeded func(transaction string) bool, half func(context.Context) (map[objref.Ref]bool, error),
+	ctx context.Context, runs, succeeded func(plan.Holder) bool, half func(context.Context) (map[objref.Ref]bool, error),
 ) (again time.Duration, err error) {
 	holds, err := d.holds(ctx)
 	if err != nil || holds == nil {
@@ -53,8 +53,8 @@ func (d *Destinations) Settle(
 		again = 0
 		for _, h := range list {
 			switch {
-			case runs(h.Transaction):
-			case !h.Lasts() && whole[h.Transaction]:
+			case runs(h.Holder):
+			case !h.Lasts() && whole[h.Holder]:
 				continue
 			case !h.Lasts():
 				again = d.Recheck
@@ -87,17 +87,17 @@ func (d *Destinations) Settle(
 
 // whole returns the Transactions that do not run and have left nothing half.
 func (d *Destinations) whole(
-	ctx context.Context, list []plan.TransactionHold, runs, succeeded func(string) bool, half func(context.Context) (map[objref.Ref]bool, error),
-) (map[string]bool, error) {
-	whole := map[string]bool{}
+	ctx context.Context, list []plan.TransactionHold, runs, succeeded func(plan.Holder) bool, half func(context.Context) (map[objref.Ref]bool, error),
+) (map[plan.Holder]bool, error) {
+	whole := map[plan.Holder]bool{}
 	left := sync.OnceValues(func() (map[objref.Ref]bool, error) { return half(ctx) })
 	for i := range list {
 		h := &list[i]
-		if h.Lasts() || runs(h.Transaction) {
+		if h.Lasts() || runs(h.Holder) {
 			continue
 		}
-		if succeeded(h.Transaction) {
-			whole[h.Transaction] = true
+		if succeeded(h.Holder) {
+			whole[h.Holder] = true
 			continue
 		}
 		of, err := left()
@@ -105,7 +105,7 @@ func (d *Destinations) whole(
 			return nil, err
 		}
 		refs, _ := h.Refs() // without one that can be read there is nothing to hold
-		whole[h.Transaction] = !slices.ContainsFunc(refs, func(ref objref.Ref) bool { return of[ref] })
+		whole[h.Holder] = !slices.ContainsFunc(refs, func(ref objref.Ref) bool { return of[ref] })
 	}
 	return whole, nil
 }

@@ -18,7 +18,7 @@ func TestHeldForTransactions(t *testing.T) {
 	crd := objref.Ref{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "buckets.example.org"}
 	settings := objref.Ref{Resource: "configmaps", Namespace: "web", Name: "settings"}
 	holds, err := plan.ParseHolds(plan.EncodeHolds([]plan.TransactionHold{
-		plan.NewTransactionHold("tx-a", []objref.Ref{crd, settings}, nil), plan.NewTransactionHold("tx-b", []objref.Ref{crd}, []string{"east", "west"}),
+		plan.NewTransactionHold(plan.Holder{Transaction: "tx-a"}, []objref.Ref{crd, settings}, nil), plan.NewTransactionHold(plan.Holder{Transaction: "tx-b"}, []objref.Ref{crd}, []string{"east", "west"}),
 	}))
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	pkgv1 "github.com/starlinghq/starling/api/pkg/v1"
 	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/test/testenv"
@@ -12,7 +15,7 @@ import (
 )
 
 // TestHalfStaysHeld: an update is given up when a part of it is written. No cluster gets that part,
-// however it is given up, until the user goes back.
+// however it is given up, until the user has what is in force installed again.
 func TestHalfStaysHeld(t *testing.T) {
 	t.Parallel()
 	const (
@@ -31,6 +34,19 @@ func TestHalfStaysHeld(t *testing.T) {
 			})
 		}},
 		"Deleted": {5, func(t *testing.T, h *hub) { h.wds.Remove(t, pkgv1alpha1.Transactions, "", update) }},
+		"CreatedAgain": {5, func(t *testing.T, h *hub) { // another Transaction of this name succeeds, and changes nothing
+			h.wds.Remove(t, pkgv1alpha1.Transactions, "", update)
+			testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+				return testenv.Get[pkgv1alpha1.Transaction](t, h.wds.Client.Resource(pkgv1alpha1.Transactions), update) == nil, "it is still there"
+			})
+			h.wds.Apply(t, fmt.Sprintf(`{apiVersion: pkg.crossplane.io/v1alpha1, kind: Transaction, metadata: {name: %s, annotations: {pkg.crossplane.io/validate-only: "true"}}, spec: {
+				change: Install, install: {package: {apiVersion: pkg.crossplane.io/v1, kind: Provider, metadata: {name: s3}, spec: {package: %q, commonLabels: {app: a}}}}}}`,
+				update, h.registry.Source("org/s3")+":v1.0.0"))
+			testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+				tx := testenv.Get[pkgv1alpha1.Transaction](t, h.wds.Client.Resource(pkgv1alpha1.Transactions), update)
+				return transaction.Succeeded(tx), fmt.Sprintf("%+v", tx.Status)
+			})
+		}},
 		"Killed": {1, func(t *testing.T, h *hub) { // the next process finds the hold of a Transaction that has ended
 			h.wds.Patch(t, bindings, "", "all", `{"metadata":{"annotations":{"again":"1"}}}`)
 			h.run(t)
@@ -72,14 +88,20 @@ func TestHalfStaysHeld(t *testing.T) {
 				}
 				return ""
 			})
-			if tx := testenv.Get[pkgv1alpha1.Transaction](t, h.wds.Client.Resource(pkgv1alpha1.Transactions), update); tx != nil &&
+			if tx := testenv.Get[pkgv1alpha1.Transaction](t, h.wds.Client.Resource(pkgv1alpha1.Transactions), update); tx != nil && !transaction.ValidateOnly(tx) &&
 				(!transaction.Ended(tx) || !strings.Contains(strings.Join(tx.Status.Warnings, "; "), "clusters keep what they had")) {
 				t.Errorf("warnings %q, conditions %+v", tx.Status.Warnings, tx.Status.Conditions)
 			}
 
 			accept()
-			h.apply(t, "s3", "v1.0.0")
-			h.becomes(t, "s3", "True", "TransactionComplete")
+			// The package names what is in force, and its condition how that is installed again.
+			command := "kubectl delete transaction " + h.becomes(t, "s3", "True", "TransactionComplete").Name
+			testenv.Eventually(t, testenv.Patience, func() (bool, string) {
+				p := testenv.Get[pkgv1.Provider](t, h.wds.Client.Resource(pkgv1.Providers), "s3")
+				healthy := meta.FindStatusCondition(p.Status.Conditions, pkgv1.PackageConditionHealthy)
+				return strings.HasSuffix(p.Spec.Package, ":v1.0.0") && strings.HasSuffix(healthy.Message, command), p.Spec.Package + ": " + healthy.Message
+			})
+			h.wds.Delete(t, pkgv1alpha1.Transactions, "", strings.Fields(command)[3])
 			eventually(t, "", func() string { return h.holds(t) })
 			if got := h.manifests(t, "east"); !strings.Contains(got, "region") || strings.Contains(got, "size") {
 				t.Errorf("the mailbox has %s", got)

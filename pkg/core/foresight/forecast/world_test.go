@@ -114,7 +114,7 @@ func (w *World) hold(name string, clusters ...string) {
 	ref, _ := refTo(name)
 	b := &controlv1alpha1.Binding{}
 	b.Name, b.UID = pkgv1.HoldsBinding, "uid-holds"
-	text := plan.EncodeHolds([]plan.TransactionHold{plan.NewTransactionHold("tx-1", []objref.Ref{ref}, clusters)})
+	text := plan.EncodeHolds([]plan.TransactionHold{plan.NewTransactionHold(plan.Holder{Transaction: "tx-1"}, []objref.Ref{ref}, clusters)})
 	b.Annotations = map[string]string{pkgv1.AnnotationHeldObjects: text}
 	w.Bindings[b.Name] = b
 }
