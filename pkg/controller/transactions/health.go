@@ -156,11 +156,17 @@ func (c *Controller) health(ctx context.Context, kind transactions.Kind, state *
 }
 
 // takeBack removes what a removal that was given up has written to the objects of a package which
-// stays: clusters would keep CRDs that no user wants to keep there. While a package is being
-// removed, that stays; the end of each removal has all packages compared.
+// stays: clusters would keep CRDs that no user wants to keep there. While a Transaction may remove
+// the package, that stays; the end of each removal has all packages compared.
 func (c *Controller) takeBack(ctx context.Context, state *transaction.PackageState) error {
 	active := transaction.Active(state.Revisions)
-	if active == nil || state.Busy || state.Package.DeletionTimestamp != nil || slices.ContainsFunc(c.Watch.Transactions.All(), removes) {
+	if active == nil || state.Busy || state.Package.DeletionTimestamp != nil {
+		return nil
+	}
+	sources := state.Sources()
+	if slices.ContainsFunc(c.Watch.Transactions.All(), func(tx *pkgv1alpha1.Transaction) bool {
+		return removes(tx) && slices.Contains(sources, tx.Spec.Delete.Source)
+	}) {
 		return nil
 	}
 	for _, ref := range active.Status.ObjectRefs {
@@ -176,7 +182,7 @@ func (c *Controller) takeBack(ctx context.Context, state *transaction.PackageSta
 
 // removes reports whether a Transaction may still remove a package.
 func removes(tx *pkgv1alpha1.Transaction) bool {
-	return tx.Spec.Change == pkgv1alpha1.ChangeTypeDelete && !transaction.Ended(tx) && tx.DeletionTimestamp == nil
+	return tx.Spec.Delete != nil && !transaction.Ended(tx) && tx.DeletionTimestamp == nil
 }
 
 // present returns the Transaction of the present generation of a package, "" if there is none.

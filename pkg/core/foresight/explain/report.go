@@ -27,11 +27,12 @@ func notReported() status.Excluded {
 // isReported judges whether the cluster reports the status of the object.
 func (p *passage) isReported(c *chain) {
 	report, addOn := p.report(), p.addOn()
+	another := p.isOfAnotherEdit(report)
 	switch {
 	case p.box.Reports.Unread != "":
 		c.unknown(LinkReported, "what cluster "+p.cluster+" reports of "+p.Ref.String()+" is unknown: "+p.box.Reports.Unread)
-	case p.isOfAnotherEdit(report) != "":
-		what := "cluster " + p.cluster + " has reported the status of " + p.isOfAnotherEdit(report) + ", and not yet that of the current one"
+	case another != "":
+		what := "cluster " + p.cluster + " has reported the status of " + another + ", and not yet that of the current one"
 		if addOn.State == foresight.Broken || addOn.State == foresight.Waiting {
 			addOn.Text = strings.TrimSuffix(addOn.Text, ".") + ". " + strings.ToUpper(what[:1]) + what[1:]
 			c.end(addOn)
