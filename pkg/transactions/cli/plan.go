@@ -166,7 +166,9 @@ func (p *planner) run(ctx context.Context, args []string) (report.Plan, error) {
 	progress := p.progress("reading packages")
 	defer progress.Stop()
 	tx, err := p.transaction(ctx, client, args)
-	if err != nil {
+	if nothing, is := errors.AsType[*nothingError](err); is {
+		return report.Plan{Change: "Delete " + p.remove, Outcome: report.NoChanges, Warnings: []string{nothing.Error()}}, nil
+	} else if err != nil {
 		return report.Plan{}, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, errors.New("timed out"))
@@ -381,8 +383,20 @@ func (p *planner) deletion(ctx context.Context, client *transactions.Client, tx 
 	} else {
 		return err
 	}
+	if owner := tree.Find(source); owner != nil && owner.Package != "" && owner.Package != ref.String() {
+		return &nothingError{ref.String(), source, owner.Package}
+	}
 	tx.Spec.Change, tx.Spec.Delete = pkgv1alpha1.ChangeTypeDelete, &pkgv1alpha1.DeleteSpec{Source: source}
 	return nil
+}
+
+// nothingError says that the deletion of a package changes nothing, since another package has
+// installed what it names. A Transaction that deletes the source would remove the other one.
+type nothingError struct{ pkg, source, owner string }
+
+// Error implements error.
+func (e *nothingError) Error() string {
+	return fmt.Sprintf("%s has not installed %s: that is of %s, and stays", e.pkg, e.source, e.owner)
 }
 
 // replacement sets the replacement of a package by one of the same kind.

@@ -119,6 +119,11 @@ func TestCommands(t *testing.T) {
 	c.gives(2, []string{"plan", "provider", "s3", "--package", source("org/s3") + ":v1.1.0", "-o", "wide"}, "v1.0.0@sha256:", "~ CustomResourceDefinition", "Installed afterwards:")
 	c.gives(1, []string{"plan", "provider", "s3", "--package", source("org/s3") + ":v2.0.0"}, "SchemaIncompatible", "logs", `pkg.crossplane.io/allow-breaking-crds: "buckets.s3.aws.example.org"`)
 	c.gives(1, []string{"plan", "--delete", "provider/org-family"}, "MissingDependency", "Delete or change")
+	h.apply(t, "Provider", "second", "org/s3", "v1.0.0") // of the same source
+	h.becomes(t, "second", "False", "ValidationFailed")
+	c.gives(0, []string{"plan", "--delete", "provider/second"}, "nothing would change", "that is of Provider/s3, and stays")
+	h.Delete(t, pkgv1.Providers, "", "second")
+	h.gone(t, pkgv1.Providers, "second")
 	c.gives(1, []string{"plan", "--delete", "provider/s3"}, "ResourcesInUse", "1 object")
 	h.Patch(t, pkgv1.Providers, "", "s3", `{"metadata":{"annotations":{"pkg.crossplane.io/allow-deletion-of-resources":"true"}}}`)
 	c.gives(2, []string{"plan", "--delete", "provider/s3"}, "- "+source("org/s3"), "deletes 1 object of users: buckets.s3.aws.example.org logs")
