@@ -221,7 +221,7 @@ func effect(o *outcome, had plan.Options) (verb Verb, why string) {
 	change := render.ChangeOf(o.had, o.gets, o.options)
 	var notes []string
 	applied := had
-	applied.Orphan = o.options.Orphan
+	applied.Orphan, applied.IgnoredFields = o.options.Orphan, o.options.IgnoredFields // they are said by themselves
 	switch {
 	case change.CreateOnly:
 		return Keep, "kept: create-only"
@@ -229,11 +229,14 @@ func effect(o *outcome, had plan.Options) (verb Verb, why string) {
 		notes = append(notes, "it was create-only: the cluster may have another content, which is updated, too")
 	case applied != o.options:
 		notes = append(notes, "how it is applied changes")
-	case had == o.options:
+	case had.Orphan == o.options.Orphan:
 	case had.Orphan:
 		notes = append(notes, "the cluster will delete it when it leaves")
-	case o.options.Orphan:
+	default:
 		notes = append(notes, "the cluster will keep it when it leaves")
+	}
+	if left := fewer(o.options.IgnoredFields, had.IgnoredFields); len(left) > 0 {
+		notes = append(notes, text.List(left, len(left))+" "+text.Plural(len(left), "is", "are")+" ignored from now on: the cluster keeps what it has")
 	}
 	if had.Update && !had.CreateOnly && removes(&change) {
 		notes = append(notes, "the cluster can keep fields that it got by update")

@@ -128,7 +128,7 @@ func TestOptions(t *testing.T) {
 		"IgnoredNoMore": {
 			func(w *World) { w.web(2, "a", ignoring) },
 			func(w *World) { w.web(2, "a", controlv1alpha1.AnnotationIgnoreFields+"=.spec.replicas") },
-			[]string{"c1,c2: 1 works", "  update Deployment shop/web (how it is applied changes; .spec.minReadySeconds is ignored no more: the cluster gets what the WDS has, or nothing)"},
+			[]string{"c1,c2: 1 works", "  update Deployment shop/web (.spec.minReadySeconds is ignored no more: the cluster gets what the WDS has, or nothing)"},
 		},
 		"AnUpdateDidNotOwn": {
 			func(w *World) {
@@ -141,7 +141,7 @@ func TestOptions(t *testing.T) {
 			func(w *World) { w.web(2, "a") },
 			func(w *World) { w.scale("web") },
 			[]string{
-				"policy edge: +1 objects", "c1,c2: 2 works", "  update Deployment shop/web (how it is applied changes)",
+				"policy edge: +1 objects", "c1,c2: 2 works", "  update Deployment shop/web (.spec.replicas is ignored from now on: the cluster keeps what it has)",
 				"  create HorizontalPodAutoscaler shop/web",
 			},
 		},
