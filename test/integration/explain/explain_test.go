@@ -40,23 +40,24 @@ var notHere = map[string]string{
 
 // forbidden is what the user may not read, as SPACE GROUP/RESOURCE.
 var forbidden = map[string]string{
-	"unreadable":                   "wds apps/deployments",
-	"policies-unreadable":          "wds control.kubestellar.io/bindingpolicies",
-	"namespace-unreadable":         "wds /namespaces",
-	"bindings-unreadable":          "wds control.kubestellar.io/bindings",
-	"custom-transforms-unreadable": "wds control.kubestellar.io/customtransforms",
-	"cluster-unreadable":           "its cluster.open-cluster-management.io/managedclusters",
-	"mailbox-unreadable":           "its work.open-cluster-management.io/manifestworks",
-	"heartbeat-unreadable":         "its coordination.k8s.io/leases",
-	"properties-unreadable":        "its /configmaps",
-	"report-unreadable":            "its control.kubestellar.io/workstatuses",
+	"unreadable":                                    "wds apps/deployments",
+	"policies-unreadable":                           "wds control.kubestellar.io/bindingpolicies",
+	"namespace-unreadable":                          "wds /namespaces",
+	"bindings-unreadable":                           "wds control.kubestellar.io/bindings",
+	"custom-transforms-unreadable":                  "wds control.kubestellar.io/customtransforms",
+	"cluster-unreadable":                            "its cluster.open-cluster-management.io/managedclusters",
+	"mailbox-unreadable":                            "its work.open-cluster-management.io/manifestworks",
+	"heartbeat-unreadable":                          "its coordination.k8s.io/leases",
+	"properties-unreadable":                         "its /configmaps",
+	"report-unreadable":                             "its control.kubestellar.io/workstatuses",
+	"held-by-transaction-of-which-nothing-is-known": "wds pkg.crossplane.io/locks",
 }
 
 // read are the resources that are read, and no others.
 var read = map[string][]string{
 	"wds": {
 		"apps/deployments", "/configmaps", "/secrets", "coordination.k8s.io/leases", "/namespaces", "control.kubestellar.io/bindingpolicies",
-		"control.kubestellar.io/bindings", "control.kubestellar.io/customtransforms",
+		"control.kubestellar.io/bindings", "control.kubestellar.io/customtransforms", "pkg.crossplane.io/locks", "pkg.crossplane.io/transactions",
 	},
 	"its": {
 		"cluster.open-cluster-management.io/managedclusters", "coordination.k8s.io/leases", "addon.open-cluster-management.io/managedclusteraddons",
@@ -71,7 +72,8 @@ func newFleet(t *testing.T) *fleet {
 	shared := testenv.Shared(t)
 	f := &fleet{t: t, wds: shared.Space(t, "wds1"), its: shared.Space(t, "its1"), uids: map[types.UID]types.UID{}}
 	installed.Do(func() {
-		f.wds.Install(t, testenv.APIs(t, "control.kubestellar.io_bindingpolicies", "control.kubestellar.io_bindings", "control.kubestellar.io_customtransforms")...)
+		f.wds.Install(t, testenv.APIs(t, "control.kubestellar.io_bindingpolicies", "control.kubestellar.io_bindings", "control.kubestellar.io_customtransforms",
+			"pkg.crossplane.io_locks", "pkg.crossplane.io_transactions")...)
 		f.its.Install(t, append(testenv.APIs(t, "control.kubestellar.io_workstatuses"), testenv.ManagedClusterCRD(t),
 			testenv.OCM(t, "work/v1/0000_00_work.open-cluster-management.io_manifestworks.crd.yaml"),
 			testenv.OCM(t, "addon/v1alpha1/0000_01_addon.open-cluster-management.io_managedclusteraddons.crd.yaml"))...)

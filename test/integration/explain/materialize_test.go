@@ -17,6 +17,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	controlv1alpha1 "github.com/starlinghq/starling/api/control/v1alpha1"
+	pkgv1alpha1 "github.com/starlinghq/starling/api/pkg/v1alpha1"
+	pkgv1beta1 "github.com/starlinghq/starling/api/pkg/v1beta1"
 	"github.com/starlinghq/starling/pkg/clusters"
 	"github.com/starlinghq/starling/pkg/core/foresight"
 	coreexplain "github.com/starlinghq/starling/pkg/core/foresight/explain"
@@ -136,6 +138,14 @@ func (f *fleet) write(w *situations.World) {
 	if w.Holds.Value != nil {
 		f.writeBinding(w.Holds.Value, nil)
 	}
+	if running := w.Running.Value; running != "" {
+		f.create(f.wds, pkgv1alpha1.Transactions, "Transaction", map[string]any{
+			"metadata": map[string]any{"name": running}, "spec": map[string]any{"change": "Delete", "delete": map[string]any{"source": "example.com/aws"}},
+		})
+		f.create(f.wds, pkgv1beta1.Locks, "Lock", map[string]any{
+			"metadata": map[string]any{"name": pkgv1beta1.LockName, "annotations": map[string]any{pkgv1beta1.AnnotationCurrentTransaction: running}},
+		})
+	}
 	for _, ct := range w.CustomTransforms.Value {
 		f.create(f.wds, controlv1alpha1.CustomTransforms, "CustomTransform", object(f.t, ct))
 	}
@@ -156,6 +166,8 @@ func (f *fleet) write(w *situations.World) {
 				report.Source = status.Source{UID: live.GetUID(), Generation: live.GetGeneration()}
 			case of > 0 && of < generation:
 				report.Source = status.Source{UID: live.GetUID(), Generation: 1}
+			case report.Source.UID != "":
+				report.Source.UID = live.GetUID()
 			}
 			f.writeReport(w, name, live.GetKind(), report)
 		}
@@ -313,10 +325,19 @@ func (f *fleet) manifest(w *situations.World, item *plan.Item, live *unstructure
 		return withdrawn.JSON
 	}
 	content := live.DeepCopy()
-	if w.Live.Value != nil && item.Hash != situations.ContentOf(f.t, w.Ref, w.Live.Value).Hash {
-		content.SetAnnotations(map[string]string{"example.com/older": "true"})
+	if w.Live.Value != nil {
+		if current := situations.ContentOf(f.t, w.Ref, w.Live.Value); item.Content() != current.Content() {
+			content.SetAnnotations(map[string]string{"example.com/older": "true"})
+		}
 	}
-	return situations.ContentOf(f.t, w.Ref, content).JSON
+	delivered := situations.ContentOf(f.t, w.Ref, content)
+	if item.Source == "" { // it is delivered without its source
+		var err error
+		if delivered, err = delivered.Shared(false); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	return delivered.JSON
 }
 
 // applied returns what the agent reports of a work.
