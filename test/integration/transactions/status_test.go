@@ -87,6 +87,7 @@ func TestExamples(t *testing.T) { //nolint:tparallel // they come one after the 
 		own := locked("Provider", core.RevisionName("provider-aws-s3", s3), source("org/provider-aws-s3"), "v1.0.0@"+s3, requires("Provider", source("org/provider-family-aws"), ">=v1.1.0"))
 		want := pkgv1alpha1.TransactionStatus{
 			TransactionNumber: 2, Conditions: complete, ProposedLockPackages: []pkgv1beta1.LockPackage{aws, own, gcp},
+			Warnings: []string{notStarted("Provider org-provider-family-aws, Provider provider-aws-s3 define")},
 			Changes: []pkgv1alpha1.PackageChange{
 				{Source: aws.Source, To: aws.Version, Created: []string{"CustomResourceDefinition.apiextensions.k8s.io/providerconfigs.aws.example.org"}},
 				{Source: own.Source, To: own.Version, Created: []string{"CustomResourceDefinition.apiextensions.k8s.io/buckets.s3.aws.example.org"}},
