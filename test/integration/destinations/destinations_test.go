@@ -77,7 +77,7 @@ func TestStory(t *testing.T) {
 		t.Errorf("warnings %s", warnings)
 	}
 	eventually(t, v2, func() string { return h.manifests(t, "west") })
-	eventually(t, `[{"transaction":"`+second.Name+`","objects":["customresourcedefinitions.apiextensions.k8s.io//buckets.s3.example.org"],"clusters":["east"]}]`,
+	eventually(t, `[{"transaction":"`+second.Name+`","uid":"`+string(second.UID)+`","objects":["customresourcedefinitions.apiextensions.k8s.io//buckets.s3.example.org"],"clusters":["east"]}]`,
 		func() string { return h.holds(t) })
 	if got := h.manifests(t, "east"); got != v1 {
 		t.Errorf("mailbox of east: %s", got)
