@@ -22,10 +22,8 @@ type Change struct {
 	Source bool
 }
 
-// Updates reports whether the cluster changes anything.
-func (c *Change) Updates() bool {
-	return !c.CreateOnly && (c.Source || !reflect.DeepEqual(c.Before, c.After))
-}
+// Updates reports whether the cluster changes anything that a user wrote.
+func (c *Change) Updates() bool { return !c.CreateOnly && !reflect.DeepEqual(c.Before, c.After) }
 
 // ChangeOf returns what a content changes in a cluster that got another one before, and applies
 // this one with these options. Either may be zero.
