@@ -15,7 +15,7 @@ import (
 )
 
 // Selector says why a selector matches nothing that has one of these sets of labels, as "no cluster
-// has the label enviroment; near: environment". what names such a thing. It returns "" for a
+// has the label envrnment; near: environment". what names such a thing. It returns "" for a
 // selector that is invalid, or that matches something.
 func Selector(what string, selector *metav1.LabelSelector, labels []map[string]string) string {
 	matcher, err := metav1.LabelSelectorAsSelector(selector)

@@ -27,7 +27,7 @@ func TestSelector(t *testing.T) {
 	}{
 		"Matches":       {is("environment", "prod"), ""},
 		"All":           {metav1.LabelSelector{}, ""},
-		"MisspeltKey":   {is("enviroment", "prod"), "no cluster has the label enviroment; near: environment"},
+		"MisspeltKey":   {is("envrnment", "prod"), "no cluster has the label envrnment; near: environment"},
 		"OtherCase":     {is("Region", "eu"), "no cluster has the label Region; near: region"},
 		"UnknownKey":    {is("team", "a"), "no cluster has the label team"},
 		"MisspeltValue": {is("environment", "pord"), "no cluster has the label environment=pord; near: environment=prod"},
