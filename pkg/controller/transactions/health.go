@@ -180,9 +180,10 @@ func (c *Controller) takeBack(ctx context.Context, state *transaction.PackageSta
 	return nil
 }
 
-// removes reports whether a Transaction may still remove a package.
+// removes reports whether a Transaction may still remove a package. One that a user deletes may be
+// in the middle of that, until its finalizer is gone.
 func removes(tx *pkgv1alpha1.Transaction) bool {
-	return tx.Spec.Delete != nil && !transaction.Ended(tx) && tx.DeletionTimestamp == nil
+	return tx.Spec.Delete != nil && !transaction.Ended(tx)
 }
 
 // present returns the Transaction of the present generation of a package, "" if there is none.

@@ -82,7 +82,7 @@ func (p *passage) isOfAnotherEdit(report *status.Report) string {
 		return "a former object of the name " + p.Ref.String() + ", which was deleted"
 	}
 	switch wanted := p.source(); {
-	case !wanted.NamesContent() || report.Source == wanted || p.item.CreateOnly || p.item.Source == "":
+	case !wanted.NamesContent() || report.Source == wanted || p.item.CreateOnly, !report.Source.NamesContent() && p.item.Source == "":
 		return ""
 	case !report.Source.NamesContent():
 		return p.Ref.String() + " without saying of which edit"

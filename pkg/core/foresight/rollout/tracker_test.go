@@ -100,6 +100,12 @@ func TestOfThisEdit(t *testing.T) {
 			w.Item(cluster).Source, box.Reports.Value[w.Ref].Source = "", status.Source{}
 		}
 	}
+	sharedSince := func(w *situations.World) { // and the cluster has not reported since then
+		of(1)(w)
+		for cluster := range w.Mailboxes {
+			w.Item(cluster).Source = ""
+		}
+	}
 	for name, tc := range map[string]struct {
 		change          func(*situations.World)
 		atOnce, forever rollout.Result
@@ -109,6 +115,7 @@ func TestOfThisEdit(t *testing.T) {
 		"OfAnEarlierGeneration": {of(1), rollout.Waiting, rollout.Waiting, 3},
 		"OfNoGeneration":        {of(0), rollout.Waiting, rollout.Waiting, 3},
 		"DeliveredByTwoSpaces":  {shared, rollout.Waiting, rollout.Unknown, 3},
+		"ByTwoSpacesSinceThen":  {sharedSince, rollout.Waiting, rollout.Waiting, 3},
 	} {
 		tracker := rollout.NewTracker(rollout.Healthy)
 		for after, want := range map[time.Duration]rollout.Result{0: tc.atOnce, time.Hour: tc.forever} {
