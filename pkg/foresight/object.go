@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -28,6 +29,7 @@ import (
 	"github.com/starlinghq/starling/pkg/core/foresight/explain"
 	"github.com/starlinghq/starling/pkg/core/match"
 	"github.com/starlinghq/starling/pkg/core/objref"
+	"github.com/starlinghq/starling/pkg/core/plan"
 	"github.com/starlinghq/starling/pkg/core/settings"
 	"github.com/starlinghq/starling/pkg/core/transaction"
 	"github.com/starlinghq/starling/pkg/works"
@@ -381,29 +383,37 @@ func (r *Reader) transactions(ctx context.Context) (t explain.Transactions) {
 	return t
 }
 
-// running returns the Transaction that is being carried out, "" if there is none: the Lock names
-// one that does not exist any more, if its holder was deleted by force.
-func (r *Reader) running(ctx context.Context) (name, unread string) {
-	lock, err := r.objects.Resource(pkgv1beta1.Locks).Get(ctx, pkgv1beta1.LockName, metav1.GetOptions{})
+// running returns the Transaction that is being carried out, the zero Holder if there is none: the
+// Lock names one that does not exist any more, if its holder was deleted by force.
+func (r *Reader) running(ctx context.Context) (by plan.Holder, unread string) {
+	lock, tx := &pkgv1beta1.Lock{}, &pkgv1alpha1.Transaction{}
+	if found, unread := r.get(ctx, pkgv1beta1.Locks, pkgv1beta1.LockName, lock); !found {
+		return by, unread
+	}
+	if transaction.Holder(lock) == "" {
+		return by, ""
+	}
+	if found, unread := r.get(ctx, pkgv1alpha1.Transactions, transaction.Holder(lock), tx); !found {
+		return by, unread
+	}
+	if transaction.Abandoned(lock, tx) || transaction.Paused(tx) {
+		return by, ""
+	}
+	return plan.Holder{Transaction: tx.Name, UID: tx.UID}, ""
+}
+
+// get reads a cluster-scoped object of the WDS.
+func (r *Reader) get(ctx context.Context, resource schema.GroupVersionResource, name string, into any) (found bool, unread string) {
+	o, err := r.objects.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into)
+	}
 	if apierrors.IsNotFound(err) {
-		return "", ""
+		return false, ""
 	} else if err != nil {
-		return "", r.unreadInWDS("get", pkgv1beta1.Locks.GroupResource().String(), err)
+		return false, r.unreadInWDS("get", resource.GroupResource().String(), err)
 	}
-	holder := lock.GetAnnotations()[pkgv1beta1.AnnotationCurrentTransaction]
-	if holder == "" {
-		return "", ""
-	}
-	tx, err := r.objects.Resource(pkgv1alpha1.Transactions).Get(ctx, holder, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", ""
-	} else if err != nil {
-		return "", r.unreadInWDS("get", pkgv1alpha1.Transactions.GroupResource().String(), err)
-	}
-	if _, ended, _ := unstructured.NestedString(tx.Object, "status", "completionTime"); ended || transaction.Paused(tx) {
-		return "", ""
-	}
-	return holder, ""
+	return true, ""
 }
 
 // bindings reads these Bindings. One that is gone meanwhile is missing.

@@ -243,9 +243,17 @@ var onTheWay = []Situation{
 	{"held-by-running-transaction", func(w *World) {
 		w.only("c1")
 		w.HoldFor("tx-aws", "c1")
-		w.Running.Value = "tx-aws"
+		w.Running.Value = plan.Holder{Transaction: "tx-aws", UID: "t1"}
 		w.Item("c1").Bare[0]++
 	}, explain.LinkFree, waiting},
+	{"held-by-former-transaction", func(w *World) { // another one of its name runs now
+		w.only("c1")
+		hold := plan.NewTransactionHold(plan.Holder{Transaction: "tx-aws", UID: "t0"}, []objref.Ref{Web}, []string{"c1"})
+		w.HoldFor("tx-aws", "c1")
+		w.Holds.Value.Annotations[pkgv1.AnnotationHeldObjects] = plan.EncodeHolds([]plan.TransactionHold{hold})
+		w.Running.Value = plan.Holder{Transaction: "tx-aws", UID: "t1"}
+		w.Item("c1").Bare[0]++
+	}, explain.LinkFree, broken},
 	{"held-by-transaction-of-which-nothing-is-known", func(w *World) {
 		w.only("c1")
 		w.HoldFor("tx-aws", "c1")

@@ -89,19 +89,19 @@ func (h Holds) Any() bool { return h.everywhere.Any() || len(h.at) > 0 }
 // At returns what is held in a mailbox.
 func (h Holds) At(mailbox string) Hold { return h.everywhere.Union(h.at[mailbox]) }
 
-// Holder returns the name of a Transaction that holds an object in a mailbox, "" if none does, or
+// Holder returns a Transaction that holds an object in a mailbox, the zero Holder if none does, or
 // if everything is held because the text could not be parsed.
-func (h Holds) Holder(mailbox string, ref objref.Ref) string {
+func (h Holds) Holder(mailbox string, ref objref.Ref) Holder {
 	for i := range h.list {
 		one := &h.list[i]
 		if len(one.Clusters) > 0 && !slices.Contains(one.Clusters, mailbox) {
 			continue
 		}
 		if refs, err := one.Refs(); err == nil && slices.Contains(refs, ref) {
-			return one.Transaction
+			return one.Holder
 		}
 	}
-	return ""
+	return Holder{}
 }
 
 // Of returns the part of these objects. If everything is held, that is everything.

@@ -58,7 +58,7 @@ func TestHolds(t *testing.T) {
 		ref     objref.Ref
 		want    string
 	}{{"east", settings, "tx-b"}, {"north", settings, ""}, {"north", crd, "tx-a"}, {"east", objref.Ref{Resource: "secrets", Name: "x"}, ""}} {
-		if got := holds.Holder(tc.mailbox, tc.ref); got != tc.want {
+		if got := holds.Holder(tc.mailbox, tc.ref).Transaction; got != tc.want {
 			t.Errorf("%s is held in %s by %q, want %q", tc.ref, tc.mailbox, got, tc.want)
 		}
 	}

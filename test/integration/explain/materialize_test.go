@@ -138,7 +138,7 @@ func (f *fleet) write(w *situations.World) {
 	if w.Holds.Value != nil {
 		f.writeBinding(w.Holds.Value, nil)
 	}
-	if running := w.Running.Value; running != "" {
+	if running := w.Running.Value.Transaction; running != "" {
 		f.create(f.wds, pkgv1alpha1.Transactions, "Transaction", map[string]any{
 			"metadata": map[string]any{"name": running}, "spec": map[string]any{"change": "Delete", "delete": map[string]any{"source": "example.com/aws"}},
 		})

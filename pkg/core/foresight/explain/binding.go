@@ -38,15 +38,21 @@ func held(bindings []*controlv1alpha1.Binding, t *Transactions) func(*chain) {
 	}
 }
 
+// runs reports whether a Transaction that holds something is being carried out.
+func (t *Transactions) runs(h plan.Holder) bool {
+	running := t.Running.Value
+	return running != plan.Holder{} && h.Is(running.Transaction, running.UID)
+}
+
 // pass reports whether the holds on a Binding that the message of its condition Held names end by
 // themselves, since they are those of the Transaction that is being carried out.
 func (t *Transactions) pass(b *controlv1alpha1.Binding, message string) bool {
-	if _, byUser := b.Annotations[controlv1alpha1.AnnotationHold]; byUser || t.Running.Value == "" {
+	if _, byUser := b.Annotations[controlv1alpha1.AnnotationHold]; byUser || t.Running.Value == (plan.Holder{}) {
 		return false
 	}
 	held, err := foresight.HoldsOf(t.Holds.Value)
 	return err == nil && !slices.ContainsFunc(held.List(), func(h plan.TransactionHold) bool {
-		return h.Transaction != t.Running.Value && strings.Contains(message, plan.HeldFor(h.Transaction))
+		return !t.runs(h.Holder) && strings.Contains(message, plan.HeldFor(h.Transaction))
 	})
 }
 

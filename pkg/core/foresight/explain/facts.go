@@ -76,8 +76,8 @@ type Transactions struct {
 	// Holds is the Binding pkgv1.HoldsBinding, which has it; nil if there is none.
 	Holds foresight.Fact[*controlv1alpha1.Binding]
 	// Running is the Transaction that is being carried out, as the Lock says: its holds end with
-	// it. It is read only if something is held, and "" if there is none.
-	Running foresight.Fact[string]
+	// it. It is read only if something is held, and the zero Holder if there is none.
+	Running foresight.Fact[plan.Holder]
 }
 
 // Object is what is known of an object. It must not be explained concurrently, and neither must

@@ -20,9 +20,9 @@ func (p *passage) isFree(c *chain) {
 		switch {
 		case p.isCurrentContent():
 			c.good(LinkFree, "it is held by %s, with its current content", by)
-		case transaction != "" && transaction == p.Running.Value:
+		case p.runs(transaction):
 			c.waiting(LinkFree, what+" until the transaction, which is being carried out, has ended", fix...)
-		case transaction != "" && p.Running.Unread != "":
+		case transaction != plan.Holder{} && p.Running.Unread != "":
 			what += "; whether the transaction is being carried out is unknown: " + p.Running.Unread
 			c.add(foresight.Link{Name: LinkFree, State: foresight.Unknown, Text: what, Fix: fix})
 		default:
@@ -47,30 +47,30 @@ func (p *passage) isFree(c *chain) {
 
 // heldBy names what holds the object in the mailbox, the Transaction if it is one, and what
 // releases it.
-func (p *passage) heldBy() (by, transaction string, fix []string) {
+func (p *passage) heldBy() (by string, transaction plan.Holder, fix []string) {
 	const user = controlv1alpha1.AnnotationHold
 	if value, ok := p.binding.Annotations[user]; ok {
 		hold, err := plan.ParseHold(value)
 		switch {
 		case err != nil:
-			return "annotation " + user + " of Binding " + p.binding.Name + ", which is invalid and so holds everything", "",
+			return "annotation " + user + " of Binding " + p.binding.Name + ", which is invalid and so holds everything", plan.Holder{},
 				[]string{"kubectl edit bindings.control.kubestellar.io " + p.binding.Name}
 		case hold.Holds(p.Ref):
 			fix = []string{"kubectl annotate bindings.control.kubestellar.io " + p.binding.Name + " " + user + "-"}
 			if kept := hold.Without(p.Ref); kept != "" {
 				fix = []string{fmt.Sprintf("kubectl annotate bindings.control.kubestellar.io %s '%s=%s' --overwrite", p.binding.Name, user, kept)}
 			}
-			return "annotation " + user + " of Binding " + p.binding.Name, "", fix
+			return "annotation " + user + " of Binding " + p.binding.Name, plan.Holder{}, fix
 		}
 	}
 	holds, err := foresight.HoldsOf(p.Holds.Value)
 	switch by := holds.Holder(p.cluster, p.Ref); {
 	case err != nil:
-		return "annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding + ", which is invalid and so holds everything", "", []string{checkBinding}
-	case by != "":
-		return "transaction " + by, by, []string{"kubectl starling tx explain " + by}
+		return "annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding + ", which is invalid and so holds everything", plan.Holder{}, []string{checkBinding}
+	case by != plan.Holder{}:
+		return "transaction " + by.Transaction, by, []string{"kubectl starling tx explain " + by.Transaction}
 	}
-	return "", "", nil
+	return "", plan.Holder{}, nil
 }
 
 // owner names the owner that delivers the object to the mailbox.

@@ -334,7 +334,7 @@ func (c *Comparison) withheld(p *pair, ref objref.Ref, cluster string) (why stri
 // annotation cannot be understood, so everything is held.
 func (c *Comparison) held(by []*listing, ref objref.Ref, cluster string) (why string, failed bool) {
 	if c.after.holds.At(cluster).Holds(ref) {
-		if by := c.after.holds.Holder(cluster, ref); by != "" {
+		if by := c.after.holds.Holder(cluster, ref).Transaction; by != "" {
 			return "held by transaction " + by, false
 		}
 		return "held by the annotation " + pkgv1.AnnotationHeldObjects + " of Binding " + pkgv1.HoldsBinding + ", which is invalid and so holds everything", true
